@@ -1,0 +1,134 @@
+//! Who is asking: the value that `auth` makes of a request's credential and that every room below reads.
+//! It decides nothing; it carries what was decided.
+
+use std::fmt;
+
+use secrecy::SecretString;
+
+/// What a credential may be allowed to do (specification, section 5), in canonical order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// `mail:read`
+    MailRead,
+    /// `mail:send`
+    MailSend,
+    /// `mail:write`
+    MailWrite,
+    /// `aliases:read`
+    AliasesRead,
+    /// `aliases:write`
+    AliasesWrite,
+    /// `profile:read`
+    ProfileRead,
+}
+
+impl Scope {
+    /// All scopes, in canonical order.
+    pub const ALL: [Self; 6] = [
+        Self::MailRead,
+        Self::MailSend,
+        Self::MailWrite,
+        Self::AliasesRead,
+        Self::AliasesWrite,
+        Self::ProfileRead,
+    ];
+
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MailRead => "mail:read",
+            Self::MailSend => "mail:send",
+            Self::MailWrite => "mail:write",
+            Self::AliasesRead => "aliases:read",
+            Self::AliasesWrite => "aliases:write",
+            Self::ProfileRead => "profile:read",
+        }
+    }
+
+    /// Whether an OAuth access token reaches what it opens (specification, section 5).
+    #[must_use]
+    pub const fn opens_to_oauth(self) -> bool {
+        matches!(self, Self::MailRead | Self::MailWrite | Self::AliasesRead)
+    }
+
+    /// What it lets a token do, for the API description.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::MailRead => "List folders and messages, read, search and download",
+            Self::MailSend => "Send mail",
+            Self::MailWrite => "Flag, move and delete messages",
+            Self::AliasesRead => "List aliases and the domains they may use",
+            Self::AliasesWrite => "Create, switch and delete aliases",
+            Self::ProfileRead => "Read the account's profile",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The kind of credential that a request came with, and which one it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// A web session. It carries no scopes: it reaches what its owner may reach.
+    Session {
+        /// The session's id, the `sid` of its tokens.
+        sid: String,
+    },
+    /// A personal API token.
+    ApiToken {
+        /// The token's id.
+        id: String,
+        /// The scopes it holds, in canonical order.
+        scopes: Vec<Scope>,
+    },
+    /// An OAuth access token.
+    OAuth {
+        /// The grant's id.
+        id: String,
+    },
+}
+
+/// What the mail server is shown on the caller's behalf.
+#[derive(Clone, Debug)]
+pub struct MailCredential {
+    /// The app password's id: connections are pooled by it and closed when it is revoked.
+    pub id: String,
+    /// The log-in name: the account's address.
+    pub username: String,
+    /// The app password itself.
+    pub password: SecretString,
+}
+
+/// Whoever made an authenticated request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The account's opaque id.
+    pub account: String,
+    /// The account's address, lower case.
+    pub address: String,
+    /// Whether the account is an administrator's.
+    pub admin: bool,
+    /// The credential presented.
+    pub credential: Credential,
+    /// What acts for it at the mail server.
+    pub mail: MailCredential,
+}
+
+impl Caller {
+    /// Whether the caller's credential reaches what `scope` opens. A session reaches all of it; an OAuth token reaches
+    /// `mail:read`, `mail:write` and `aliases:read` (specification, section 5).
+    #[must_use]
+    pub fn holds(&self, scope: Scope) -> bool {
+        match &self.credential {
+            Credential::Session { .. } => true,
+            Credential::ApiToken { scopes, .. } => scopes.contains(&scope),
+            Credential::OAuth { .. } => scope.opens_to_oauth(),
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! The configuration: one TOML file, every key of which the environment can set as `LATCHMAIL_SECTION__KEY`.
+//!
+//! Nothing outside this file reads the environment. `docs/configuration.md` is this file for operators: change them together.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use config::{Environment, File, FileFormat};
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+use crate::error::StartError;
+
+/// Variables of the same prefix that are not configuration: they steer the command line.
+const NOT_CONFIGURATION: [&str; 2] = ["LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
+
+/// The beginning of those that steer the tests.
+const OF_THE_TESTS: &str = "LATCHMAIL_TEST_";
+
+/// Keys that hold lists: in the environment their values are separated by commas.
+const LISTS: [&str; 3] = [
+    "cors_origins",
+    "registration.domains",
+    "http.trusted_proxies",
+];
+
+/// Everything that an operator can decide.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where the service listens.
+    #[serde(default = "default_listen")]
+    pub listen: SocketAddr,
+    /// How clients reach the service: scheme, host and port, without a trailing slash. Names the issuer of its tokens.
+    /// Empty: `http://` and the address it listens on.
+    #[serde(default)]
+    pub base_url: String,
+    /// Where the authorization server of the agent endpoint is. Empty: the origin of `base_url`.
+    #[serde(default)]
+    pub auth_url: String,
+    /// What the service calls itself towards people and agents.
+    #[serde(default = "default_service_name")]
+    pub service_name: String,
+    /// The file of the service's key; made, readable by its owner alone, where it is missing.
+    #[serde(default = "default_key_file")]
+    pub key_file: PathBuf,
+    /// Where compiled modules are kept between starts. Nothing is lost when it is deleted.
+    #[serde(default = "default_cache_dir")]
+    pub cache_dir: PathBuf,
+    /// The web origins whose pages may call the service from a browser (CORS).
+    #[serde(default)]
+    pub cors_origins: Vec<String>,
+    /// The log.
+    #[serde(default)]
+    pub log: Log,
+    /// The HTTP server.
+    #[serde(default)]
+    pub http: Http,
+    /// The directory's database.
+    #[serde(default)]
+    pub database: Database,
+    /// The mail server's IMAP side.
+    #[serde(default)]
+    pub imap: Imap,
+    /// The mail server's submission side.
+    #[serde(default)]
+    pub smtp: Smtp,
+    /// Who may register.
+    #[serde(default)]
+    pub registration: Registration,
+    /// The DNS resolver.
+    #[serde(default)]
+    pub dns: Dns,
+    /// Requests a minute, by area.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The agent endpoint.
+    #[serde(default)]
+    pub mcp: Mcp,
+    /// The modules to load, by name.
+    #[serde(default)]
+    pub modules: BTreeMap<String, Module>,
+    /// What accounts may have, by the plan's name. The plan `default` exists where it is not configured.
+    #[serde(default)]
+    pub plans: BTreeMap<String, Plan>,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// For people or for machines.
+    pub format: LogFormat,
+    /// What is written: `info`, or directives as `latchmail=debug,info`.
+    pub filter: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Human,
+            filter: "info".into(),
+        }
+    }
+}
+
+/// The log's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[http]`: how long the server waits and how much it holds. Times are in seconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Connections at a time; further ones wait to be accepted.
+    pub max_connections: usize,
+    /// Connections of one client at a time (an IPv4 address, or the /64 of an IPv6 one); further ones are closed at once. Trusted
+    /// proxies have no such cap.
+    pub connections_per_client: usize,
+    /// Request bodies that are read or held at a time, in MiB; at least as much as the largest body of any route. A request whose
+    /// body does not fit is told to come back.
+    pub body_memory: usize,
+    /// From a request's first byte to the end of its headers.
+    #[serde(deserialize_with = "seconds")]
+    pub header_timeout: Duration,
+    /// Between two pieces of a request's body; the whole body has ten times as long.
+    #[serde(deserialize_with = "seconds")]
+    pub body_timeout: Duration,
+    /// How long a connection may stay without a request once it has made one; before that it has as long as a request's headers.
+    #[serde(deserialize_with = "seconds")]
+    pub idle_timeout: Duration,
+    /// How long a shutdown waits for requests in flight.
+    #[serde(deserialize_with = "seconds")]
+    pub shutdown_grace: Duration,
+    /// Proxies (addresses or networks, `10.0.0.0/8`) whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<String>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            max_connections: 4096,
+            connections_per_client: 256,
+            body_memory: 256,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(1),
+            shutdown_grace: Duration::from_secs(30),
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
+/// `[database]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Database {
+    /// `sqlite:FILE` or `postgres://…`.
+    pub url: String,
+    /// With SQLite: the file that mail servers read. Empty: `mailserver/mailserver.db` beside the database.
+    pub mailserver: PathBuf,
+    /// Connections at a time.
+    pub max_connections: u32,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: "sqlite:latchmail.db".into(),
+            mailserver: PathBuf::new(),
+            max_connections: 8,
+        }
+    }
+}
+
+/// `[imap]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Imap {
+    /// `host:port`.
+    pub address: String,
+    /// TLS from the first byte (RFC 8314); without it only for a server on the same machine.
+    pub tls: bool,
+    /// How long a connection may take to be made, and a command to be answered, in seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub timeout: Duration,
+    /// Connections of one account at a time, below the mail server's own cap.
+    pub connections_per_account: usize,
+    /// How long an idle connection is kept, in seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub idle_timeout: Duration,
+}
+
+impl Default for Imap {
+    fn default() -> Self {
+        Self {
+            address: "127.0.0.1:143".into(),
+            tls: false,
+            timeout: Duration::from_secs(15),
+            connections_per_account: 8,
+            idle_timeout: Duration::from_mins(4),
+        }
+    }
+}
+
+/// `[smtp]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Smtp {
+    /// `host:port` of the submission service.
+    pub address: String,
+}
+
+impl Default for Smtp {
+    fn default() -> Self {
+        Self {
+            address: "127.0.0.1:587".into(),
+        }
+    }
+}
+
+/// `[registration]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Registration {
+    /// Whether anybody may make an account.
+    pub enabled: bool,
+    /// The platform's own domains; the first is the one that a bare user name means.
+    pub domains: Vec<String>,
+}
+
+impl Default for Registration {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            domains: Vec::new(),
+        }
+    }
+}
+
+/// `[dns]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dns {
+    /// `address:port` of the resolver; empty: the system's.
+    pub server: String,
+}
+
+/// `[mcp]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mcp {
+    /// Whether agents may send mail.
+    pub send_tool: bool,
+}
+
+/// `[limits]`: requests a minute, by area (specification, section 8).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each is the area that it is named for")]
+pub struct Limits {
+    pub mail: u32,
+    pub search: u32,
+    pub aliases: u32,
+    pub profile: u32,
+    pub tokens: u32,
+    pub app_passwords: u32,
+    pub sign_in: u32,
+    pub registration: u32,
+    pub password_change: u32,
+    pub domains_read: u32,
+    pub domains_write: u32,
+    pub mcp: u32,
+    pub teams: u32,
+    pub public: u32,
+    pub readiness: u32,
+    pub session: u32,
+    pub oauth: u32,
+    pub admin: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            mail: 60,
+            search: 20,
+            aliases: 30,
+            profile: 30,
+            tokens: 30,
+            app_passwords: 30,
+            sign_in: 5,
+            registration: 3,
+            password_change: 5,
+            domains_read: 30,
+            domains_write: 10,
+            mcp: 120,
+            teams: 30,
+            public: 30,
+            readiness: 60,
+            session: 30,
+            oauth: 30,
+            admin: 60,
+        }
+    }
+}
+
+/// `[modules.<name>]`: what a module is and what it may do.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Module {
+    /// The component's file.
+    pub source: PathBuf,
+    /// The interfaces of `latchmail:host` that it may import, by name: `["caller", "mailbox"]`. `blobs`, `log` and `config`
+    /// need no grant.
+    #[serde(default)]
+    pub grants: Vec<String>,
+    /// Beginnings of the paths that it may have routes under.
+    #[serde(default = "default_paths")]
+    pub paths: Vec<String>,
+    /// The memory of one sandbox, in MiB.
+    #[serde(default = "default_memory")]
+    pub memory: u32,
+    /// The CPU time of one call, in seconds.
+    #[serde(default = "default_cpu", deserialize_with = "seconds")]
+    pub cpu: Duration,
+    /// The ceiling of a call's wall-clock time, in seconds; a route may ask for less.
+    #[serde(default = "default_deadline", deserialize_with = "seconds")]
+    pub deadline: Duration,
+    /// Sandboxes of this module at a time.
+    #[serde(default = "default_concurrency")]
+    pub concurrency: u32,
+    /// Whether an instance may serve more than one request, one after the other.
+    #[serde(default)]
+    pub reuse: bool,
+    /// The module's own settings, handed to it through `config`.
+    #[serde(default)]
+    pub config: BTreeMap<String, String>,
+}
+
+/// `[plans.<name>]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Plan {
+    /// Custom domains an account may claim.
+    pub custom_domains: u32,
+    /// Guests an account's mailbox may have.
+    pub guests: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            custom_domains: 5,
+            guests: 5,
+        }
+    }
+}
+
+impl Config {
+    /// Reads `file` (where one is given) and the process's environment over it.
+    ///
+    /// # Errors
+    /// A sentence that names the file or the key, and what is wrong with it.
+    pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
+        let text = match file {
+            Some(path) => std::fs::read_to_string(path).map_err(|e| {
+                StartError::new(format!(
+                    "cannot read the configuration {}: {e}",
+                    path.display()
+                ))
+            })?,
+            None => String::new(),
+        };
+        let named = file.map_or_else(|| "environment".into(), |p| p.display().to_string());
+        Self::parse(&text, &named, environment())
+    }
+
+    /// Reads a configuration from its text and an environment. `name` is what errors call the text.
+    ///
+    /// # Errors
+    /// A sentence that names the key and what is wrong with it.
+    pub fn parse(
+        text: &str,
+        name: &str,
+        environment: std::collections::HashMap<String, String>,
+    ) -> Result<Self, StartError> {
+        let environment = environment
+            .into_iter()
+            .filter(|(key, _)| {
+                !NOT_CONFIGURATION.contains(&key.as_str()) && !key.starts_with(OF_THE_TESTS)
+            })
+            .collect::<std::collections::HashMap<_, _>>();
+        let module_lists: Vec<String> = environment
+            .keys()
+            .filter_map(|key| module_list(key))
+            .collect();
+        let mut variables = Environment::with_prefix("LATCHMAIL")
+            .prefix_separator("_")
+            .separator("__")
+            .try_parsing(true)
+            .list_separator(",")
+            .ignore_empty(true)
+            .source(Some(environment));
+        for list in LISTS.into_iter().map(ToOwned::to_owned).chain(module_lists) {
+            variables = variables.with_list_parse_key(&list);
+        }
+        let config: Self = config::Config::builder()
+            .add_source(File::from_str(text, FileFormat::Toml))
+            .add_source(variables)
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .map_err(|e| {
+                StartError::new(format!("the configuration ({name}) is not usable: {e}"))
+            })?;
+        config.checked()
+    }
+
+    /// How clients reach the service, without a trailing slash.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        if self.base_url.is_empty() {
+            format!("http://{}", self.listen)
+        } else {
+            self.base_url.clone()
+        }
+    }
+
+    /// Where the authorization server is, without a trailing slash.
+    #[must_use]
+    pub fn auth_url(&self) -> String {
+        if self.auth_url.is_empty() {
+            self.base_url()
+        } else {
+            self.auth_url.clone()
+        }
+    }
+
+    fn checked(mut self) -> Result<Self, StartError> {
+        for url in [&mut self.base_url, &mut self.auth_url] {
+            while url.ends_with('/') {
+                url.pop();
+            }
+            if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
+                return Err(StartError::new(format!(
+                    "the configuration's `{url}` is not an http or https address"
+                )));
+            }
+        }
+        for domain in &mut self.registration.domains {
+            *domain = domain.trim().to_ascii_lowercase();
+            if domain.is_empty() || domain.contains(['@', ' ', '/']) {
+                return Err(StartError::new(format!(
+                    "`registration.domains` holds `{domain}`, which is not a domain"
+                )));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The key of a module's list, where an environment variable names one: `LATCHMAIL_MODULES__MAIL__GRANTS`.
+fn module_list(variable: &str) -> Option<String> {
+    let key = variable.strip_prefix("LATCHMAIL_MODULES__")?.to_lowercase();
+    let (name, list) = key.split_once("__")?;
+    ["grants", "paths"]
+        .contains(&list)
+        .then(|| format!("modules.{name}.{list}"))
+}
+
+/// The process's environment; variables that are not Unicode cannot be configuration and are left out.
+#[must_use]
+pub fn environment() -> std::collections::HashMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(deserializer)?;
+    Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
+}
+
+fn default_listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 8080))
+}
+
+fn default_service_name() -> String {
+    "Latchmail".into()
+}
+
+fn default_key_file() -> PathBuf {
+    "latchmail.key".into()
+}
+
+fn default_cache_dir() -> PathBuf {
+    "latchmail-cache".into()
+}
+
+fn default_paths() -> Vec<String> {
+    vec!["/api/v1/".into()]
+}
+
+fn default_memory() -> u32 {
+    64
+}
+
+fn default_cpu() -> Duration {
+    Duration::from_secs(2)
+}
+
+fn default_deadline() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn default_concurrency() -> u32 {
+    64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, StartError> {
+        let environment: HashMap<String, String> = environment
+            .iter()
+            .map(|(k, v)| ((*k).into(), (*v).into()))
+            .collect();
+        Config::parse(text, "test", environment)
+    }
+
+    #[test]
+    fn an_empty_configuration_has_the_limits_of_the_specification() {
+        let config = parse("", &[]).unwrap();
+        assert_eq!(config.limits.mail, 60);
+        assert_eq!(config.base_url(), "http://127.0.0.1:8080");
+        assert_eq!(config.auth_url(), config.base_url());
+    }
+
+    #[test]
+    fn the_environment_goes_over_the_file() {
+        let config = parse(
+            "base_url = 'https://a.example/'\n[limits]\nmail = 7\n[modules.mail]\nsource = 'm.wasm'",
+            &[
+                ("LATCHMAIL_LIMITS__MAIL", "9"),
+                ("LATCHMAIL_LISTEN", "127.0.0.1:1"),
+                ("LATCHMAIL_REGISTRATION__DOMAINS", "A.example,b.example"),
+                ("LATCHMAIL_STATE", "elsewhere"),
+                ("LATCHMAIL_MODULES__MAIL__DEADLINE", "1.5"),
+                ("LATCHMAIL_MODULES__MAIL__GRANTS", "caller,mailbox"),
+            ],
+        )
+        .unwrap();
+        assert_eq!(config.limits.mail, 9);
+        assert_eq!(config.listen.port(), 1);
+        assert_eq!(config.base_url(), "https://a.example");
+        assert_eq!(config.registration.domains, ["a.example", "b.example"]);
+        assert_eq!(config.modules["mail"].deadline, Duration::from_millis(1500));
+        assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let error = parse("[limits]\nmial = 7", &[]).unwrap_err().to_string();
+        assert!(error.contains("mial"), "{error}");
+        let error = parse("", &[("LATCHMAIL_LISTN", "x")])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("listn"), "{error}");
+    }
+}

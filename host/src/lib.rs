@@ -1,0 +1,32 @@
+//! Latchmail: an HTTP API over real mailboxes.
+//!
+//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail}`; every room
+//! may use [`error`], [`config`], [`clock`] and [`caller`].
+//!
+//! | room | what it is for |
+//! |---|---|
+//! | [`http`] | the server, the router, the host's own routes, the API description |
+//! | [`auth`] | who is asking: the Authorization header, sessions, secrets, sealing |
+//! | [`limits`] | how often one may ask |
+//! | [`modules`] | the sandbox: loading components, calling one per request |
+//! | [`api`] | what a component may call, one file an interface: check, convert, delegate |
+//! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
+//! | [`mail`] | the mailbox, over IMAP |
+//! | [`logging`] | the log |
+//! | [`app`] | the rooms put together |
+//! | [`dev`] | a whole service with its mail servers on one machine |
+
+pub mod api;
+pub mod app;
+pub mod auth;
+pub mod caller;
+pub mod clock;
+pub mod config;
+pub mod dev;
+pub mod directory;
+pub mod error;
+pub mod http;
+pub mod limits;
+pub mod logging;
+pub mod mail;
+pub mod modules;

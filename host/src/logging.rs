@@ -1,0 +1,115 @@
+//! The log: for people or for machines, on standard error, filtered as the configuration says.
+//!
+//! Every line written while a request is served stands in that request's span, which carries its id; in the JSON form the span's
+//! fields are in `span`. Secrets are kept out by never being put in: their types have no readable Debug.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::config::{Log, LogFormat};
+use crate::error::StartError;
+
+/// Libraries that bury the log below `info` (Cranelift writes hundreds of megabytes for one module) or write down what passes
+/// through them (rustls: whole handshakes). Each stands for every target that begins with its name.
+const QUIET: [&str; 5] = ["cranelift", "mio", "regalloc2", "rustls", "wasmtime"];
+
+/// Sets the log up for the whole process. To be called once.
+///
+/// # Errors
+/// A sentence where the filter cannot be understood, or where the log was set up before.
+pub fn start(config: &Log) -> Result<(), StartError> {
+    let log = fmt()
+        .with_env_filter(filter(&config.filter)?)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    match config.format {
+        LogFormat::Human => log.finish().try_init(),
+        LogFormat::Json => log
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .finish()
+            .try_init(),
+    }
+    .map_err(|e| StartError::new(format!("the log cannot be set up: {e}")))
+}
+
+/// The filter as it is configured, with [`QUIET`] at `warn` where a level for everything would let them say more. A directive that
+/// names one of them, or a part of it, has its way: of two that fit the longer counts, of two alike the later.
+fn filter(text: &str) -> Result<EnvFilter, StartError> {
+    let parse = |directives: &str| {
+        EnvFilter::builder().parse(directives).map_err(|e| {
+            StartError::new(format!("`log.filter` is `{text}`, which is no filter: {e}"))
+        })
+    };
+    let filter = parse(text)?;
+    let for_everything = text
+        .split(',')
+        .filter_map(|directive| directive.trim().parse::<LevelFilter>().ok())
+        .next_back();
+    if for_everything.is_none_or(|level| level <= LevelFilter::WARN) {
+        return Ok(filter);
+    }
+    let quiet = QUIET.map(|name| format!("{name}=warn"));
+    parse(&format!("{},{text}", quiet.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::{Level, enabled, subscriber};
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::registry;
+
+    use super::*;
+
+    fn with<T>(text: &str, look: impl FnOnce() -> T) -> T {
+        subscriber::with_default(registry().with(filter(text).unwrap()), look)
+    }
+
+    #[test]
+    fn a_level_for_everything_is_not_for_what_would_bury_it() {
+        with("trace", || {
+            assert!(enabled!(target: "latchmail::http", Level::TRACE));
+            assert!(!enabled!(target: "cranelift_codegen::context", Level::INFO));
+            assert!(!enabled!(target: "wasmtime_internal_cranelift::compiler", Level::DEBUG));
+            assert!(!enabled!(target: "rustls::client::hs", Level::TRACE));
+            assert!(enabled!(target: "wasmtime", Level::WARN));
+        });
+        with("latchmail=trace,debug", || {
+            assert!(!enabled!(target: "regalloc2::ion", Level::DEBUG));
+        });
+    }
+
+    #[test]
+    fn what_is_named_is_heard() {
+        with("trace,cranelift_codegen=debug,rustls=info", || {
+            assert!(enabled!(target: "cranelift_codegen::context", Level::DEBUG));
+            assert!(!enabled!(target: "cranelift_frontend", Level::INFO));
+            assert!(enabled!(target: "rustls::client::hs", Level::INFO));
+        });
+    }
+
+    #[test]
+    fn a_quiet_log_does_not_grow_by_it() {
+        for text in ["error", "off", "latchmail=debug"] {
+            with(text, || {
+                assert!(!enabled!(target: "wasmtime", Level::WARN), "{text}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_filter_that_is_none_is_named() {
+        let config = Log {
+            filter: "latchmail=loudly".into(),
+            ..Log::default()
+        };
+        let error = start(&config).unwrap_err().to_string();
+        assert!(error.contains("latchmail=loudly"), "{error}");
+    }
+}
