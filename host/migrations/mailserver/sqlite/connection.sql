@@ -1,0 +1,123 @@
+-- How the file that mail servers read is kept in step with the directory. Run on every connection, after that file was attached as
+-- `mailserver`: temporary triggers may write to attached databases, so a change of the truth changes the projection in the very
+-- same transaction, whichever query makes it.
+--
+-- The due_* views say what ought to stand in the file; they are the twins of the views in ../../postgres/0002_mailserver.sql. A
+-- trigger takes out what a changed row stood for and puts in what it stands for now. Deletions by foreign key fire them too.
+
+-- FULL as for the main file: an alias whose making was answered must not bounce after a power cut because a mail server came up
+-- before the service could repair.
+PRAGMA mailserver.synchronous = FULL;
+
+CREATE TEMP VIEW due_users AS
+    SELECT address, id AS mailbox FROM main.accounts WHERE active;
+
+CREATE TEMP VIEW due_passwords AS
+    SELECT p.id AS app_password_id, a.address, p.selector, '{SHA256.HEX}' || p.secret_hash AS password, p.expires_at
+    FROM main.app_passwords p JOIN main.accounts a ON a.id = p.account_id
+    WHERE a.active;
+
+CREATE TEMP VIEW due_domains AS
+    SELECT domain FROM main.platform_domains;
+
+CREATE TEMP VIEW due_aliases AS
+    SELECT d.address, a.address AS destination
+    FROM main.addresses d JOIN main.accounts a ON a.id = d.account_id
+    WHERE d.kind = 'alias' AND d.live AND d.active AND a.active;
+
+CREATE TEMP VIEW due_senders AS
+    SELECT address, address AS login FROM main.accounts WHERE active
+    UNION ALL
+    SELECT address, destination AS login FROM temp.due_aliases;
+
+-- accounts
+
+CREATE TEMP TRIGGER project_accounts_insert AFTER INSERT ON main.accounts BEGIN
+    DELETE FROM mailserver_users WHERE address = NEW.address;
+    DELETE FROM projected_passwords WHERE address = NEW.address;
+    DELETE FROM mailserver_aliases WHERE destination = NEW.address;
+    DELETE FROM mailserver_senders WHERE login = NEW.address;
+    INSERT INTO mailserver_users SELECT * FROM due_users WHERE address = NEW.address;
+    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE address = NEW.address;
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases WHERE destination = NEW.address;
+    INSERT INTO mailserver_senders SELECT * FROM due_senders WHERE login = NEW.address;
+END;
+
+CREATE TEMP TRIGGER project_accounts_update AFTER UPDATE OF id, address, active ON main.accounts BEGIN
+    DELETE FROM mailserver_users WHERE address = OLD.address;
+    DELETE FROM projected_passwords WHERE address = OLD.address;
+    DELETE FROM mailserver_aliases WHERE destination = OLD.address;
+    DELETE FROM mailserver_senders WHERE login = OLD.address;
+    DELETE FROM mailserver_users WHERE address = NEW.address;
+    DELETE FROM projected_passwords WHERE address = NEW.address;
+    DELETE FROM mailserver_aliases WHERE destination = NEW.address;
+    DELETE FROM mailserver_senders WHERE login = NEW.address;
+    INSERT INTO mailserver_users SELECT * FROM due_users WHERE address = NEW.address;
+    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE address = NEW.address;
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases WHERE destination = NEW.address;
+    INSERT INTO mailserver_senders SELECT * FROM due_senders WHERE login = NEW.address;
+END;
+
+CREATE TEMP TRIGGER project_accounts_delete AFTER DELETE ON main.accounts BEGIN
+    DELETE FROM mailserver_users WHERE address = OLD.address;
+    DELETE FROM projected_passwords WHERE address = OLD.address;
+    DELETE FROM mailserver_aliases WHERE destination = OLD.address;
+    DELETE FROM mailserver_senders WHERE login = OLD.address;
+END;
+
+-- addresses
+
+CREATE TEMP TRIGGER project_addresses_insert AFTER INSERT ON main.addresses BEGIN
+    DELETE FROM mailserver_aliases WHERE address = NEW.address;
+    DELETE FROM mailserver_senders WHERE address = NEW.address;
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases WHERE address = NEW.address;
+    INSERT INTO mailserver_senders SELECT * FROM due_senders WHERE address = NEW.address;
+END;
+
+CREATE TEMP TRIGGER project_addresses_update AFTER UPDATE OF address, kind, account_id, live, active ON main.addresses BEGIN
+    DELETE FROM mailserver_aliases WHERE address = OLD.address;
+    DELETE FROM mailserver_senders WHERE address = OLD.address;
+    DELETE FROM mailserver_aliases WHERE address = NEW.address;
+    DELETE FROM mailserver_senders WHERE address = NEW.address;
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases WHERE address = NEW.address;
+    INSERT INTO mailserver_senders SELECT * FROM due_senders WHERE address = NEW.address;
+END;
+
+CREATE TEMP TRIGGER project_addresses_delete AFTER DELETE ON main.addresses BEGIN
+    DELETE FROM mailserver_aliases WHERE address = OLD.address;
+    DELETE FROM mailserver_senders WHERE address = OLD.address;
+END;
+
+-- app_passwords
+
+CREATE TEMP TRIGGER project_app_passwords_insert AFTER INSERT ON main.app_passwords BEGIN
+    DELETE FROM projected_passwords WHERE app_password_id = NEW.id;
+    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE app_password_id = NEW.id;
+END;
+
+CREATE TEMP TRIGGER project_app_passwords_update AFTER UPDATE OF id, account_id, selector, secret_hash, expires_at ON main.app_passwords BEGIN
+    DELETE FROM projected_passwords WHERE app_password_id = OLD.id;
+    DELETE FROM projected_passwords WHERE app_password_id = NEW.id;
+    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE app_password_id = NEW.id;
+END;
+
+CREATE TEMP TRIGGER project_app_passwords_delete AFTER DELETE ON main.app_passwords BEGIN
+    DELETE FROM projected_passwords WHERE app_password_id = OLD.id;
+END;
+
+-- platform_domains
+
+CREATE TEMP TRIGGER project_platform_domains_insert AFTER INSERT ON main.platform_domains BEGIN
+    DELETE FROM mailserver_domains WHERE domain = NEW.domain;
+    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = NEW.domain;
+END;
+
+CREATE TEMP TRIGGER project_platform_domains_update AFTER UPDATE OF domain ON main.platform_domains BEGIN
+    DELETE FROM mailserver_domains WHERE domain = OLD.domain;
+    DELETE FROM mailserver_domains WHERE domain = NEW.domain;
+    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = NEW.domain;
+END;
+
+CREATE TEMP TRIGGER project_platform_domains_delete AFTER DELETE ON main.platform_domains BEGIN
+    DELETE FROM mailserver_domains WHERE domain = OLD.domain;
+END;

@@ -1,0 +1,31 @@
+-- Makes the file that mail servers read what the directory says it is, touching only what differs. Run in a writing transaction,
+-- at every start and with every sweep: a transaction over two files in WAL mode is atomic within each of them, not across a crash
+-- between the two; a file can be lost, or put back from a backup; and mail daemons can write this one.
+
+DELETE FROM mailserver.mailserver_users AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_users d WHERE d.address = p.address AND d.mailbox = p.mailbox);
+INSERT INTO mailserver.mailserver_users
+    SELECT address, mailbox FROM temp.due_users EXCEPT SELECT address, mailbox FROM mailserver.mailserver_users;
+
+DELETE FROM mailserver.projected_passwords AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_passwords d
+    WHERE d.app_password_id = p.app_password_id AND d.address = p.address AND d.selector = p.selector
+        AND d.password = p.password AND d.expires_at IS p.expires_at);
+INSERT INTO mailserver.projected_passwords
+    SELECT app_password_id, address, selector, password, expires_at FROM temp.due_passwords
+    EXCEPT SELECT app_password_id, address, selector, password, expires_at FROM mailserver.projected_passwords;
+
+DELETE FROM mailserver.mailserver_domains AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_domains d WHERE d.domain = p.domain);
+INSERT INTO mailserver.mailserver_domains
+    SELECT domain FROM temp.due_domains EXCEPT SELECT domain FROM mailserver.mailserver_domains;
+
+DELETE FROM mailserver.mailserver_aliases AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_aliases d WHERE d.address = p.address AND d.destination = p.destination);
+INSERT INTO mailserver.mailserver_aliases
+    SELECT address, destination FROM temp.due_aliases EXCEPT SELECT address, destination FROM mailserver.mailserver_aliases;
+
+DELETE FROM mailserver.mailserver_senders AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_senders d WHERE d.address = p.address AND d.login = p.login);
+INSERT INTO mailserver.mailserver_senders
+    SELECT address, login FROM temp.due_senders EXCEPT SELECT address, login FROM mailserver.mailserver_senders;

@@ -1,0 +1,158 @@
+//! Accounts, their profiles, and the one namespace of addresses.
+
+use std::fmt;
+
+use super::db::{Tx, on, on_tx};
+use super::sessions::{self, NewSession};
+use super::{Directory, Error};
+use crate::clock::Timestamp;
+
+/// The claim on the namespace: the primary key decides, also between two at once.
+const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
+    VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
+const INSERT: &str =
+    "INSERT INTO accounts (id, address, password_hash, created_at) VALUES ($1, $2, $3, $4)";
+const INSERT_MAILBOX: &str = "INSERT INTO mailboxes (account_id) VALUES ($1)";
+const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
+    VALUES ($1, $2, $3, $4, $5)";
+const BY_ADDRESS: &str =
+    "SELECT id, address, password_hash, admin, active FROM accounts WHERE address = $1";
+
+/// An account.
+#[derive(Clone, sqlx::FromRow)]
+pub struct Account {
+    /// Opaque; never changes.
+    pub id: String,
+    /// Lower case.
+    pub address: String,
+    /// argon2id, as a PHC string.
+    pub password_hash: String,
+    /// Whether it is an administrator's.
+    pub admin: bool,
+    /// Whether it may sign in and its mail server credentials work.
+    pub active: bool,
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("id", &self.id)
+            .field("address", &self.address)
+            .field("admin", &self.admin)
+            .field("active", &self.active)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An account to be made, with its profile where the person gave one.
+#[derive(Clone)]
+pub struct NewAccount {
+    /// Opaque.
+    pub id: String,
+    /// Lower case.
+    pub address: String,
+    /// argon2id, as a PHC string.
+    pub password_hash: String,
+    /// Made with it, where given.
+    pub profile: Option<NewProfile>,
+    /// Now.
+    pub created_at: Timestamp,
+}
+
+impl fmt::Debug for NewAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewAccount")
+            .field("id", &self.id)
+            .field("address", &self.address)
+            .field("profile", &self.profile)
+            .field("created_at", &self.created_at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A profile to be made.
+#[derive(Clone, Debug)]
+pub struct NewProfile {
+    /// 1 to 64 characters.
+    pub first_name: String,
+    /// 1 to 64 characters.
+    pub last_name: String,
+    /// `YYYY-MM-DD`.
+    pub dob: String,
+}
+
+/// What came of making an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Creation {
+    /// It was made.
+    Created,
+    /// The address is, or was, somebody's: an account's, an alias's, or held by the operator.
+    AddressTaken,
+}
+
+impl Directory {
+    /// Makes an account, its address, mailbox row and profile, and (where given) its first session, all or nothing.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was made then.
+    pub async fn create_account(
+        &self,
+        account: &NewAccount,
+        session: Option<&NewSession>,
+    ) -> Result<Creation, Error> {
+        let mut tx = self.db.begin().await?;
+        if !claim_address(&mut tx, account).await? {
+            return Ok(Creation::AddressTaken);
+        }
+        insert(&mut tx, account).await?;
+        if let Some(session) = session {
+            sessions::insert(&mut tx, session).await?;
+        }
+        tx.commit().await?;
+        Ok(Creation::Created)
+    }
+
+    /// The account with this address (an account's own, not an alias), active or not.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn account_by_address(&self, address: &str) -> Result<Option<Account>, Error> {
+        Ok(
+            on!(&self.db, pool => sqlx::query_as(BY_ADDRESS).bind(address).fetch_optional(pool).await)?,
+        )
+    }
+}
+
+async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
+    let claimed = on_tx!(tx, db => sqlx::query(CLAIM_ADDRESS)
+        .bind(&account.address)
+        .bind(&account.id)
+        .bind(account.created_at.millis())
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    Ok(claimed == 1)
+}
+
+async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&account.id)
+        .bind(&account.address)
+        .bind(&account.password_hash)
+        .bind(account.created_at.millis())
+        .execute(db).await.map(drop))?;
+    on_tx!(tx, db => sqlx::query(INSERT_MAILBOX)
+        .bind(&account.id)
+        .execute(db).await.map(drop))?;
+    if let Some(profile) = &account.profile {
+        on_tx!(tx, db => sqlx::query(INSERT_PROFILE)
+            .bind(&account.id)
+            .bind(&profile.first_name)
+            .bind(&profile.last_name)
+            .bind(&profile.dob)
+            .bind(account.created_at.millis())
+            .execute(db).await.map(drop))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

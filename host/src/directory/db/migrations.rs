@@ -1,0 +1,66 @@
+//! The migrations, embedded: every step stands here once, its two dialects side by side.
+//!
+//! Not `sqlx::migrate!`: it would bring sqlx's query macros into every build, and does not notice a new file in a build that is
+//! not from scratch.
+
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{PgConnection, SqlStr, SqliteConnection};
+
+struct Step {
+    version: i64,
+    description: &'static str,
+    /// Empty where there is nothing to do.
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+/// What was released is never changed: a database remembers the digest of every step it took.
+const STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        description: "initial",
+        sqlite: include_str!("../../../migrations/sqlite/0001_initial.sql"),
+        postgres: include_str!("../../../migrations/postgres/0001_initial.sql"),
+    },
+    Step {
+        version: 2,
+        description: "mailserver",
+        sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
+        postgres: include_str!("../../../migrations/postgres/0002_mailserver.sql"),
+    },
+];
+
+/// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.
+pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
+    run(|step| step.sqlite, connection).await
+}
+
+/// Takes the steps that are missing, under an advisory lock.
+pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), MigrateError> {
+    run(|step| step.postgres, connection).await
+}
+
+/// `run_direct`, since the future of `run` is not `Send` enough to be spawned.
+async fn run<C: Migrate>(
+    dialect: fn(&Step) -> &'static str,
+    connection: &mut C,
+) -> Result<(), MigrateError> {
+    migrator(dialect).run_direct(None, connection, false).await
+}
+
+fn migrator(dialect: fn(&Step) -> &'static str) -> Migrator {
+    let migrations = STEPS.iter().filter(|step| !dialect(step).is_empty());
+    Migrator::with_migrations(
+        migrations
+            .map(|step| {
+                Migration::new(
+                    step.version,
+                    step.description.into(),
+                    MigrationType::Simple,
+                    SqlStr::from_static(dialect(step)),
+                    false,
+                )
+            })
+            .collect(),
+    )
+}

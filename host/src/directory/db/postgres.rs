@@ -1,0 +1,29 @@
+//! Opening PostgreSQL: the pool, the migrations, and who may read what mail servers read.
+
+use std::str::FromStr;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use super::{ACQUIRE_TIMEOUT, Error, migrations};
+use crate::config;
+
+const GRANTS: &str = include_str!("../../../migrations/mailserver/postgres.sql");
+
+/// The pool, its database up to date. Services that start at once take turns: the migrator and the grants hold advisory locks.
+pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
+    let options = PgConnectOptions::from_str(&config.url)?.application_name("latchmail");
+    let pool = PgPoolOptions::new()
+        .max_connections(config.max_connections.max(1))
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_with(options)
+        .await?;
+    let mut connection = pool.acquire().await?;
+    migrations::postgres(&mut connection).await?;
+    sqlx::raw_sql(GRANTS).execute(&mut *connection).await?;
+    drop(connection);
+    Ok(pool)
+}
+
+#[cfg(test)]
+mod tests;

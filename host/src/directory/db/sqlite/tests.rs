@@ -1,0 +1,243 @@
+use std::os::unix::fs::symlink;
+
+use tokio::time::timeout;
+
+use super::*;
+use crate::directory::testing::{Fresh, on_sqlite};
+use crate::directory::{Db, Directory};
+
+const USERS: &str = "SELECT address, mailbox FROM mailserver_users";
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.to_path_buf().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+#[tokio::test]
+async fn the_files_have_the_modes_that_keep_them_apart() {
+    let body = async |fresh: Fresh| {
+        let theirs = fresh.mailserver_file().unwrap();
+        let folder = theirs.parent().unwrap();
+        let main = folder.parent().unwrap().join("latchmail.db");
+        fresh.directory.with("a", "ada@example.org", &["s"]).await;
+        assert_eq!(mode(folder.parent().unwrap()), 0o711);
+        assert_eq!(mode(folder), 0o2770);
+        for suffix in ["", "-wal", "-shm"] {
+            assert_eq!(mode(&beside(&main, suffix)), 0o600, "main{suffix}");
+            assert_eq!(mode(&beside(&theirs, suffix)), 0o660, "mailserver{suffix}");
+        }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_and_a_file_that_exist_keep_their_modes() {
+    let body = async |fresh: Fresh| {
+        let theirs = fresh.mailserver_file().unwrap();
+        let folder = theirs.parent().unwrap();
+        fresh.directory.db().close().await;
+        fs::set_permissions(&theirs, Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        assert_eq!((mode(folder), mode(&theirs)), (0o700, 0o600));
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+/// Nothing but what a mail daemon must know: whatever the directory keeps of a person, the file does not hold its bytes.
+#[tokio::test]
+async fn the_mail_servers_file_holds_no_secret_of_the_service() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &["s"]).await;
+        let theirs = fresh.mailserver_file().unwrap();
+        let mut bytes = fs::read(&theirs).unwrap();
+        bytes.extend(fs::read(beside(&theirs, "-wal")).unwrap());
+        let holds = |text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+        assert!(holds("ada@example.org"));
+        for secret in ["argon2id", "sealed", "s-1", "Lovelace", "Firefox"] {
+            assert!(!holds(secret), "{secret}");
+        }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &["s"]).await;
+        let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
+            unreachable!()
+        };
+        let tamper = "DELETE FROM mailserver_users; UPDATE projected_passwords SET password = '{PLAIN}x'; \
+            INSERT INTO mailserver_senders VALUES ('ceo@example.org', 'ada@example.org')";
+        sqlx::raw_sql(tamper).execute(&theirs).await.unwrap();
+        theirs.close().await;
+        fresh
+            .directory
+            .sweep(crate::clock::Timestamp::from_millis(0))
+            .await
+            .unwrap();
+        let expected = [("ada@example.org".to_owned(), "a".to_owned())];
+        assert_eq!(fresh.as_mail_server(USERS).await, expected);
+        let passwords = "SELECT password, '' FROM mailserver_passwords";
+        assert_eq!(
+            fresh.as_mail_server(passwords).await[0].0,
+            "{SHA256.HEX}s-hash"
+        );
+        let senders = "SELECT address, login FROM mailserver_senders";
+        assert_eq!(fresh.as_mail_server(senders).await.len(), 1);
+
+        fresh.directory.db().close().await;
+        fs::remove_dir_all(fresh.mailserver_file().unwrap().parent().unwrap()).unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        assert_eq!(fresh.as_mail_server(USERS).await, expected);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_may_start_at_once() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.db().close().await;
+        let folder = fresh.mailserver_file().unwrap();
+        let folder = folder.parent().unwrap().parent().unwrap();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            }
+            .unwrap();
+        }
+        let starts: Vec<_> = (0..6)
+            .map(|_| {
+                let config = fresh.config.clone();
+                tokio::spawn(async move { Directory::open(&config, &["x.example".into()]).await })
+            })
+            .collect();
+        for start in starts {
+            start.await.unwrap().unwrap().ping().await.unwrap();
+        }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_replaced_row_does_not_slip_past_the_projection() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &[]).await;
+        fresh
+            .execute(
+                "INSERT OR REPLACE INTO accounts (id, address, password_hash, created_at) VALUES ('a', 'new@example.org', '', 0)",
+            )
+            .await;
+        let seen = fresh.as_mail_server(USERS).await;
+        assert_eq!(seen, [("new@example.org".to_owned(), "a".to_owned())]);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_connection_is_durable_strict_and_wary() {
+    let body = async |fresh: Fresh| {
+        const FULL: i64 = 2;
+        for (pragma, value) in [
+            ("PRAGMA main.synchronous", FULL),
+            ("PRAGMA mailserver.synchronous", FULL),
+            ("PRAGMA foreign_keys", 1),
+            ("PRAGMA recursive_triggers", 1),
+            ("PRAGMA trusted_schema", 0),
+        ] {
+            assert_eq!(fresh.number(pragma).await, value, "{pragma}");
+        }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_mail_servers_could_not_read_is_refused() {
+    for (url, mailserver) in [
+        ("sqlite::memory:", ""),
+        ("sqlite:", ""),
+        ("sqlite:/tmp/latchmail-same.db", "/tmp/latchmail-same.db"),
+        ("mysql://user:secret@host/db", ""),
+        ("latchmail.db", ""),
+    ] {
+        let config = config::Database {
+            url: url.into(),
+            mailserver: mailserver.into(),
+            ..config::Database::default()
+        };
+        let error = Db::open(&config).await.unwrap_err();
+        assert!(matches!(error, Error::Unusable(_)), "{url}: {error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
+/// What a mail daemon that was broken into could put in the place of its file, while the service is down or up.
+#[tokio::test]
+async fn a_planted_file_of_the_mail_servers_is_not_opened() {
+    let body = async |fresh: Fresh| {
+        let theirs = fresh.mailserver_file().unwrap();
+        let folder = theirs.parent().unwrap();
+        let main = folder.parent().unwrap().join("latchmail.db");
+        let elsewhere = folder.parent().unwrap().join("elsewhere");
+        let other_name = format!("sqlite:{}", beside(&main, "-link").display());
+        fresh.directory.db().close().await;
+        symlink(&main, beside(&main, "-link")).unwrap();
+        let plants: [(&str, &(dyn Fn() + Send + Sync)); 5] = [
+            ("plain file", &|| symlink(&main, &theirs).unwrap()),
+            ("plain file", &|| symlink(&elsewhere, &theirs).unwrap()),
+            ("itself", &|| fs::hard_link(&main, &theirs).unwrap()),
+            ("plain file", &|| fs::create_dir(&theirs).unwrap()),
+            ("plain file", &|| {
+                drop(std::os::unix::net::UnixListener::bind(&theirs).unwrap());
+            }),
+        ];
+        for (reason, plant) in plants {
+            fs::remove_file(&theirs).unwrap_or_default();
+            plant();
+            for url in [&fresh.config.url, &other_name] {
+                let config = config::Database {
+                    url: url.clone(),
+                    mailserver: theirs.clone(),
+                    ..config::Database::default()
+                };
+                let error = Db::open(&config).await.unwrap_err();
+                assert!(matches!(error, Error::Unusable(_)), "{error}");
+                assert!(error.to_string().contains(reason), "{error}");
+            }
+            let _ = fs::remove_dir(&theirs);
+        }
+        assert!(!elsewhere.exists(), "nothing is made elsewhere");
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_later_connection_does_not_take_up_a_planted_file_either() {
+    let body = async |fresh: Fresh| {
+        let theirs = fresh.mailserver_file().unwrap();
+        let elsewhere = theirs.with_file_name("elsewhere");
+        let Db::Sqlite(pool) = fresh.directory.db() else {
+            unreachable!()
+        };
+        fs::remove_file(&theirs).unwrap();
+        symlink(&elsewhere, &theirs).unwrap();
+        let mut standing = Vec::new();
+        while let Some(connection) = pool.try_acquire() {
+            standing.push(connection);
+        }
+        let refused = timeout(Duration::from_millis(200), pool.acquire()).await;
+        assert!(!matches!(refused, Ok(Ok(_))));
+        assert!(!elsewhere.exists());
+        drop(standing);
+    };
+    on_sqlite(body).await.unwrap();
+}

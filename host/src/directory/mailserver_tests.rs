@@ -1,0 +1,174 @@
+//! The contract `mailserver_*`, version 1, read as a mail daemon reads it.
+
+use super::db::on;
+use super::testing::{Fresh, NOW, both, session};
+
+const VERSION: &str = "SELECT CAST(version AS TEXT), '' FROM mailserver_version";
+const PASSWORDS: &str = "SELECT address || ' ' || selector || ' ' || app_password_id, password FROM mailserver_passwords ORDER BY 1";
+const USERS: &str = "SELECT address, mailbox FROM mailserver_users ORDER BY 1";
+const ALIASES: &str = "SELECT address, destination FROM mailserver_aliases ORDER BY 1";
+const SENDERS: &str = "SELECT address, login FROM mailserver_senders ORDER BY 1, 2";
+
+const TWO_ALIASES: &str = "
+    INSERT INTO addresses (address, kind, account_id) VALUES ('one@example.org', 'alias', 'a');
+    INSERT INTO addresses (address, kind, account_id) VALUES ('two@example.org', 'alias', 'a')";
+
+fn rows(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect()
+}
+
+async fn a_new_account_can_log_in_and_has_mail_at_once(fresh: Fresh) {
+    assert_eq!(fresh.as_mail_server(VERSION).await, rows(&[("1", "")]));
+    fresh.directory.with("a", "ada@example.org", &["s"]).await;
+    assert_eq!(
+        fresh.as_mail_server(USERS).await,
+        rows(&[("ada@example.org", "a")])
+    );
+    assert_eq!(
+        fresh.as_mail_server(PASSWORDS).await,
+        rows(&[(
+            "ada@example.org s-selector s-password",
+            "{SHA256.HEX}s-hash"
+        )])
+    );
+    assert_eq!(fresh.as_mail_server(ALIASES).await, []);
+    assert_eq!(
+        fresh.as_mail_server(SENDERS).await,
+        rows(&[("ada@example.org", "ada@example.org")])
+    );
+}
+
+async fn an_alias_delivers_and_sends_while_it_lives_and_is_active(fresh: Fresh) {
+    fresh.directory.with("a", "ada@example.org", &[]).await;
+    fresh.execute(TWO_ALIASES).await;
+    let both_aliases = rows(&[
+        ("one@example.org", "ada@example.org"),
+        ("two@example.org", "ada@example.org"),
+    ]);
+    assert_eq!(fresh.as_mail_server(ALIASES).await, both_aliases);
+    assert_eq!(fresh.as_mail_server(SENDERS).await.len(), 3);
+
+    fresh
+        .execute(
+            "UPDATE addresses SET active = FALSE WHERE address = 'one@example.org';
+             UPDATE addresses SET live = FALSE WHERE address = 'two@example.org'",
+        )
+        .await;
+    assert_eq!(fresh.as_mail_server(ALIASES).await, []);
+    assert_eq!(fresh.as_mail_server(SENDERS).await.len(), 1);
+
+    fresh
+        .execute("UPDATE addresses SET active = TRUE, live = TRUE")
+        .await;
+    assert_eq!(fresh.as_mail_server(ALIASES).await, both_aliases);
+    fresh
+        .execute("DELETE FROM addresses WHERE kind = 'alias'")
+        .await;
+    assert_eq!(fresh.as_mail_server(ALIASES).await, []);
+}
+
+async fn an_account_that_is_not_active_is_not_there(fresh: Fresh) {
+    fresh.directory.with("a", "ada@example.org", &["s"]).await;
+    fresh.directory.with("b", "bob@example.org", &["t"]).await;
+    fresh.execute(TWO_ALIASES).await;
+    let contract = [PASSWORDS, USERS, ALIASES, SENDERS];
+    let mut before = Vec::new();
+    for query in contract {
+        before.push(fresh.as_mail_server(query).await);
+    }
+
+    fresh
+        .execute("UPDATE accounts SET active = FALSE WHERE id = 'a'")
+        .await;
+    for query in contract {
+        for (left, right) in fresh.as_mail_server(query).await {
+            assert!(
+                left.contains("bob@") || right.contains("bob@"),
+                "{query}: {left} {right}"
+            );
+        }
+    }
+    fresh
+        .execute("UPDATE accounts SET active = TRUE WHERE id = 'a'")
+        .await;
+    for (query, before) in contract.iter().zip(before) {
+        assert_eq!(fresh.as_mail_server(query).await, before, "{query}");
+    }
+}
+
+async fn what_is_deleted_by_reference_goes_too(fresh: Fresh) {
+    fresh.directory.with("a", "ada@example.org", &["s"]).await;
+    fresh.execute(TWO_ALIASES).await;
+    fresh.execute("DELETE FROM accounts").await;
+    for query in [PASSWORDS, USERS, ALIASES, SENDERS] {
+        assert_eq!(fresh.as_mail_server(query).await, [], "{query}");
+    }
+}
+
+async fn an_app_password_dies_at_its_end_with_nobody_to_tell(fresh: Fresh) {
+    fresh
+        .directory
+        .with("a", "ada@example.org", &["s", "t"])
+        .await;
+    fresh
+        .execute("UPDATE app_passwords SET expires_at = 1000 WHERE id = 's-password'")
+        .await;
+    let left = fresh.as_mail_server(PASSWORDS).await;
+    assert_eq!(left.len(), 1);
+    assert!(left[0].0.ends_with("t-password"));
+}
+
+async fn what_is_not_committed_is_not_seen(fresh: Fresh) {
+    let mut tx = fresh.directory.db().begin().await.unwrap();
+    super::db::on_tx!(&mut tx, db => sqlx::query("INSERT INTO platform_domains (domain) VALUES ('x.example')").execute(db).await.map(drop)).unwrap();
+    drop(tx);
+    assert_eq!(
+        fresh
+            .as_mail_server("SELECT domain, '' FROM mailserver_domains")
+            .await,
+        []
+    );
+}
+
+async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
+    let reader = fresh.mail_server().await.unwrap();
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let directory = fresh.directory.clone();
+            tokio::spawn(async move {
+                for n in 0..10 {
+                    let id = format!("w{writer}-{n}");
+                    directory.with(&id, &format!("{id}@example.org"), &[]).await;
+                    directory
+                        .begin_session(&session(&id, &id, NOW))
+                        .await
+                        .unwrap();
+                }
+            })
+        })
+        .collect();
+    // A password without its user, or a sender without, would be half a transaction.
+    let halves = "SELECT COUNT(*) FROM mailserver_passwords p LEFT JOIN mailserver_users u ON u.address = p.address \
+        LEFT JOIN mailserver_senders s ON s.address = p.address WHERE u.address IS NULL OR s.address IS NULL";
+    while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+        let found: i64 =
+            on!(&reader, pool => sqlx::query_scalar(halves).fetch_one(pool).await).unwrap();
+        assert_eq!(found, 0);
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let users: i64 = on!(&reader, pool => sqlx::query_scalar("SELECT COUNT(*) FROM mailserver_users").fetch_one(pool).await).unwrap();
+    assert_eq!(users, 40);
+    reader.close().await;
+}
+
+both!(
+    a_new_account_can_log_in_and_has_mail_at_once,
+    an_alias_delivers_and_sends_while_it_lives_and_is_active,
+    an_account_that_is_not_active_is_not_there,
+    what_is_deleted_by_reference_goes_too,
+    an_app_password_dies_at_its_end_with_nobody_to_tell,
+    what_is_not_committed_is_not_seen,
+    a_reader_sees_whole_accounts_while_the_service_writes,
+);

@@ -1,0 +1,56 @@
+//! The directory: accounts, their profiles, and what acts for them, in SQLite or PostgreSQL.
+//!
+//! One file a table. Every query is a constant on top of the file that uses it, one text for both databases. The directory
+//! knows neither HTTP nor secrets in the clear: it keeps hashes and sealed bytes that it is handed.
+
+pub mod accounts;
+pub mod credentials;
+pub mod db;
+mod domains;
+#[cfg(test)]
+mod mailserver_tests;
+pub mod sessions;
+mod sweep;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use db::{Db, Error};
+
+use crate::config;
+
+/// The service's database.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    db: Db,
+}
+
+impl Directory {
+    /// Opens the database, brings its tables up to date, repairs what mail servers read, and writes the platform's domains there.
+    ///
+    /// # Errors
+    /// [`Error`] where the database cannot be opened or brought up to date.
+    pub async fn open(
+        config: &config::Database,
+        platform_domains: &[String],
+    ) -> Result<Self, Error> {
+        let directory = Self {
+            db: Db::open(config).await?,
+        };
+        directory.set_platform_domains(platform_domains).await?;
+        Ok(directory)
+    }
+
+    /// Whether the database answers.
+    ///
+    /// # Errors
+    /// [`Error`] where it does not.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.db.ping().await
+    }
+
+    /// The database itself, for the room that keeps its own tables in it (`mail::index`).
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+}

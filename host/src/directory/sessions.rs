@@ -1,0 +1,272 @@
+//! Web sessions and their refresh tokens.
+//!
+//! A session is one app password, sealed; it ends by the deletion of that app password, so that the mail server refuses it from
+//! the same moment. A refresh token is single use; used ones are kept as long as they would have been good, which is how a stolen
+//! one is told from a second tab.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::credentials::{self, NewAppPassword};
+use super::db::{Tx, on, on_tx};
+use super::{Directory, Error};
+use crate::clock::Timestamp;
+
+/// A second use of a refresh token within this time is a second tab or a retry; a later one ends the session.
+pub const REUSE_GRACE: Duration = Duration::from_secs(10);
+
+const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
+    VALUES ($1, $2, $3, $4, $5, $6)";
+const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
+const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
+    FROM sessions s JOIN accounts a ON a.id = s.account_id \
+    WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
+/// The session goes with its app password, its tokens with it: by reference.
+const END_ALL: &str = "DELETE FROM app_passwords \
+    WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
+
+const INSERT_TOKEN: &str =
+    "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
+const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
+const OWNER_OF_TOKEN: &str =
+    "SELECT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid WHERE t.hash = $1";
+const SESSION_OF_TOKEN: &str = "SELECT t.used_at, s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
+    FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid JOIN accounts a ON a.id = s.account_id \
+    WHERE t.hash = $1 AND t.expires_at > $2 AND s.expires_at > $2 AND a.active";
+
+/// A session to be begun.
+#[derive(Clone)]
+pub struct NewSession {
+    /// Opaque.
+    pub sid: String,
+    /// Whose it is.
+    pub account_id: String,
+    /// What acts for it at the mail server, until the session ends.
+    pub app_password: NewAppPassword,
+    /// The app password, sealed.
+    pub sealed_password: Vec<u8>,
+    /// SHA-256 of its first refresh token, lower-case hexadecimal.
+    pub refresh_hash: String,
+    /// Now.
+    pub created_at: Timestamp,
+    /// When it ends unless it is refreshed.
+    pub expires_at: Timestamp,
+}
+
+impl fmt::Debug for NewSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewSession")
+            .field("sid", &self.sid)
+            .field("account_id", &self.account_id)
+            .field("app_password", &self.app_password)
+            .field("created_at", &self.created_at)
+            .field("expires_at", &self.expires_at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A live session with what of its account a request needs.
+#[derive(Clone, sqlx::FromRow)]
+pub struct Session {
+    /// Its id.
+    pub sid: String,
+    /// Whose it is.
+    pub account_id: String,
+    /// The account's address.
+    pub address: String,
+    /// Whether the account is an administrator's.
+    pub admin: bool,
+    /// The app password that it acts with.
+    pub app_password_id: String,
+    /// The app password, sealed.
+    pub sealed_password: Vec<u8>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("sid", &self.sid)
+            .field("account_id", &self.account_id)
+            .field("address", &self.address)
+            .field("admin", &self.admin)
+            .field("app_password_id", &self.app_password_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came of presenting a refresh token.
+#[derive(Clone, Debug)]
+pub enum Rotation {
+    /// It was good and is now used; the new one counts, and the session's end has moved.
+    Rotated(Session),
+    /// It was used before, a moment ago: refused and nothing more.
+    UsedJustNow,
+    /// It was used before, longer ago: the session it belonged to was ended, with this app password.
+    Stolen {
+        /// The app password that died with it.
+        app_password_id: String,
+    },
+    /// No such token, it or its session is past its end, or the account is not active.
+    Unknown,
+}
+
+/// A refresh token that was presented, and the live session it belongs to.
+#[derive(sqlx::FromRow)]
+struct Presented {
+    used_at: Option<i64>,
+    #[sqlx(flatten)]
+    session: Session,
+}
+
+impl Directory {
+    /// Begins a session: its app password, itself and its first refresh token, all or nothing.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was begun then.
+    pub async fn begin_session(&self, session: &NewSession) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(&session.account_id).await?;
+        insert(&mut tx, session).await?;
+        tx.commit().await
+    }
+
+    /// The session `sid`, where it lives at `now` and its account is active.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn session(&self, sid: &str, now: Timestamp) -> Result<Option<Session>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(LIVE)
+            .bind(sid)
+            .bind(now.millis())
+            .fetch_optional(pool).await)?)
+    }
+
+    /// Uses up the refresh token whose hash is `presented` and puts `next` in its place; the session then ends at `expires_at`.
+    /// Of two at once exactly one is [`Rotation::Rotated`].
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; the token is as it was then.
+    pub async fn rotate_refresh_token(
+        &self,
+        presented: &str,
+        next: &str,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Rotation, Error> {
+        let mut tx = self.db.begin().await?;
+        let Some(token) = find(&mut tx, presented, now).await? else {
+            return Ok(Rotation::Unknown);
+        };
+        let session = token.session;
+        if let Some(used_at) = token.used_at {
+            if now.since(Timestamp::from_millis(used_at)) <= REUSE_GRACE {
+                return Ok(Rotation::UsedJustNow);
+            }
+            credentials::delete(&mut tx, &session.app_password_id).await?;
+            tx.commit().await?;
+            return Ok(Rotation::Stolen {
+                app_password_id: session.app_password_id,
+            });
+        }
+        on_tx!(&mut tx, db => sqlx::query(USE_TOKEN)
+            .bind(presented)
+            .bind(now.millis())
+            .execute(db).await.map(drop))?;
+        insert_token(&mut tx, next, &session.sid, now, expires_at).await?;
+        on_tx!(&mut tx, db => sqlx::query(SET_END)
+            .bind(&session.sid)
+            .bind(expires_at.millis())
+            .execute(db).await.map(drop))?;
+        credentials::set_end(&mut tx, &session.app_password_id, expires_at).await?;
+        tx.commit().await?;
+        Ok(Rotation::Rotated(session))
+    }
+
+    /// Ends every web session of `account_id`, their app passwords with them, provided that the refresh token whose hash is
+    /// `presented` is live and that account's. Answers the app passwords that died; none where the token is not.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was ended then.
+    pub async fn end_sessions(
+        &self,
+        account_id: &str,
+        presented: &str,
+        now: Timestamp,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let mut tx = self.db.begin().await?;
+        let Some(token) = find(&mut tx, presented, now).await? else {
+            return Ok(None);
+        };
+        if token.used_at.is_some() || token.session.account_id != account_id {
+            return Ok(None);
+        }
+        let ended = on_tx!(&mut tx, db => sqlx::query_scalar(END_ALL)
+            .bind(account_id)
+            .fetch_all(db).await)?;
+        tx.commit().await?;
+        Ok(Some(ended))
+    }
+}
+
+/// The token whose hash is `presented`, used or not, where it and its session live at `now`. Its account is locked from here on.
+async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Presented>, Error> {
+    let owner: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER_OF_TOKEN)
+        .bind(presented)
+        .fetch_optional(db).await)?;
+    let Some(owner) = owner else {
+        return Ok(None);
+    };
+    tx.lock_account(&owner).await?;
+    // Read only now: another may have used the token up, or ended the session, while this one waited.
+    Ok(on_tx!(tx, db => sqlx::query_as(SESSION_OF_TOKEN)
+        .bind(presented)
+        .bind(now.millis())
+        .fetch_optional(db).await)?)
+}
+
+/// Makes a session, its app password and its first refresh token.
+pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
+    credentials::insert(
+        tx,
+        &session.account_id,
+        &session.app_password,
+        session.created_at,
+        Some(session.expires_at),
+    )
+    .await?;
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&session.sid)
+        .bind(&session.account_id)
+        .bind(&session.app_password.id)
+        .bind(&session.sealed_password)
+        .bind(session.created_at.millis())
+        .bind(session.expires_at.millis())
+        .execute(db).await.map(drop))?;
+    insert_token(
+        tx,
+        &session.refresh_hash,
+        &session.sid,
+        session.created_at,
+        session.expires_at,
+    )
+    .await
+}
+
+async fn insert_token(
+    tx: &mut Tx,
+    hash: &str,
+    sid: &str,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(INSERT_TOKEN)
+        .bind(hash)
+        .bind(sid)
+        .bind(created_at.millis())
+        .bind(expires_at.millis())
+        .execute(db).await.map(drop))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! Fresh databases for tests: each test body runs on a new SQLite file and on a new database of a PostgreSQL server.
+//!
+//! The server is named by `LATCHMAIL_TEST_POSTGRES`, the URL of a role that may create databases and roles. Without it the
+//! PostgreSQL half fails; it is never skipped.
+//!
+//! ```ignore
+//! async fn an_account_is_found_by_its_address(fresh: Fresh) { … }
+//!
+//! both!(an_account_is_found_by_its_address);
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use super::{Db, Directory};
+use crate::config;
+
+const SERVER: &str = "LATCHMAIL_TEST_POSTGRES";
+
+/// Makes two tests of each body: `sqlite::…` and `postgres::…`.
+#[cfg(test)]
+macro_rules! both {
+    ($($body:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $body() {
+                $crate::directory::testing::on_sqlite(super::$body).await.unwrap();
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $body() {
+                $crate::directory::testing::on_postgres(super::$body).await.unwrap();
+            })+
+        }
+    };
+}
+
+#[cfg(test)]
+pub(crate) use both;
+
+/// A database of its own, open, without platform domains.
+#[derive(Debug)]
+pub struct Fresh {
+    /// How it was opened, for who wants to open it once more.
+    pub config: config::Database,
+    /// The directory in it.
+    pub directory: Directory,
+}
+
+impl Fresh {
+    /// The file that mail servers read; on PostgreSQL there is none.
+    #[must_use]
+    pub fn mailserver_file(&self) -> Option<PathBuf> {
+        let main = Path::new(self.config.url.strip_prefix("sqlite:")?);
+        Some(main.with_file_name("mailserver").join("mailserver.db"))
+    }
+
+    /// A pool that sees what a mail daemon sees: the file of its own on SQLite, the role of its own on PostgreSQL.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub async fn mail_server(&self) -> anyhow::Result<Db> {
+        if let Some(file) = self.mailserver_file() {
+            let options = SqliteConnectOptions::new().filename(file);
+            let pool = SqlitePoolOptions::new().connect_with(options).await?;
+            return Ok(Db::Sqlite(pool));
+        }
+        let pool = PgPoolOptions::new()
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    sqlx::raw_sql("SET ROLE latchmail_mailserver")
+                        .execute(connection)
+                        .await?;
+                    Ok(())
+                })
+            })
+            .connect(&self.config.url)
+            .await?;
+        Ok(Db::Postgres(pool))
+    }
+}
+
+/// Runs `body` on a new SQLite file, which is removed afterwards.
+///
+/// # Errors
+/// Where the database cannot be made. A panic of the body is handed on.
+pub async fn on_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let folder = std::env::temp_dir().join(fresh_name()?);
+    let fresh = open(config::Database {
+        url: format!("sqlite:{}", folder.join("latchmail.db").display()),
+        ..config::Database::default()
+    })
+    .await?;
+    run(fresh, body, async || Ok(std::fs::remove_dir_all(&folder)?)).await
+}
+
+/// Runs `body` on a new database of the PostgreSQL server, which is dropped afterwards.
+///
+/// # Errors
+/// Where no server is named, or the database cannot be made. A panic of the body is handed on.
+pub async fn on_postgres<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (mut administrator, name, url) = new_postgres().await?;
+    let fresh = open(config::Database {
+        url,
+        ..config::Database::default()
+    })
+    .await?;
+    run(fresh, body, async || {
+        let drop = format!("DROP DATABASE {name} WITH (FORCE)");
+        sqlx::raw_sql(AssertSqlSafe(drop))
+            .execute(&mut administrator)
+            .await?;
+        Ok(())
+    })
+    .await
+}
+
+/// The URL of a new, empty database of the PostgreSQL server, which stays for as long as the server.
+///
+/// # Errors
+/// Where no server is named, or the database cannot be made.
+pub async fn postgres_url() -> anyhow::Result<String> {
+    let (administrator, _, url) = new_postgres().await?;
+    administrator.close().await?;
+    Ok(url)
+}
+
+/// A new database's administrator, name and URL.
+async fn new_postgres() -> anyhow::Result<(PgConnection, String, String)> {
+    let server = std::env::var(SERVER).with_context(|| {
+        format!("{SERVER} has to be the URL of a PostgreSQL server where databases may be created; `./just test` starts one")
+    })?;
+    let options = PgConnectOptions::from_str(&server)
+        .with_context(|| format!("{SERVER} is not the URL of a PostgreSQL server"))?;
+    let name = fresh_name()?;
+    let mut administrator = PgConnection::connect_with(&options)
+        .await
+        .with_context(|| format!("the PostgreSQL server that {SERVER} names does not answer"))?;
+    // template0, since nobody is ever connected to it: a template in use cannot be copied.
+    let create = format!("CREATE DATABASE {name} TEMPLATE template0");
+    sqlx::raw_sql(AssertSqlSafe(create))
+        .execute(&mut administrator)
+        .await?;
+    // The server's own address with another database in it: mail daemons read it too, and know nothing of what is sqlx's own.
+    let (address, options) = server.split_at(server.find('?').unwrap_or(server.len()));
+    let host = address.rsplit_once('/').map_or(address, |(host, _)| host);
+    let url = format!("{host}/{name}{options}");
+    Ok((administrator, name, url))
+}
+
+async fn open(config: config::Database) -> anyhow::Result<Fresh> {
+    let directory = Directory::open(&config, &[]).await?;
+    Ok(Fresh { config, directory })
+}
+
+/// On a task of its own, so that what was made is removed when the body panics too.
+async fn run<F>(
+    fresh: Fresh,
+    body: impl FnOnce(Fresh) -> F,
+    remove: impl AsyncFnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let db = fresh.directory.db().clone();
+    let outcome = tokio::spawn(body(fresh)).await;
+    db.close().await;
+    remove().await?;
+    match outcome {
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Good as a file's name and as a database's.
+fn fresh_name() -> anyhow::Result<String> {
+    Ok(format!("latchmail_test_{:016x}", getrandom::u64()?))
+}
+
+#[cfg(test)]
+pub(crate) use fixtures::*;
+
+/// What the tests of this room share.
+#[cfg(test)]
+mod fixtures {
+    use std::time::Duration;
+
+    use super::super::Directory;
+    use super::super::accounts::{Creation, NewAccount, NewProfile};
+    use super::super::credentials::{AppPasswordKind, NewAppPassword};
+    use super::super::db::on;
+    use super::super::sessions::NewSession;
+    use super::Fresh;
+    use crate::clock::Timestamp;
+
+    pub(crate) const DAY: Duration = Duration::from_hours(24);
+    pub(crate) const MONTH: Duration = Duration::from_hours(30 * 24);
+    /// 2099-01-01T00:00:00Z: app passwords that end after it live by the database's own clock.
+    pub(crate) const NOW: Timestamp = Timestamp::from_millis(4_070_908_800_000);
+
+    pub(crate) fn account(id: &str, address: &str) -> NewAccount {
+        NewAccount {
+            id: id.into(),
+            address: address.into(),
+            password_hash: "$argon2id$secret".into(),
+            profile: Some(NewProfile {
+                first_name: "Ada".into(),
+                last_name: "Lovelace".into(),
+                dob: "1990-12-10".into(),
+            }),
+            created_at: NOW,
+        }
+    }
+
+    /// A session `sid` begun at `now`, with the app password `<sid>-password` and the refresh token `<sid>-1`.
+    pub(crate) fn session(sid: &str, account_id: &str, now: Timestamp) -> NewSession {
+        NewSession {
+            sid: sid.into(),
+            account_id: account_id.into(),
+            app_password: NewAppPassword {
+                id: format!("{sid}-password"),
+                kind: AppPasswordKind::WebSession,
+                label: "Firefox".into(),
+                selector: format!("{sid}-selector"),
+                secret_hash: format!("{sid}-hash"),
+                expires_at: None,
+            },
+            sealed_password: b"sealed".to_vec(),
+            refresh_hash: format!("{sid}-1"),
+            created_at: now,
+            expires_at: now.plus(MONTH),
+        }
+    }
+
+    impl Directory {
+        /// Makes an account with sessions of these names, begun at [`NOW`].
+        pub(crate) async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
+            let made = self.create_account(&account(id, address), None).await;
+            assert_eq!(made.unwrap(), Creation::Created);
+            for sid in sessions {
+                self.begin_session(&session(sid, id, NOW)).await.unwrap();
+            }
+        }
+    }
+
+    impl Fresh {
+        /// What a mail daemon reads with a query of two columns of text.
+        pub(crate) async fn as_mail_server(&self, query: &'static str) -> Vec<(String, String)> {
+            let db = self.mail_server().await.unwrap();
+            let rows = on!(&db, pool => sqlx::query_as(query).fetch_all(pool).await).unwrap();
+            db.close().await;
+            rows
+        }
+
+        /// Changes the tables behind the directory's back.
+        pub(crate) async fn execute(&self, query: &'static str) {
+            on!(self.directory.db(), pool => sqlx::raw_sql(query).execute(pool).await.map(drop))
+                .unwrap();
+        }
+
+        /// One number that a query over the tables answers.
+        pub(crate) async fn number(&self, query: &'static str) -> i64 {
+            on!(self.directory.db(), pool => sqlx::query_scalar(query).fetch_one(pool).await)
+                .unwrap()
+        }
+    }
+}
