@@ -1,0 +1,61 @@
+//! Every bound on what a message or a mail server may cost, in one place.
+
+/// Bytes of one message that are read; what lies behind is left out and the answer says so.
+pub(super) const MESSAGE: usize = 40 * 1024 * 1024;
+
+/// Bytes of a message that are read in one round trip; the rest of a larger one is asked for when there is room for it.
+pub(super) const FIRST: usize = 1024 * 1024;
+
+/// What all larger messages that are being read may take at a time, in MiB, as they are and decoded.
+pub(super) const ROOM_MIB: usize = 256;
+
+/// Bytes of one reply of the mail server.
+pub(super) const REPLY: usize = MESSAGE + 1024 * 1024;
+
+/// Bytes of one line of a reply, literals aside.
+pub(super) const REPLY_LINE: usize = 1024 * 1024;
+
+/// Bytes of a message's header fields that a listing reads; where there are more it reads them up to [`HEADER`].
+pub(super) const LISTED_HEADER: usize = 64 * 1024;
+
+/// Bytes of one header field, decoded, that a listing answers: a hundred messages have to fit a sandbox.
+pub(super) const LISTED_FIELD: usize = 4 * 1024;
+
+/// Bytes of one header field, decoded, that are answered with a message.
+pub(super) const FIELD: usize = 64 * 1024;
+
+/// What an entry of a list costs in an answer beside its own letters: its JSON.
+pub(super) const ENTRY: usize = 32;
+
+/// Bytes of a message's flags that are answered.
+pub(super) const FLAGS: usize = 4 * 1024;
+
+/// Bytes of a media type (RFC 6838, section 4.2: 127 on either side of the slash).
+pub(super) const MEDIA: usize = 255;
+
+/// Bytes of one part's header that are read.
+pub(super) const HEADER: usize = 256 * 1024;
+
+/// Bytes of a message's text that a listing reads for its preview.
+pub(super) const PREFIX: usize = 4 * 1024;
+
+/// Bytes that it reads where the first did not hold enough text: newsletters begin with their style sheet.
+pub(super) const LONG_PREFIX: usize = 64 * 1024;
+
+/// Characters of a preview.
+pub(super) const PREVIEW: usize = 256;
+
+/// How deep multiparts may be nested; what lies deeper is one part.
+pub(super) const DEPTH: usize = 32;
+
+/// Parts of one message.
+pub(super) const PARTS: usize = 1000;
+
+/// Bytes of the text, and of the HTML, that are answered.
+pub(super) const BODY: usize = 1024 * 1024;
+
+/// Characters of an attachment's file name.
+pub(super) const FILENAME: usize = 200;
+
+/// Bytes of a folder's path.
+pub(super) const PATH: usize = 1000;

@@ -1,0 +1,48 @@
+//! What a server can do, as far as it changes what is asked of it.
+
+use imap_proto::Capability;
+
+/// The extensions that are made use of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an extension of its own"
+)]
+pub(in crate::mail) struct Capabilities {
+    /// `AUTH=PLAIN` (RFC 4616).
+    pub(in crate::mail) auth_plain: bool,
+    /// `SASL-IR`: the first response travels with AUTHENTICATE (RFC 4959).
+    pub(in crate::mail) sasl_ir: bool,
+    /// `LOGINDISABLED`: LOGIN is not to be tried (RFC 3501, section 6.2.3).
+    pub(in crate::mail) login_disabled: bool,
+    /// `LIST-EXTENDED`: LIST takes RETURN options (RFC 5258).
+    pub(in crate::mail) list_extended: bool,
+    /// `LIST-STATUS`: LIST answers STATUS too (RFC 5819).
+    pub(in crate::mail) list_status: bool,
+    /// `SPECIAL-USE`: folders have roles (RFC 6154).
+    pub(in crate::mail) special_use: bool,
+}
+
+impl Capabilities {
+    /// Those that a CAPABILITY reply or response code names.
+    pub(in crate::mail) fn of(named: &[Capability<'_>]) -> Self {
+        let mut all = Self::default();
+        for capability in named {
+            match capability {
+                Capability::Imap4rev1 => {}
+                Capability::Auth(mechanism) => {
+                    all.auth_plain |= mechanism.eq_ignore_ascii_case("PLAIN");
+                }
+                Capability::Atom(name) => match name.to_ascii_uppercase().as_str() {
+                    "SASL-IR" => all.sasl_ir = true,
+                    "LOGINDISABLED" => all.login_disabled = true,
+                    "LIST-EXTENDED" => all.list_extended = true,
+                    "LIST-STATUS" => all.list_status = true,
+                    "SPECIAL-USE" => all.special_use = true,
+                    _ => {}
+                },
+            }
+        }
+        all
+    }
+}

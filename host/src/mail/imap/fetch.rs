@@ -1,0 +1,201 @@
+//! What FETCH is asked, and what it answers.
+//!
+//! Header fields are read as the message has them, not from ENVELOPE: one parser then serves listings and whole messages, and
+//! nothing depends on how a server escapes (`imap-proto` does not undo the escapes of a quoted string). BODY.PEEK leaves `\Seen`
+//! alone.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use chrono::DateTime;
+use imap_proto::{AttributeValue, MessageSection, SectionPath};
+
+use crate::clock::Timestamp;
+use crate::mail::bounds;
+
+/// The fields that a listing shows, those that its preview needs, and those that tell a message from others ([`crate::mail::identity`]).
+const FIELDS: &str =
+    "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION";
+
+/// One message as FETCH answered it. Only complete ones are handed out: UID, FLAGS or the bytes asked for are there.
+#[derive(Clone, Debug, Default)]
+pub(in crate::mail) struct Fetched {
+    /// Its position in the folder.
+    pub(in crate::mail) seq: u32,
+    /// Its UID.
+    pub(in crate::mail) uid: u32,
+    /// Flags and keywords, without `\Recent`.
+    pub(in crate::mail) flags: Vec<String>,
+    /// When it arrived.
+    pub(in crate::mail) internal_date: Option<Timestamp>,
+    /// Its size.
+    pub(in crate::mail) size: u32,
+    /// The header fields asked for.
+    pub(in crate::mail) header: Bytes,
+    /// The beginning of what follows the header.
+    pub(in crate::mail) text: Bytes,
+    /// The whole message, where it was asked for.
+    pub(in crate::mail) whole: Bytes,
+}
+
+/// The command for a listing. `fetch` is the command up to its set.
+pub(super) fn summaries(fetch: &str) -> String {
+    format!(
+        "{fetch} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
+        bounds::LISTED_HEADER,
+        bounds::PREFIX
+    )
+}
+
+/// The command for longer headers and longer beginnings.
+pub(super) fn longer_headers(uids: &[u32]) -> String {
+    format!(
+        "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
+        set(uids),
+        bounds::HEADER,
+        bounds::LONG_PREFIX
+    )
+}
+
+/// The command for longer beginnings.
+pub(super) fn longer(uids: &[u32]) -> String {
+    format!(
+        "UID FETCH {} (UID BODY.PEEK[TEXT]<0.{}>)",
+        set(uids),
+        bounds::LONG_PREFIX
+    )
+}
+
+fn set(uids: &[u32]) -> String {
+    let uids: Vec<String> = uids.iter().map(ToString::to_string).collect();
+    uids.join(",")
+}
+
+/// The command for one message, up to [`bounds::FIRST`] bytes of it.
+pub(super) fn whole(uid: u32) -> String {
+    format!(
+        "UID FETCH {uid} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{}>)",
+        bounds::FIRST
+    )
+}
+
+/// The command for what [`whole`] left out, up to [`bounds::MESSAGE`] bytes in all.
+pub(super) fn rest(uid: u32) -> String {
+    format!(
+        "UID FETCH {uid} (UID BODY.PEEK[]<{}.{}>)",
+        bounds::FIRST,
+        bounds::MESSAGE - bounds::FIRST
+    )
+}
+
+/// Puts the answers to a FETCH together. A server may tell of a message in several, and of others than were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Collected(BTreeMap<u32, (Fetched, bool)>);
+
+impl Collected {
+    pub(super) fn begun(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    pub(super) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Bytes) {
+        let (message, body) = self.0.entry(seq).or_default();
+        message.seq = seq;
+        for attribute in attributes {
+            match attribute {
+                AttributeValue::Uid(uid) => message.uid = *uid,
+                AttributeValue::Flags(flags) => {
+                    message.flags = flags
+                        .iter()
+                        .filter(|flag| !flag.eq_ignore_ascii_case("\\Recent"))
+                        .map(ToString::to_string)
+                        .scan(0, |total, flag| {
+                            *total += flag.len() + bounds::ENTRY;
+                            (*total <= bounds::FLAGS).then_some(flag)
+                        })
+                        .collect();
+                }
+                AttributeValue::InternalDate(date) => message.internal_date = date_time(date),
+                AttributeValue::Rfc822Size(size) => message.size = *size,
+                AttributeValue::BodySection { section, data, .. } => {
+                    *body = true;
+                    let data = data
+                        .as_ref()
+                        .map(|data| shared(frame, data))
+                        .unwrap_or_default();
+                    match section {
+                        None => message.whole = data,
+                        Some(SectionPath::Full(MessageSection::Header)) => message.header = data,
+                        Some(SectionPath::Full(MessageSection::Text)) => message.text = data,
+                        Some(_) => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The messages that were answered in full, ascending by position.
+    pub(super) fn complete(self) -> Vec<Fetched> {
+        self.0
+            .into_values()
+            .filter(|(message, body)| *body && message.uid != 0)
+            .map(|(message, _)| message)
+            .collect()
+    }
+}
+
+/// A piece of a reply, without copying it.
+fn shared(frame: &Bytes, piece: &[u8]) -> Bytes {
+    let (whole, part) = (frame.as_ptr_range(), piece.as_ptr_range());
+    if whole.start <= part.start && part.end <= whole.end {
+        frame.slice_ref(piece)
+    } else {
+        Bytes::copy_from_slice(piece)
+    }
+}
+
+/// RFC 3501's date-time: `17-Jul-1996 02:44:25 -0700`, a one-digit day with a space before it.
+fn date_time(text: &str) -> Option<Timestamp> {
+    let parsed = DateTime::parse_from_str(text.trim(), "%d-%b-%Y %H:%M:%S %z").ok()?;
+    Some(Timestamp::from_millis(parsed.timestamp_millis()))
+}
+
+#[cfg(test)]
+mod tests {
+    use imap_proto::Response;
+
+    use super::*;
+
+    fn collected(replies: &[&'static [u8]]) -> Vec<Fetched> {
+        let mut collected = Collected::default();
+        for reply in replies {
+            let frame = Bytes::from_static(reply);
+            let Response::Fetch(seq, attributes) = Response::parse(&frame).unwrap().1 else {
+                panic!("not a FETCH");
+            };
+            collected.add(seq, &attributes, &frame);
+        }
+        collected.complete()
+    }
+
+    #[test]
+    fn flags_that_come_later_count_and_what_was_not_asked_for_is_left_out() {
+        let all = collected(&[
+            b"* 2 FETCH (UID 9 FLAGS (\\Recent $Label) RFC822.SIZE 7 BODY[TEXT]<0> {2}\r\nhi)\r\n",
+            b"* 1 FETCH (FLAGS (\\Seen))\r\n",
+            b"* 2 FETCH (FLAGS (\\Seen \\Recent))\r\n",
+        ]);
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].seq, all[0].uid, all[0].size), (2, 9, 7));
+        assert_eq!(all[0].flags, ["\\Seen"]);
+        assert_eq!(&all[0].text[..], b"hi");
+    }
+
+    #[test]
+    fn the_time_of_arrival_is_read_in_any_zone() {
+        let at = |text| date_time(text).map(Timestamp::millis);
+        assert_eq!(at("17-Jul-1996 02:44:25 -0700"), Some(837_596_665_000));
+        assert_eq!(at(" 7-Jul-1996 09:44:25 +0000"), Some(836_732_665_000));
+        assert_eq!(at("yesterday"), None);
+    }
+}

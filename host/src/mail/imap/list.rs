@@ -1,0 +1,213 @@
+//! The folders: LIST, with their counts in the same round trip where the server can (RFC 5258, RFC 5819, RFC 6154).
+
+use bytes::Bytes;
+use imap_proto::{MailboxDatum, MailboxListData, NameAttribute, Response, Status, StatusAttribute};
+
+use super::session::Session;
+use super::{Error, quoted, utf7};
+use crate::mail::types::Role;
+
+/// How many STATUS commands travel in one write, where the server cannot answer them with LIST.
+const STATUS_AT_ONCE: usize = 64;
+
+/// A folder as LIST tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::mail) struct Listed {
+    /// Its name on the wire.
+    pub(in crate::mail) name: String,
+    /// Its name in Unicode; the inbox is `INBOX`.
+    pub(in crate::mail) path: String,
+    /// What joins the segments of the path; empty where there is no hierarchy.
+    pub(in crate::mail) delimiter: String,
+    /// Whether it can be opened.
+    pub(in crate::mail) selectable: bool,
+    /// The roles that the server gives it.
+    pub(in crate::mail) roles: Vec<Role>,
+    /// How many messages it holds and how many of them are unread, once known.
+    pub(in crate::mail) counts: Option<(u32, u32)>,
+}
+
+/// Puts the answers to LIST and STATUS together.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub(super) folders: Vec<Listed>,
+}
+
+impl Collected {
+    pub(super) fn add(&mut self, reply: &Response<'_>, frame: &Bytes) {
+        match reply {
+            Response::MailboxData(MailboxDatum::List(data)) => {
+                let folder = listed(data, frame);
+                if !self.folders.iter().any(|known| known.name == folder.name) {
+                    self.folders.push(folder);
+                }
+            }
+            Response::MailboxData(MailboxDatum::Status { mailbox, status }) => {
+                let name = unescaped(mailbox, frame);
+                if let Some(folder) = self.folders.iter_mut().find(|known| known.name == name) {
+                    let (mut messages, mut unseen) = (0, 0);
+                    for item in status {
+                        match item {
+                            StatusAttribute::Messages(n) => messages = *n,
+                            StatusAttribute::Unseen(n) => unseen = *n,
+                            _ => {}
+                        }
+                    }
+                    folder.counts = Some((messages, unseen));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Session {
+    /// The folders that can be opened, with their counts, in the server's order.
+    pub(in crate::mail) async fn folders(&mut self) -> Result<Vec<Listed>, Error> {
+        let can = self.capabilities;
+        let list = if can.list_extended && can.list_status && can.special_use {
+            r#"LIST "" "*" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN))"#
+        } else if can.list_extended && can.special_use {
+            r#"LIST "" "*" RETURN (SPECIAL-USE)"#
+        } else {
+            r#"LIST "" "*""#
+        };
+        let mut collected = Collected::default();
+        let outcomes = self
+            .run(&[list.to_owned()], &mut |reply, frame| {
+                collected.add(reply, frame);
+                Ok(())
+            })
+            .await?;
+        for outcome in outcomes {
+            outcome.ok()?;
+        }
+        collected.folders.retain(|folder| folder.selectable);
+        // Without LIST-STATUS this is all of them; with it, those whose counts the server could not tell in passing.
+        let untold: Vec<String> = collected
+            .folders
+            .iter()
+            .filter(|folder| folder.counts.is_none())
+            .filter_map(|folder| quoted(&folder.name))
+            .map(|name| format!("STATUS {name} (MESSAGES UNSEEN)"))
+            .collect();
+        for commands in untold.chunks(STATUS_AT_ONCE) {
+            let outcomes = self
+                .run(commands, &mut |reply, frame| {
+                    collected.add(reply, frame);
+                    Ok(())
+                })
+                .await?;
+            if outcomes.iter().any(|o| matches!(o.status, Status::Bad)) {
+                return Err(Error::Protocol("STATUS was not understood".into()));
+            }
+        }
+        // A NO is of a folder that went away meanwhile.
+        collected.folders.retain(|folder| folder.counts.is_some());
+        Ok(collected.folders)
+    }
+}
+
+fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
+    let name = unescaped(&data.name, frame);
+    let has = |attribute: &str| {
+        data.name_attributes.iter().any(
+            |a| matches!(a, NameAttribute::Extension(text) if text.eq_ignore_ascii_case(attribute)),
+        )
+    };
+    let roles = data
+        .name_attributes
+        .iter()
+        .filter_map(|attribute| match attribute {
+            NameAttribute::All => Some(Role::All),
+            NameAttribute::Archive => Some(Role::Archive),
+            NameAttribute::Drafts => Some(Role::Drafts),
+            NameAttribute::Flagged => Some(Role::Flagged),
+            NameAttribute::Junk => Some(Role::Junk),
+            NameAttribute::Sent => Some(Role::Sent),
+            NameAttribute::Trash => Some(Role::Trash),
+            _ => None,
+        })
+        .collect();
+    Listed {
+        path: utf7::decode(&name),
+        delimiter: data
+            .delimiter
+            .as_deref()
+            .map(|d| unescaped(d, frame))
+            .unwrap_or_default(),
+        selectable: !data.name_attributes.contains(&NameAttribute::NoSelect)
+            && !has("\\NonExistent"),
+        roles,
+        counts: None,
+        name,
+    }
+}
+
+/// A string as it was meant: `imap-proto` leaves the escapes of a quoted string (RFC 3501, section 4.3) where they are, and only
+/// the byte before it tells a quoted string from a literal.
+fn unescaped(text: &str, frame: &Bytes) -> String {
+    let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
+    let was_quoted = start
+        .and_then(|start| start.checked_sub(1))
+        .and_then(|before| frame.get(before))
+        .is_some_and(|byte| *byte == b'"');
+    if !was_quoted || !text.contains('\\') {
+        return text.to_owned();
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        plain.extend(if c == '\\' {
+            characters.next()
+        } else {
+            Some(c)
+        });
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collected(replies: &[&'static [u8]]) -> Vec<Listed> {
+        let mut collected = Collected::default();
+        for reply in replies {
+            let frame = Bytes::from_static(reply);
+            collected.add(&Response::parse(&frame).unwrap().1, &frame);
+        }
+        collected.folders
+    }
+
+    #[test]
+    fn quotes_and_backslashes_are_told_in_quoted_strings_and_in_literals() {
+        let all = collected(&[
+            b"* LIST () \"/\" \"a\\\"b\\\\c\"\r\n",
+            b"* LIST () \"\\\\\" {5}\r\na\\\"b\"\r\n",
+            b"* STATUS \"a\\\"b\\\\c\" (MESSAGES 3 UNSEEN 1)\r\n",
+        ]);
+        assert_eq!(all[0].path, r#"a"b\c"#);
+        assert_eq!(all[0].counts, Some((3, 1)));
+        assert_eq!(all[1].path, r#"a\"b""#);
+        assert_eq!(all[1].delimiter, "\\");
+    }
+
+    #[test]
+    fn names_are_decoded_and_what_cannot_be_opened_is_told() {
+        let all = collected(&[
+            b"* LIST (\\Noselect \\HasChildren) \"/\" Entw&APw-rfe\r\n",
+            b"* LIST (\\nonexistent) NIL gone\r\n",
+            b"* LIST (\\HasNoChildren \\Sent) \"/\" inbox\r\n",
+        ]);
+        assert_eq!(
+            (all[0].path.as_str(), all[0].selectable),
+            ("Entwürfe", false)
+        );
+        assert_eq!((all[1].delimiter.as_str(), all[1].selectable), ("", false));
+        assert_eq!(
+            (all[2].path.as_str(), &all[2].roles[..]),
+            ("INBOX", &[Role::Sent][..])
+        );
+    }
+}

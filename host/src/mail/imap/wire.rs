@@ -1,0 +1,307 @@
+//! Bytes to and from the server: whole replies in, whole commands out. Knows the framing of RFC 3501 (lines and literals) and
+//! nothing of what is said.
+
+use std::fmt;
+
+use bytes::{Bytes, BytesMut};
+use imap_proto::{Response, ResponseCode, Status};
+use memchr::memmem;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::Error;
+use crate::mail::bounds;
+
+/// A stream to a mail server, with or without TLS.
+pub(in crate::mail) trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
+
+/// A connection at the level of replies and commands.
+pub(in crate::mail) struct Wire {
+    io: Box<dyn Io>,
+    read: BytesMut,
+    written: Vec<u8>,
+    last_tag: u32,
+}
+
+/// How a command ended (RFC 3501, section 7.1).
+#[derive(Debug)]
+pub(in crate::mail) struct Outcome {
+    /// OK, NO or BAD.
+    pub(in crate::mail) status: Status,
+    /// The response code, where it is one that `imap-proto` knows.
+    pub(in crate::mail) code: Option<ResponseCode<'static>>,
+    /// The rest of the line; a response code that `imap-proto` does not know stands at its beginning.
+    pub(in crate::mail) text: String,
+}
+
+impl Outcome {
+    /// Whether the response code is `name`.
+    pub(in crate::mail) fn says(&self, name: &str) -> bool {
+        self.text
+            .strip_prefix('[')
+            .and_then(|rest| rest.split([' ', ']']).next())
+            .is_some_and(|code| code.eq_ignore_ascii_case(name))
+    }
+
+    /// The outcome as an error, unless it is OK.
+    pub(in crate::mail) fn ok(self) -> Result<Self, Error> {
+        match self.status {
+            Status::Ok => Ok(self),
+            Status::No => Err(Error::No(self.text)),
+            _ => Err(Error::Protocol(format!(
+                "the server answered BAD: {}",
+                self.text
+            ))),
+        }
+    }
+}
+
+impl Wire {
+    pub(in crate::mail) fn new(io: Box<dyn Io>) -> Self {
+        Self {
+            io,
+            read: BytesMut::new(),
+            written: Vec::new(),
+            last_tag: 0,
+        }
+    }
+
+    /// Puts a command into the next write and answers its tag.
+    pub(in crate::mail) fn queue(&mut self, command: &str) -> String {
+        self.last_tag += 1;
+        let tag = format!("L{}", self.last_tag);
+        self.written.extend_from_slice(tag.as_bytes());
+        self.written.push(b' ');
+        self.queue_line(command);
+        tag
+    }
+
+    /// Puts a line without a tag into the next write: what a continuation asks for.
+    pub(in crate::mail) fn queue_line(&mut self, line: &str) {
+        self.written.extend_from_slice(line.as_bytes());
+        self.written.extend_from_slice(b"\r\n");
+    }
+
+    pub(in crate::mail) async fn flush(&mut self) -> Result<(), Error> {
+        let written = std::mem::take(&mut self.written);
+        self.io.write_all(&written).await?;
+        self.io.flush().await?;
+        Ok(())
+    }
+
+    /// Writes what is queued and reads until every tag of `tags` is answered, in whatever order: Dovecot answers a NOOP after
+    /// the FETCH that was sent behind it. `on` sees everything else; the outcomes stand in the order of `tags`.
+    pub(in crate::mail) async fn finish(
+        &mut self,
+        tags: &[String],
+        on: &mut (dyn FnMut(&Response<'_>, &Bytes) -> Result<(), Error> + Send),
+    ) -> Result<Vec<Outcome>, Error> {
+        self.flush().await?;
+        let mut outcomes: Vec<Option<Outcome>> = tags.iter().map(|_| None).collect();
+        while outcomes.iter().any(Option::is_none) {
+            let frame = self.reply().await?;
+            match parse(&frame)? {
+                Response::Done {
+                    tag,
+                    status,
+                    outcome,
+                } => {
+                    let place = tags.iter().position(|t| *t == tag.0).ok_or_else(|| {
+                        Error::Protocol(format!("an answer to nothing: {}", tag.0))
+                    })?;
+                    outcomes[place] = Some(Outcome {
+                        status,
+                        text: outcome.information.unwrap_or_default().into_owned(),
+                        code: outcome.code.map(ResponseCode::into_owned),
+                    });
+                }
+                other => on(&other, &frame)?,
+            }
+        }
+        Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    /// The next reply, whole, its literals included.
+    pub(in crate::mail) async fn reply(&mut self) -> Result<Bytes, Error> {
+        let mut framing = Framing::default();
+        loop {
+            if let Some(length) = framing.end(&self.read)? {
+                return Ok(self.read.split_to(length).freeze());
+            }
+            self.read.reserve(framing.missing(&self.read));
+            if self.io.read_buf(&mut self.read).await? == 0 {
+                return Err(Error::Lost("the server closed it".into()));
+            }
+        }
+    }
+}
+
+/// Never shows what was said: it may be a password.
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
+
+/// A reply, understood. A BYE is the end of the connection.
+pub(in crate::mail) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
+    match Response::parse(frame) {
+        Ok((
+            [],
+            Response::Data {
+                status: Status::Bye,
+                outcome,
+            },
+        )) => Err(Error::Lost(
+            outcome.information.unwrap_or_default().into_owned(),
+        )),
+        Ok(([], response)) => Ok(response),
+        _ => Err(Error::Protocol(format!(
+            "a reply that cannot be understood: {:?}",
+            String::from_utf8_lossy(frame.get(..80).unwrap_or(frame))
+        ))),
+    }
+}
+
+/// Finds the end of the reply at the beginning of a buffer that grows.
+#[derive(Default)]
+struct Framing {
+    /// Where the line begins that is being looked at.
+    line: usize,
+    /// How far that line was searched.
+    searched: usize,
+}
+
+impl Framing {
+    /// Where the reply ends, once it is there.
+    fn end(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
+        loop {
+            if self.line > bounds::REPLY {
+                return Err(too_large());
+            }
+            let from = self.searched.max(self.line);
+            let Some(found) = buffer.get(from..).and_then(|b| memmem::find(b, b"\r\n")) else {
+                if buffer.len().saturating_sub(self.line) > bounds::REPLY_LINE {
+                    return Err(Error::Protocol(
+                        "a line larger than any that was asked for".into(),
+                    ));
+                }
+                self.searched = buffer.len().saturating_sub(1).max(self.line);
+                return Ok(None);
+            };
+            let end = from + found;
+            match literal(buffer, &buffer[self.line..end])? {
+                Some(length) => {
+                    self.line = length.checked_add(end + 2).ok_or_else(too_large)?;
+                    self.searched = self.line;
+                }
+                None => return Ok(Some(end + 2)),
+            }
+        }
+    }
+
+    /// How many bytes to make room for.
+    fn missing(&self, buffer: &[u8]) -> usize {
+        self.line.saturating_sub(buffer.len()).max(4096)
+    }
+}
+
+/// The length of the literal that a line announces. A number that is none of RFC 3501, section 9 (32 bits) is refused: taken for
+/// text, it would make the literal's own bytes the next reply.
+fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error> {
+    let Some(digits) = announced(reply, line) else {
+        return Ok(None);
+    };
+    let length: u32 = digits.parse().map_err(|_| too_large())?;
+    Ok(Some(usize::try_from(length).map_err(|_| too_large())?))
+}
+
+/// The digits in braces at the end of a line (RFC 3501, section 4.3). A status reply is free text and announces nothing.
+fn announced<'l>(reply: &[u8], line: &'l [u8]) -> Option<&'l str> {
+    let data = reply.strip_prefix(b"* ")?;
+    let word = data.split(|b| matches!(b, b' ' | b'\r')).next()?;
+    if ["OK", "NO", "BAD", "BYE", "PREAUTH"]
+        .iter()
+        .any(|status| word.eq_ignore_ascii_case(status.as_bytes()))
+    {
+        return None;
+    }
+    let open = memchr::memrchr(b'{', line)?;
+    let digits = line.get(open + 1..)?.strip_suffix(b"}")?;
+    let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits).ok().filter(|_| all_digits)
+}
+
+fn too_large() -> Error {
+    Error::Protocol("a reply larger than any that was asked for".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(reply: &[u8]) -> Option<usize> {
+        // Byte by byte: the end must be found wherever the network cut.
+        let mut framing = Framing::default();
+        for length in 0..=reply.len() {
+            if let Some(end) = framing.end(&reply[..length]).unwrap() {
+                assert_eq!(length, end);
+                return Some(end);
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_reply_ends_after_its_literals() {
+        let reply = b"* 1 FETCH (BODY[TEXT] {90}\r\n\r\n{9}\r\n BODY[] {0}\r\n)\r\n";
+        assert_eq!(whole(&reply[..]), None);
+        let reply = b"* 1 FETCH (BODY[TEXT] {7}\r\n\r\n{9}\r\n BODY[] {0}\r\n)\r\n";
+        assert_eq!(whole(&reply[..]), Some(reply.len()));
+        assert_eq!(whole(b"* OK what ends in {5}\r\n"), Some(23));
+        assert_eq!(whole(b"L1 NO No such mailbox {5}\r\n"), Some(27));
+    }
+
+    #[test]
+    fn a_literal_larger_than_asked_for_is_refused_before_it_is_read() {
+        let mut framing = Framing::default();
+        assert!(framing.end(b"* 1 FETCH (BODY[] {4000000000}\r\n").is_err());
+        assert!(framing.end(&vec![b'x'; bounds::REPLY_LINE + 2]).is_err());
+    }
+
+    #[test]
+    fn a_length_that_is_no_number_of_the_protocol_ends_the_connection() {
+        for length in [
+            "4294967295",
+            "4294967296",
+            "18446744073709551614",
+            "18446744073709551615",
+            "99999999999999999999999",
+        ] {
+            let reply = format!("* 1 FETCH (BODY[] {{{length}}}\r\n");
+            let refused = Framing::default().end(reply.as_bytes());
+            assert!(matches!(refused, Err(Error::Protocol(_))), "{length}");
+        }
+        for text in ["{}", "{+1}", "{-1}", "{a}"] {
+            let reply = format!("* LIST () \"/\" {text}\r\n");
+            assert_eq!(whole(reply.as_bytes()), Some(reply.len()), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_literals_together_are_not_larger_than_one_reply() {
+        let literal = b"BODY[] {1000000}\r\n";
+        let mut reply = b"* 1 FETCH (".to_vec();
+        let mut framing = Framing::default();
+        let refused = loop {
+            reply.extend_from_slice(literal);
+            reply.resize(reply.len() + 1_000_000, b'x');
+            match framing.end(&reply) {
+                Ok(ended) => assert_eq!(ended, None),
+                Err(_) => break reply.len(),
+            }
+        };
+        assert!(refused <= bounds::REPLY + 2 * 1_000_000);
+    }
+}

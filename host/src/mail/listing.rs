@@ -1,0 +1,149 @@
+//! A stretch of a folder as a client is shown it.
+
+use std::collections::HashMap;
+
+use super::imap::{self, Fetched, Opened, Session};
+use super::mime::{self, Header};
+use super::preview::Preview;
+use super::types::Summary;
+use super::{Error, blocking, bounds};
+use crate::clock::Timestamp;
+
+/// Messages as the server told of them, before they have numbers.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) opened: Opened,
+    /// Ascending by position.
+    pub(super) messages: Vec<Fetched>,
+    /// In the same order.
+    previews: Vec<String>,
+}
+
+/// Reads `limit` messages after the newest `offset`; none where there is no such folder.
+pub(super) async fn read(
+    session: &mut Session,
+    path: &str,
+    offset: u32,
+    limit: u32,
+) -> Result<Option<Read>, imap::Error> {
+    let Some((opened, messages)) = session.window(path, offset, limit).await? else {
+        return Ok(None);
+    };
+    let (messages, previews) = previewed(messages, |message| {
+        let (header, _) = mime::split(&message.header);
+        let complete = message.text.len() < bounds::PREFIX;
+        Preview::of(header, &message.text, complete)
+    })
+    .await?;
+    let (mut unsettled, mut cut) = (Vec::new(), Vec::new());
+    for (message, preview) in messages.iter().zip(&previews) {
+        if message.header.len() >= bounds::LISTED_HEADER {
+            cut.push(message.uid);
+        } else if !preview.settled {
+            unsettled.push(message.uid);
+        }
+    }
+    let mut longer = HashMap::new();
+    for message in session.longer(&unsettled).await? {
+        longer.insert(message.uid, message);
+    }
+    for message in session.longer_headers(&cut).await? {
+        longer.insert(message.uid, message);
+    }
+    // A header that was cut is never shown: a later listing would tell something else of the same message. One that does not come
+    // now was expunged a moment ago.
+    let (again, mut settled): (Vec<_>, Vec<_>) = messages
+        .into_iter()
+        .zip(previews)
+        .filter(|(message, _)| !cut.contains(&message.uid) || longer.contains_key(&message.uid))
+        .partition(|(message, _)| longer.contains_key(&message.uid));
+    let again = again
+        .into_iter()
+        .filter_map(|(message, _)| {
+            let longer = longer.remove(&message.uid)?;
+            let header = if cut.contains(&message.uid) {
+                longer.header
+            } else {
+                message.header
+            };
+            Some(Fetched {
+                header,
+                text: longer.text,
+                ..message
+            })
+        })
+        .collect();
+    let (again, better) = previewed(again, |message| {
+        let (header, _) = mime::split(&message.header);
+        let complete = message.text.len() < bounds::LONG_PREFIX;
+        Preview::of_body(header, &message.text, complete)
+    })
+    .await?;
+    settled.extend(again.into_iter().zip(better));
+    settled.sort_by_key(|(message, _)| message.seq);
+    let (messages, previews) = settled
+        .into_iter()
+        .map(|(message, preview)| (message, preview.text))
+        .unzip();
+    Ok(Some(Read {
+        opened,
+        messages,
+        previews,
+    }))
+}
+
+impl Read {
+    /// As a client is shown them, newest first. `numbers` are the service's, by IMAP UID.
+    pub(super) async fn summaries(self, numbers: HashMap<u32, u64>) -> Result<Vec<Summary>, Error> {
+        blocking(move || {
+            let mut summaries: Vec<Summary> = self
+                .messages
+                .into_iter()
+                .zip(self.previews)
+                .filter_map(|(message, preview)| {
+                    let uid = *numbers.get(&message.uid)?;
+                    let header = Header::of(&message.header, bounds::LISTED_FIELD);
+                    Some(summary(uid, &message, &header, preview))
+                })
+                .collect();
+            summaries.reverse();
+            summaries
+        })
+        .await
+        .map_err(Error::Internal)
+    }
+}
+
+/// A summary of what was fetched of a message.
+pub(super) fn summary(uid: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
+    Summary {
+        uid,
+        seq: message.seq,
+        from: header.from.clone(),
+        to: header.to.clone(),
+        subject: header.subject.clone(),
+        date: header
+            .date
+            .or(message.internal_date)
+            .unwrap_or(Timestamp::from_millis(0)),
+        flags: message.flags.clone(),
+        size: u64::from(message.size),
+        preview,
+    }
+}
+
+/// The previews of messages, on a thread that may take its time.
+async fn previewed(
+    messages: Vec<Fetched>,
+    preview: fn(&Fetched) -> Preview,
+) -> Result<(Vec<Fetched>, Vec<Preview>), imap::Error> {
+    if messages.is_empty() {
+        return Ok((messages, Vec::new()));
+    }
+    blocking(move || {
+        let previews = messages.iter().map(preview).collect();
+        (messages, previews)
+    })
+    .await
+    .map_err(imap::Error::Protocol)
+}

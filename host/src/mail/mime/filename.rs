@@ -1,0 +1,111 @@
+//! What an attachment may be called. A sender's name for it ends up in dialogues and file systems.
+
+use crate::mail::bounds;
+
+/// A name that is fit to be one: the sender's, without what misleads, or one made from the media type.
+pub(super) fn of(sent: Option<&str>, media: &str, index: u32) -> String {
+    let name: String = sent
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !misleads(*c))
+        .map(|c| if matches!(c, '/' | '\\') { '_' } else { c })
+        .collect();
+    let name = name.trim_matches(|c: char| c.is_whitespace() || c == '.');
+    if name.is_empty() {
+        return format!(
+            "attachment-{}.{}",
+            index.saturating_add(1),
+            extension(media)
+        );
+    }
+    // A name that begins with a dot keeps what follows it only; the end may be cut, not the extension.
+    shortened(name)
+}
+
+/// Control characters, and those that change the direction of what stands beside them or cannot be seen.
+fn misleads(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+fn shortened(name: &str) -> String {
+    let length = name.chars().count();
+    if length <= bounds::FILENAME {
+        return name.to_owned();
+    }
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let kept = if extension.chars().count() > 16 {
+        ""
+    } else {
+        extension
+    };
+    let stem = bounds::FILENAME - kept.chars().count() - usize::from(!kept.is_empty());
+    let mut short: String = name.chars().take(stem).collect();
+    if !kept.is_empty() {
+        short.push('.');
+        short.push_str(kept);
+    }
+    short
+}
+
+fn extension(media: &str) -> &'static str {
+    match media {
+        "application/gzip" => "gz",
+        "application/json" => "json",
+        "application/pdf" => "pdf",
+        "application/pgp-signature" => "asc",
+        "application/pkcs7-signature" | "application/x-pkcs7-signature" => "p7s",
+        "application/xml" | "text/xml" => "xml",
+        "application/zip" => "zip",
+        "audio/mpeg" => "mp3",
+        "image/gif" => "gif",
+        "image/jpeg" => "jpg",
+        "image/png" => "png",
+        "image/svg+xml" => "svg",
+        "image/webp" => "webp",
+        "message/global" | "message/rfc822" => "eml",
+        "text/calendar" => "ics",
+        "text/csv" => "csv",
+        "text/html" => "html",
+        "text/vcard" | "text/x-vcard" => "vcf",
+        "video/mp4" => "mp4",
+        _ if media.starts_with("text/") || media.starts_with("message/") => "txt",
+        _ => "bin",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_folder_or_turn_around() {
+        let name = |sent| of(Some(sent), "application/pdf", 0);
+        assert_eq!(name("report.pdf"), "report.pdf");
+        assert_eq!(name("../../etc/passwd"), "_.._etc_passwd");
+        assert_eq!(name("C:\\boot.ini"), "C:_boot.ini");
+        assert_eq!(name("in\u{202e}fdp.exe"), "infdp.exe");
+        assert_eq!(name("a\r\nb\0.txt"), "ab.txt");
+        for nothing in ["", ".", "..", " . ", "\u{200e}"] {
+            assert_eq!(name(nothing), "attachment-1.pdf");
+        }
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_extension() {
+        let name = of(Some(&format!("{}.tar", "é".repeat(1000))), "x/y", 0);
+        assert_eq!(name.chars().count(), bounds::FILENAME);
+        assert!(name.ends_with("é.tar"));
+        assert_eq!(
+            of(Some(&".".repeat(1000)), "message/rfc822", 2),
+            "attachment-3.eml"
+        );
+        assert_eq!(
+            of(Some(&format!("a.{}", "b".repeat(1000))), "x/y", 0)
+                .chars()
+                .count(),
+            bounds::FILENAME
+        );
+    }
+}

@@ -1,0 +1,528 @@
+//! Header fields, decoded (RFC 5322, RFC 2047, RFC 2231) by `mail-parser`, and made fit to be shown.
+
+use std::borrow::Cow;
+
+use mail_parser::{
+    Address as ParsedAddress, HeaderName, HeaderValue, MessageParser, MimeHeaders as _,
+};
+
+use super::transfer::Encoding;
+use super::{date, words};
+use crate::clock::Timestamp;
+use crate::mail::bounds;
+use crate::mail::types::Address;
+
+/// The header of a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::mail) struct Header {
+    pub(in crate::mail) from: Vec<Address>,
+    pub(in crate::mail) to: Vec<Address>,
+    pub(in crate::mail) cc: Vec<Address>,
+    pub(in crate::mail) reply_to: Vec<Address>,
+    pub(in crate::mail) subject: String,
+    /// None where it is missing or cannot be read.
+    pub(in crate::mail) date: Option<Timestamp>,
+    /// With its angle brackets; empty where there is none.
+    pub(in crate::mail) message_id: String,
+    pub(in crate::mail) in_reply_to: Option<String>,
+    pub(in crate::mail) references: Vec<String>,
+    /// Whether a field was longer than is answered.
+    pub(in crate::mail) truncated: bool,
+}
+
+impl Header {
+    /// Reads a header, or those fields of it that are there; of each at most `field` bytes, decoded.
+    pub(in crate::mail) fn of(header: &[u8], field: usize) -> Self {
+        let parser = MessageParser::new()
+            .header_raw(HeaderName::Date)
+            .header_text(HeaderName::Subject)
+            .header_address(HeaderName::From)
+            .header_address(HeaderName::To)
+            .header_address(HeaderName::Cc)
+            .header_address(HeaderName::ReplyTo)
+            .header_raw(HeaderName::MessageId)
+            .header_raw(HeaderName::InReplyTo)
+            .header_raw(HeaderName::References)
+            .default_header_ignore();
+        let (header, mut truncated) = within(header);
+        let header = &*words::joined(&header);
+        let Some(message) = parser.parse_headers(header) else {
+            return Self::default();
+        };
+        let raw = |name| {
+            message
+                .header(name)
+                .and_then(HeaderValue::as_text)
+                .unwrap_or_default()
+        };
+        let cut = &mut truncated;
+        let subject = shown(message.subject().unwrap_or_default());
+        let mut people = |parsed| fitting(addresses(header, parsed), length, field, cut);
+        Self {
+            from: people(message.from()),
+            to: people(message.to()),
+            cc: people(message.cc()),
+            reply_to: people(message.reply_to()),
+            subject: match subject.get(..subject.floor_char_boundary(field)) {
+                Some(beginning) if beginning.len() < subject.len() => {
+                    *cut = true;
+                    beginning.to_owned()
+                }
+                _ => subject,
+            },
+            date: date::instant(raw(HeaderName::Date)),
+            message_id: fitting(
+                ids(raw(HeaderName::MessageId)).take(1),
+                String::len,
+                field,
+                cut,
+            )
+            .pop()
+            .unwrap_or_default(),
+            in_reply_to: fitting(
+                ids(raw(HeaderName::InReplyTo)).take(1),
+                String::len,
+                field,
+                cut,
+            )
+            .pop(),
+            references: fitting(ids(raw(HeaderName::References)), String::len, field, cut),
+            truncated,
+        }
+    }
+}
+
+/// As many as `limit` bytes hold.
+fn fitting<T>(
+    all: impl Iterator<Item = T>,
+    length: impl Fn(&T) -> usize,
+    limit: usize,
+    truncated: &mut bool,
+) -> Vec<T> {
+    let mut total = 0;
+    let mut fitting = Vec::new();
+    for one in all {
+        total += length(&one) + bounds::ENTRY;
+        if total > limit {
+            *truncated = true;
+            break;
+        }
+        fitting.push(one);
+    }
+    fitting
+}
+
+fn length(address: &Address) -> usize {
+    address.name.len() + address.address.len()
+}
+
+/// What a part's header says of its content (RFC 2045, RFC 2183).
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::mail) struct Part {
+    /// `type/subtype`, lower case.
+    pub(super) media: String,
+    pub(super) charset: Option<String>,
+    /// Of a multipart, what its delimiters are made of.
+    pub(super) boundary: Option<String>,
+    /// Whether what is in it are messages unless they say otherwise (RFC 2046, section 5.1.5).
+    pub(super) digest: bool,
+    pub(super) encoding: Encoding,
+    /// Whether it is to be shown apart from the message.
+    pub(super) attached: bool,
+    pub(super) filename: Option<String>,
+    /// Whether the header was longer than is read.
+    pub(super) truncated: bool,
+}
+
+impl Part {
+    /// Reads a part's header; `in_digest` says which type it has where it names none.
+    pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
+        let (header, truncated) = within(header);
+        let header = &*words::joined(&header);
+        let parser = MessageParser::new()
+            .header_content_type(HeaderName::ContentType)
+            .header_content_type(HeaderName::ContentDisposition)
+            .header_text(HeaderName::ContentTransferEncoding)
+            .default_header_ignore();
+        // An empty message is not to be asked for its header: `mail-parser` looks for it in a part that is not there.
+        let message = parser.parse_headers(header);
+        let content_type = message.as_ref().and_then(|message| message.content_type());
+        let attribute = |name| {
+            content_type
+                .and_then(|ct| ct.attribute(name))
+                .filter(|value| !value.is_empty())
+                .map(ToOwned::to_owned)
+        };
+        let mut part = Self {
+            media: match content_type {
+                // It names a type, though perhaps none that can be understood.
+                Some(ct) => media(ct).unwrap_or_else(|| "application/octet-stream".into()),
+                None if in_digest => "message/rfc822".into(),
+                None => "text/plain".into(),
+            },
+            charset: attribute("charset"),
+            truncated,
+            ..Self::default()
+        };
+        if let Some(message) = &message {
+            part.encoding =
+                Encoding::named(message.content_transfer_encoding().unwrap_or_default());
+            part.attached = message
+                .content_disposition()
+                .is_some_and(mail_parser::ContentType::is_attachment);
+            let continued = |name, parameter| {
+                let field = message.header_raw(name)?;
+                words::continued(field.as_bytes(), parameter)
+            };
+            part.filename = continued(HeaderName::ContentDisposition, "filename")
+                .or_else(|| continued(HeaderName::ContentType, "name"))
+                .or_else(|| message.attachment_name().map(ToOwned::to_owned))
+                .filter(|name| !name.is_empty());
+        }
+        if part.media.starts_with("multipart/") {
+            part.digest = part.media == "multipart/digest";
+            part.boundary = attribute("boundary");
+            if part.boundary.is_none() {
+                // Announced as a multipart that cannot be taken apart: what is there is read as text.
+                part.media = "text/plain".into();
+            }
+        }
+        part
+    }
+}
+
+/// `type/subtype`, lower case, where the field names both. What is `text` and no more is plain text (RFC 2045, section 5.2).
+fn media(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
+    let kind = content_type.ctype();
+    let Some(subtype) = content_type.subtype() else {
+        return kind
+            .eq_ignore_ascii_case("text")
+            .then(|| "text/plain".into());
+    };
+    (is_token(kind) && is_token(subtype) && kind.len() + subtype.len() < bounds::MEDIA)
+        .then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
+}
+
+/// As much of a header as is read, and whether that is less than there is. It ends with a line break: `mail-parser` passes over a field
+/// that does not.
+fn within(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
+    let read = header.get(..bounds::HEADER).unwrap_or(header);
+    if read.is_empty() || read.ends_with(b"\n") {
+        return (read.into(), read.len() < header.len());
+    }
+    if read.len() == bounds::HEADER
+        && let Some(last) = memchr::memrchr(b'\n', read)
+    {
+        // Cut: half an address is another address.
+        return (read[..=last].into(), true);
+    }
+    ([read, b"\r\n"].concat().into(), read.len() < header.len())
+}
+
+/// The addresses of a field of `header`.
+fn addresses<'a>(
+    header: &'a [u8],
+    parsed: Option<&'a ParsedAddress<'a>>,
+) -> impl Iterator<Item = Address> + 'a {
+    parsed
+        .into_iter()
+        .flat_map(ParsedAddress::iter)
+        .filter_map(move |one| {
+            let name = shown(one.name().unwrap_or_default());
+            if let Some(whole) = one
+                .address()
+                .and_then(|domain| quoted_local_part(header, domain, &name))
+            {
+                return Some(whole);
+            }
+            match one
+                .address()
+                .map(shown)
+                .filter(|address| !address.is_empty())
+            {
+                Some(address) => Some(Address { name, address }),
+                // Malformed: what there is stands where people look for it.
+                None if name.is_empty() => None,
+                None => Some(Address {
+                    name: String::new(),
+                    address: name,
+                }),
+            }
+        })
+}
+
+/// The address whose local part is a quoted string, where `mail-parser` takes that for a name: `"a b"@example.org` is `@example.org` of
+/// `a b` to it.
+fn quoted_local_part(header: &[u8], domain: &str, name: &str) -> Option<Address> {
+    if name.is_empty() || !domain.starts_with('@') {
+        return None;
+    }
+    let (all, piece) = (header.as_ptr_range(), domain.as_bytes().as_ptr_range());
+    if !(all.start <= piece.start && piece.end <= all.end) {
+        return None;
+    }
+    let before = header.get(..piece.start.addr() - all.start.addr())?;
+    // RFC 5321, section 4.5.3.1.1 allows 64 bytes.
+    let nearest = &before[before.len().saturating_sub(256)..];
+    let inner = nearest.strip_suffix(b"\"")?;
+    let opens = (0..inner.len())
+        .rev()
+        .find(|at| inner[*at] == b'"' && (*at == 0 || inner[at - 1] != b'\\'))?;
+    let inner = String::from_utf8_lossy(&inner[opens + 1..]);
+    let mut unescaped = String::new();
+    let mut escaped = false;
+    for c in inner.chars() {
+        escaped = c == '\\' && !escaped;
+        if !escaped {
+            unescaped.push(c);
+        }
+    }
+    // What else stands in the name is a comment.
+    let comment = name.strip_prefix(shown(&unescaped).as_str())?.trim();
+    let comment = comment
+        .strip_prefix('(')
+        .and_then(|comment| comment.strip_suffix(')'))
+        .unwrap_or(comment);
+    Some(Address {
+        name: comment.to_owned(),
+        address: shown(&format!("\"{inner}\"{domain}")),
+    })
+}
+
+/// On one line: a decoded field may hold what no header may.
+fn shown(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), " ")
+        .trim()
+        .to_owned()
+}
+
+/// The message ids of a field (RFC 5322, section 3.6.4), angle brackets included. What has none is taken by the word.
+fn ids(field: &str) -> impl Iterator<Item = String> {
+    let bracketed = field.contains('<');
+    field
+        .split_inclusive(move |c: char| {
+            if bracketed {
+                c == '>'
+            } else {
+                c.is_whitespace()
+            }
+        })
+        .filter_map(move |piece| {
+            let piece = if bracketed {
+                piece
+                    .get(piece.rfind('<')?..)
+                    .filter(|id| id.ends_with('>'))?
+            } else {
+                piece
+            };
+            // Folding leaves white space where there was none.
+            let id: String = piece
+                .chars()
+                .filter(|c| !c.is_whitespace() && !c.is_control())
+                .collect();
+            (id.len() > 2 || !bracketed && !id.is_empty()).then_some(id)
+        })
+}
+
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(header: &[u8]) -> Header {
+        Header::of(header, 1000)
+    }
+
+    fn address(name: &str, address: &str) -> Address {
+        Address {
+            name: name.into(),
+            address: address.into(),
+        }
+    }
+
+    #[test]
+    fn fields_are_decoded_and_groups_flattened() {
+        let header = read(
+            b"From: =?utf-8?Q?J=C3=BCrgen_?= =?utf-8?B?TcO8bGxlcg==?= <j@example.org>\r\n\
+              To: Friends: a@example.org, \"B, C\" <bc@example.org>;, d@example.org\r\n\
+              Cc: undisclosed-recipients:;\r\n\
+              Subject: =?iso-8859-1?Q?Gr=FC=DFe?=\r\n =?utf-8?Q?_aus_=E2=82=AC?=\r\n\
+              Date: Fri, 20 Nov 2026 09:00:00 +0100\r\n\
+              Message-ID: <1@example.org>\r\n\
+              In-Reply-To: <0@example.org> (a comment)\r\n\
+              References: <a@example.org>\r\n\t<b@example.org> <c@\r\n example.org>\r\n",
+        );
+        assert_eq!(header.from, [address("Jürgen Müller", "j@example.org")]);
+        assert_eq!(
+            header.to,
+            [
+                address("", "a@example.org"),
+                address("B, C", "bc@example.org"),
+                address("", "d@example.org")
+            ]
+        );
+        assert_eq!(header.cc, []);
+        assert_eq!(header.subject, "Grüße aus €");
+        assert_eq!(header.date.unwrap().to_string(), "2026-11-20T08:00:00.000Z");
+        assert_eq!(header.message_id, "<1@example.org>");
+        assert_eq!(header.in_reply_to.as_deref(), Some("<0@example.org>"));
+        assert_eq!(
+            header.references,
+            ["<a@example.org>", "<b@example.org>", "<c@example.org>"]
+        );
+    }
+
+    #[test]
+    fn what_is_missing_or_malformed_is_empty_and_never_panics() {
+        for header in [
+            &b""[..],
+            b"\r\n",
+            b":",
+            b"Subject",
+            b"From: \xff\xfe<\xff>\r\nDate: \xff",
+            b"Date: Mon, 99 Foo 20266 99:99:99 +9999",
+        ] {
+            let read = read(header);
+            assert_eq!((read.date, read.message_id.as_str()), (None, ""));
+        }
+        let raw = read(b"Subject: caf\xc3\xa9 \xff\r\nFrom: nobody\r\n");
+        assert_eq!(raw.subject, "café \u{fffd}");
+        assert_eq!(raw.from, [address("", "nobody")]);
+        assert_eq!(
+            read(b"Subject: =?utf-8?Q?a=0D=0AX:_b?=\r\n").subject,
+            "a  X: b"
+        );
+    }
+
+    #[test]
+    fn a_part_names_its_file_in_every_way_that_is_in_use() {
+        let name = |header: &str| Part::of(header.as_bytes(), false).filename.unwrap();
+        assert_eq!(
+            name("Content-Disposition: attachment; filename*=utf-8''%e2%82%ac%20rates.txt\r\n"),
+            "€ rates.txt"
+        );
+        assert_eq!(
+            name(
+                "Content-Disposition: attachment; filename*0*=utf-8''%e2%82%ac; filename*1*=.txt\r\n"
+            ),
+            "€.txt"
+        );
+        assert_eq!(
+            name("Content-Disposition: attachment; filename=\"=?utf-8?B?w6QudHh0?=\"\r\n"),
+            "ä.txt"
+        );
+        assert_eq!(
+            name("Content-Type: text/plain; name=\"a b.txt\"\r\n"),
+            "a b.txt"
+        );
+    }
+
+    #[test]
+    fn a_type_that_cannot_be_understood_is_bytes() {
+        let media = |header: &str| Part::of(header.as_bytes(), false).media;
+        assert_eq!(
+            media("Content-Type: TEXT/HTML; charset=utf-8\r\n"),
+            "text/html"
+        );
+        assert_eq!(media("Content-Type: Text\r\n"), "text/plain");
+        assert_eq!(media("Content-Type: image\r\n"), "application/octet-stream");
+        assert_eq!(
+            media(&format!("Content-Type: a/{}\r\n", "b".repeat(300))),
+            "application/octet-stream"
+        );
+        assert_eq!(
+            media("Content-Type: te xt/p<lain\r\n"),
+            "application/octet-stream"
+        );
+        assert_eq!(media("Subject: none\r\n"), "text/plain");
+        assert_eq!(Part::of(b"", true).media, "message/rfc822");
+    }
+
+    #[test]
+    fn a_field_of_more_than_is_answered_is_cut_and_says_so() {
+        let header = format!(
+            "To: {}\r\nSubject: {}\r\n",
+            "a@b, ".repeat(1000),
+            "é".repeat(600)
+        );
+        let cut = read(header.as_bytes());
+        assert_eq!(
+            (cut.to.len(), cut.subject.len(), cut.truncated),
+            (28, 1000, true)
+        );
+        assert!(!read(b"To: a@b\r\nSubject: c\r\n").truncated);
+    }
+
+    #[test]
+    fn a_local_part_in_quotes_is_part_of_the_address() {
+        let from = |field: &str| read(format!("From: {field}\r\n").as_bytes()).from;
+        assert_eq!(
+            from("\"spaced local\"@x.org"),
+            [address("", "\"spaced local\"@x.org")]
+        );
+        assert_eq!(
+            from("Bo <\"spaced local\"@x.org>, \"a\\\"b\"@y.org (Bo), c@z.org"),
+            [
+                address("Bo", "\"spaced local\"@x.org"),
+                address("Bo", "\"a\\\"b\"@y.org"),
+                address("", "c@z.org")
+            ]
+        );
+        assert_eq!(from("Foo <@x.org>"), [address("Foo", "@x.org")]);
+        assert_eq!(from("\"Foo\" <@x.org>"), [address("Foo", "@x.org")]);
+    }
+
+    #[test]
+    fn a_header_without_a_last_line_break_is_read_to_its_end() {
+        let header = read(b"From: a@b\r\nSubject: the last");
+        assert_eq!(
+            (header.subject.as_str(), header.truncated),
+            ("the last", false)
+        );
+        assert_eq!(
+            Part::of(b"Content-Type: text/html", false).media,
+            "text/html"
+        );
+        // One that was cut is not: half an address is another address.
+        let long = format!(
+            "Subject: x\r\nTo: a@b,\r\n {}ada@example.org",
+            " ".repeat(bounds::HEADER)
+        );
+        let cut = read(long.as_bytes());
+        assert_eq!((cut.to.len(), cut.truncated), (1, true));
+    }
+
+    #[test]
+    fn words_and_names_that_cut_a_character_are_joined() {
+        let header = read(
+            b"Subject: =?utf-8?B?R3LD?=\r\n =?utf-8?B?vMOfZQ==?=\r\nFrom: =?us-ascii?Q?J=C3=BC?= <j@x.org>\r\n",
+        );
+        assert_eq!(header.subject, "Grüße");
+        assert_eq!(header.from, [address("Jü", "j@x.org")]);
+        let name = |header: &str| Part::of(header.as_bytes(), false).filename.unwrap();
+        assert_eq!(
+            name(
+                "Content-Disposition: attachment; filename*0*=iso-8859-1''Gr%FC;\r\n filename*1*=%DFe.txt\r\n"
+            ),
+            "Grüße.txt"
+        );
+        assert_eq!(
+            name(
+                "Content-Disposition: attachment; filename=\"=?utf-8?B?w6TD?=\r\n =?utf-8?B?pC50eHQ=?=\"\r\n"
+            ),
+            "ää.txt"
+        );
+    }
+
+    #[test]
+    fn an_entry_counts_for_more_than_its_letters() {
+        let many = read(format!("From: {}\r\n", "a,".repeat(500)).as_bytes());
+        assert_eq!((many.from.len(), many.truncated), (1000 / 33, true));
+    }
+}

@@ -1,0 +1,154 @@
+//! HTML as text, for previews: what is shown, in order, on one line. It is no sanitizer; what it answers is text and is to be
+//! shown as text.
+
+use mail_parser::decoders::html::add_html_token;
+
+/// Elements whose content is never shown.
+const HIDDEN: [&str; 4] = ["script", "style", "title", "template"];
+
+/// Elements that do not end a word.
+const INLINE: [&str; 22] = [
+    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "em", "font", "i", "ins", "mark", "s",
+    "small", "span", "strong", "sub", "sup", "tt", "u", "wbr",
+];
+
+/// The longest name of an entity, with room for numbers.
+const ENTITY: usize = 40;
+
+/// The text of a document that may begin and end anywhere. Time and memory are linear in its length.
+pub(in crate::mail) fn to_text(html: &str) -> String {
+    let mut text = String::with_capacity(html.len() / 2);
+    let mut rest = html;
+    while let Some(at) = rest.find(['<', '&']) {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        rest = if rest.starts_with('&') {
+            entity(rest, &mut text)
+        } else {
+            markup(rest, &mut text)
+        };
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Reads what begins with `&`.
+fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
+    let length = rest
+        .bytes()
+        .take(ENTITY)
+        .skip(1)
+        .take_while(|b| b.is_ascii_alphanumeric() || *b == b'#')
+        .count();
+    if length > 0 && rest.as_bytes().get(length + 1) == Some(&b';') {
+        add_html_token(text, &rest.as_bytes()[..length + 2], false);
+        return &rest[length + 2..];
+    }
+    text.push('&');
+    &rest[1..]
+}
+
+/// Reads what begins with `<`: a comment, a tag, or a character like any other.
+fn markup<'a>(rest: &'a str, text: &mut String) -> &'a str {
+    if let Some(comment) = rest.strip_prefix("<!--") {
+        return comment.find("-->").map_or("", |end| &comment[end + 3..]);
+    }
+    let inner = &rest[1..];
+    let closing = inner.starts_with('/');
+    let inner = inner.strip_prefix('/').unwrap_or(inner);
+    if !inner.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '!' | '?')) {
+        text.push('<');
+        return &rest[1..];
+    }
+    let name_ends = inner
+        .find(|c: char| !c.is_ascii_alphanumeric())
+        .unwrap_or(inner.len());
+    let name = inner[..name_ends].to_ascii_lowercase();
+    let Some(after) = tag_end(inner) else {
+        return "";
+    };
+    if !INLINE.contains(&name.as_str()) {
+        text.push(' ');
+    }
+    if !closing && HIDDEN.contains(&name.as_str()) {
+        return behind(after, &name);
+    }
+    after
+}
+
+/// Behind the tag's `>`, which may stand in quotes before.
+fn tag_end(inner: &str) -> Option<&str> {
+    let mut quote = None;
+    for (at, byte) in inner.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Some(&inner[at + 1..]),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    // A quote that nothing closes is no quote.
+    inner.find('>').map(|end| &inner[end + 1..])
+}
+
+/// Behind the end tag of `name`; nothing where there is none.
+fn behind<'a>(rest: &'a str, name: &str) -> &'a str {
+    let mut from = 0;
+    while let Some(found) = rest[from..].find("</") {
+        let tag = from + found + 2;
+        let ends = rest
+            .get(tag..tag + name.len())
+            .is_some_and(|word| word.eq_ignore_ascii_case(name));
+        if ends {
+            return rest[tag..]
+                .find('>')
+                .map_or("", |end| &rest[tag + end + 1..]);
+        }
+        from = tag;
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(html: &str) -> String {
+        to_text(html)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn what_is_shown_is_kept_and_what_is_not_is_left_out() {
+        assert_eq!(
+            folded(
+                "<!DOCTYPE html><html><head><title>t</title><style>p{a:b}</style></head><body><p>Hello</p><p>w<b>or</b>ld</p>"
+            ),
+            "Hello world"
+        );
+        assert_eq!(
+            folded("<td>a</td><td>b</td><br>c<!-- <p>no</p> -->d"),
+            "a b cd"
+        );
+        assert_eq!(folded("a<script>if (a < b) x('</p>')</SCRIPT >b"), "a b");
+        assert_eq!(folded("<p it's>yes"), "yes");
+        assert_eq!(folded("<a title='>' href=\"x>y\">link</a>"), "link");
+        assert_eq!(
+            folded("1 < 2 &amp;&lt;&nbsp;&#8364;&#x20ac; &bogus; R&D &"),
+            "1 < 2 &< €€ &bogus; R&D &"
+        );
+    }
+
+    #[test]
+    fn a_document_may_be_cut_anywhere() {
+        let html = "<p>Grüße &amp; <b title=\"x>y\">mehr</b><style>a{}</style><!-- c -->ende";
+        for (at, _) in html.char_indices() {
+            let _ = to_text(&html[..at]);
+            let _ = to_text(&html[at..]);
+        }
+        assert_eq!(folded("text <img src="), "text");
+        assert_eq!(folded("text <style>a{"), "text");
+    }
+}

@@ -1,0 +1,276 @@
+//! The mailbox, over IMAP: folders, listings, messages, and the service's own numbers for them.
+//!
+//! Knows neither HTTP nor WIT. It acts with the credential it is handed and asks no further who is asking.
+
+mod bounds;
+mod identity;
+mod imap;
+mod index;
+mod listing;
+mod message;
+mod mime;
+mod pool;
+mod preview;
+mod roles;
+pub mod types;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::caller::MailCredential;
+use crate::config;
+use crate::directory::Db;
+use identity::identity;
+use imap::{Connector, Fetched};
+use pool::Pool;
+pub use types::{Address, Attachment, AttachmentContent, Detail, Folder, Listing, Role, Summary};
+
+/// Whose mailbox, and what opens it.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The account whose mailbox it is: its numbers are kept under this id.
+    pub account: String,
+    /// What the mail server is shown.
+    pub credential: MailCredential,
+}
+
+/// Why the mailbox did not do what was asked. What does not exist is `Ok(None)`, not an error.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The mail server does not accept the credential (any more).
+    #[error("the mail server refused the credential")]
+    CredentialRefused,
+    /// The mail server cannot be reached, is starting, or has no connection to spare; nothing was begun.
+    #[error("the mail server is not available: {0}")]
+    Unavailable(String),
+    /// The mail server or the index failed or said what cannot be understood.
+    #[error("the mailbox failed: {0}")]
+    Internal(String),
+}
+
+impl From<crate::directory::Error> for Error {
+    fn from(error: crate::directory::Error) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+/// The mailboxes of one mail server.
+#[derive(Debug)]
+pub struct Mail {
+    connector: Connector,
+    pool: Pool,
+    db: Db,
+    /// MiB that larger messages may take while they are read.
+    room: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// A message that is being read, and the room that it takes.
+struct Held {
+    message: Fetched,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads on a leased connection. One that was idle may have died meanwhile: then, once, on a new one. Reading may be repeated.
+macro_rules! reading {
+    ($lease:ident, $session:ident => $read:expr) => {{
+        let was_idle = $lease.was_idle();
+        let $session = $lease.session().await?;
+        match $read.await {
+            Err(imap::Error::Lost(why)) if was_idle => {
+                tracing::debug!(why, "an idle connection to the mail server was dead");
+                let $session = $lease.session().await?;
+                $read.await?
+            }
+            read => read?,
+        }
+    }};
+}
+
+impl Mail {
+    /// Nothing is connected yet.
+    ///
+    /// # Errors
+    /// A sentence where the configuration's address or TLS cannot be used.
+    pub fn new(config: &config::Imap, db: Db) -> Result<Self, crate::error::StartError> {
+        let connector = Connector::new(config)?;
+        Ok(Self {
+            pool: Pool::new(connector.clone(), config),
+            connector,
+            db,
+            room: Arc::new(Semaphore::new(bounds::ROOM_MIB)),
+            patience: config.timeout,
+        })
+    }
+
+    /// Whether the mail server takes connections and greets.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where it does not.
+    pub async fn ping(&self) -> Result<(), Error> {
+        Ok(self.connector.ping().await?)
+    }
+
+    /// All folders that can be opened: those with a role first, in the order of [`Role`], then the rest by path.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn folders(&self, access: &Access) -> Result<Vec<Folder>, Error> {
+        let mut lease = self
+            .pool
+            .lease(&access.account, &access.credential, None)
+            .await?;
+        let listed = reading!(lease, session => session.folders());
+        Ok(roles::arranged(listed))
+    }
+
+    /// `limit` messages of a folder after the newest `offset`, newest first; none where there is no such folder.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn messages(
+        &self,
+        access: &Access,
+        folder: &str,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Option<Listing>, Error> {
+        let path = canonical(folder);
+        let mut lease = self
+            .pool
+            .lease(&access.account, &access.credential, Some(path))
+            .await?;
+        let read = reading!(lease, session => listing::read(session, path, offset, limit));
+        // Others may use the connection while the numbers are looked up.
+        drop(lease);
+        let Some(read) = read else {
+            return Ok(None);
+        };
+        let places: Vec<_> = read.messages.iter().map(|m| (m.uid, identity(m))).collect();
+        let numbers = index::numbers(&self.db, &access.account, path, read.opened, &places).await?;
+        Ok(Some(Listing {
+            total: read.opened.exists,
+            messages: read.summaries(numbers).await?,
+        }))
+    }
+
+    /// One message by its number, wherever it is; `folder` is a hint. None where there is no such message.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn message(
+        &self,
+        access: &Access,
+        uid: u64,
+        folder: Option<&str>,
+    ) -> Result<Option<Detail>, Error> {
+        match self.fetched(access, uid, folder).await? {
+            Some(held) => Ok(Some(message::detail(uid, held).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// One attachment. `None` where there is no such message, `Some(None)` where it has no such attachment.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn attachment(
+        &self,
+        access: &Access,
+        uid: u64,
+        index: u32,
+        folder: Option<&str>,
+    ) -> Result<Option<Option<AttachmentContent>>, Error> {
+        match self.fetched(access, uid, folder).await? {
+            Some(held) => Ok(Some(message::attachment(held, index).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Closes every connection made with the app password `credential`: it was revoked.
+    #[expect(clippy::unused_async, reason = "closing may come to say goodbye")]
+    pub async fn close(&self, credential: &str) {
+        self.pool.close(credential);
+    }
+
+    /// The whole message with the service's number `uid`, from the place where it was seen last. The number alone names it, so
+    /// the hint is not needed.
+    async fn fetched(
+        &self,
+        access: &Access,
+        uid: u64,
+        _folder: Option<&str>,
+    ) -> Result<Option<Held>, Error> {
+        let Some(place) = index::place(&self.db, &access.account, uid).await? else {
+            return Ok(None);
+        };
+        let mut lease = self
+            .pool
+            .lease(&access.account, &access.credential, Some(&place.path))
+            .await?;
+        let read = reading!(lease, session => session.message(&place.path, place.uid_validity(), place.imap_uid()));
+        let Some(mut message) = read else {
+            return Ok(None);
+        };
+        if message.whole.len() < bounds::FIRST {
+            return Ok(Some(Held {
+                message,
+                room: None,
+            }));
+        }
+        // A server that tells a size which cannot be true is asked for as much as there may be, and no room is saved on it.
+        let size = usize::try_from(message.size)
+            .ok()
+            .filter(|size| *size >= message.whole.len())
+            .map_or(bounds::MESSAGE, |size| size.min(bounds::MESSAGE));
+        let room = self.room_for(size).await?;
+        let Some(rest) = lease.session().await?.rest(message.uid).await? else {
+            return Ok(None);
+        };
+        drop(lease);
+        let mut whole = BytesMut::with_capacity(message.whole.len() + rest.len());
+        whole.extend_from_slice(&message.whole);
+        whole.extend_from_slice(&rest);
+        message.whole = whole.freeze();
+        Ok(Some(Held {
+            message,
+            room: Some(room),
+        }))
+    }
+
+    /// Room for a message of `size` bytes, once as it is and once decoded.
+    async fn room_for(&self, size: usize) -> Result<OwnedSemaphorePermit, Error> {
+        let mib = u32::try_from(size.saturating_mul(2).div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(mib);
+        match tokio::time::timeout(self.patience, room).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) | Err(_) => Err(Error::Unavailable(
+                "too many large messages are being read".into(),
+            )),
+        }
+    }
+}
+
+/// The inbox has one name, however it is written (RFC 3501, section 5.1).
+fn canonical(folder: &str) -> &str {
+    if folder.eq_ignore_ascii_case("INBOX") {
+        "INBOX"
+    } else {
+        folder
+    }
+}
+
+/// Runs work on a thread that may take its time.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| format!("reading a message failed: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

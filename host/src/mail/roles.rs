@@ -1,0 +1,88 @@
+//! Which folder has which role, and in which order folders are shown.
+//!
+//! A role names one folder at most: where the server gives it to several (RFC 6154 lets it), the first by path has it and the
+//! others are folders like any other. A folder has one role at most: of several, the first in the order of [`Role`].
+
+use super::imap::list::Listed;
+use super::types::{Folder, Role};
+
+/// The folders as a client is shown them: those with a role first, in the order of [`Role`], then the rest by path.
+pub(super) fn arranged(mut listed: Vec<Listed>) -> Vec<Folder> {
+    listed.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut taken: Vec<Role> = Vec::new();
+    let mut folders: Vec<Folder> = Vec::with_capacity(listed.len());
+    for folder in listed {
+        let role = if folder.path == "INBOX" {
+            Some(Role::Inbox)
+        } else {
+            folder
+                .roles
+                .iter()
+                .copied()
+                .filter(|role| !taken.contains(role))
+                .min()
+        };
+        taken.extend(role);
+        let (messages, unseen) = folder.counts.unwrap_or_default();
+        folders.push(Folder {
+            name: last_segment(&folder.path, &folder.delimiter).to_owned(),
+            path: folder.path,
+            delimiter: folder.delimiter,
+            messages,
+            unseen,
+            role,
+        });
+    }
+    folders.sort_by_key(|folder| (folder.role.is_none(), folder.role));
+    folders
+}
+
+fn last_segment<'a>(path: &'a str, delimiter: &str) -> &'a str {
+    match delimiter {
+        "" => path,
+        _ => path.rsplit(delimiter).next().unwrap_or(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(path: &str, roles: &[Role]) -> Listed {
+        Listed {
+            name: path.into(),
+            path: path.into(),
+            delimiter: "/".into(),
+            selectable: true,
+            roles: roles.into(),
+            counts: Some((2, 1)),
+        }
+    }
+
+    #[test]
+    fn folders_with_a_role_lead_and_a_role_is_given_once() {
+        let folders = arranged(vec![
+            listed("b/Trash", &[Role::Trash]),
+            listed("b", &[]),
+            listed("Zeta", &[Role::Sent]),
+            listed("INBOX", &[Role::Archive]),
+            listed("Alpha", &[Role::Trash]),
+            listed("a/é/ü", &[]),
+        ]);
+        let shown: Vec<_> = folders
+            .iter()
+            .map(|f| (f.path.as_str(), f.name.as_str(), f.role))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("INBOX", "INBOX", Some(Role::Inbox)),
+                ("Zeta", "Zeta", Some(Role::Sent)),
+                ("Alpha", "Alpha", Some(Role::Trash)),
+                ("a/é/ü", "ü", None),
+                ("b", "b", None),
+                ("b/Trash", "Trash", None),
+            ]
+        );
+    }
+}

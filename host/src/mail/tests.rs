@@ -1,0 +1,76 @@
+//! The room against a real Dovecot, and against a scripted peer for the faults that a real server does not produce.
+
+mod answers;
+mod dovecot;
+mod faults;
+mod folders;
+mod listing;
+mod messages;
+mod peer;
+mod sharing;
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use super::{Access, Mail};
+use crate::caller::MailCredential;
+use crate::config;
+use crate::directory::testing::{Fresh, on_sqlite};
+use dovecot::{Dovecot, PASSWORD};
+
+/// A mail server, the rooms behind it, and an account in both.
+struct World {
+    dovecot: Dovecot,
+    mail: Arc<Mail>,
+    fresh: Fresh,
+    access: Access,
+}
+
+/// Runs `body` in a world of its own.
+async fn in_a_world<F>(body: impl FnOnce(World) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    on_sqlite(async |fresh| {
+        fresh.directory.with("ada", "ada@example.org", &[]).await;
+        let dovecot = Dovecot::start();
+        let mail = Mail::new(&dovecot.config(), fresh.directory.db().clone()).unwrap();
+        body(World {
+            mail: Arc::new(mail),
+            access: access("ada", "first"),
+            dovecot,
+            fresh,
+        })
+        .await;
+    })
+    .await
+    .unwrap();
+}
+
+fn access(account: &str, credential: &str) -> Access {
+    Access {
+        account: account.into(),
+        credential: MailCredential {
+            id: credential.into(),
+            username: format!("{account}@example.org"),
+            password: SecretString::from(PASSWORD),
+        },
+    }
+}
+
+fn config(port: u16) -> config::Imap {
+    config::Imap {
+        address: format!("127.0.0.1:{port}"),
+        ..config::Imap::default()
+    }
+}
+
+/// A message of a few lines, with CRLF.
+fn note(subject: &str, text: &str) -> Vec<u8> {
+    format!(
+        "From: Bo <bo@example.net>\r\nTo: ada@example.org\r\nSubject: {subject}\r\n\
+         Date: Fri, 20 Nov 2026 09:00:00 +0100\r\nMessage-ID: <{subject}@example.net>\r\n\r\n{text}\r\n"
+    )
+    .into_bytes()
+}

@@ -1,0 +1,240 @@
+//! A private Dovecot: loopback, a free port, a folder of its own, ended with the test.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::config;
+
+/// What opens every mailbox of it.
+pub(super) const PASSWORD: &str = "lmk \"secret\\";
+
+pub(super) struct Dovecot {
+    folder: PathBuf,
+    port: u16,
+    child: Child,
+}
+
+impl Dovecot {
+    pub(super) fn start() -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("lm-mail-{:016x}", getrandom::u64().unwrap()));
+        std::fs::create_dir_all(folder.join("home")).unwrap();
+        std::os::unix::fs::chown(folder.join("home"), Some(65534), Some(65534)).unwrap();
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.local_addr())
+            .unwrap()
+            .port();
+        let text = CONFIGURATION
+            .replace("@FOLDER@", &folder.display().to_string())
+            .replace("@PORT@", &port.to_string());
+        std::fs::write(folder.join("dovecot.conf"), text).unwrap();
+        std::fs::write(folder.join("users"), USERS).unwrap();
+        let child = run(&folder, port);
+        Self {
+            folder,
+            port,
+            child,
+        }
+    }
+
+    pub(super) fn config(&self) -> config::Imap {
+        super::config(self.port)
+    }
+
+    pub(super) fn stop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        let _ = kill_process(pid, Signal::TERM);
+        self.child.wait().unwrap();
+        // Its children go by themselves, some later than it.
+        while kill_process_group(pid, Signal::TERM).is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The same server once more.
+    pub(super) fn start_again(&mut self) {
+        self.child = run(&self.folder, self.port);
+    }
+
+    /// Logged in as another mail client would be.
+    pub(super) fn client(&self, account: &str) -> Client {
+        let mut client = Client::connect(self.port);
+        client.ok(&format!(r#"LOGIN {account}@example.org "lmk \"secret\\""#));
+        client
+    }
+
+    /// How many log-ins there were.
+    pub(super) fn log_ins(&self) -> usize {
+        let log = std::fs::read_to_string(self.folder.join("log")).unwrap();
+        log.matches("Info: Login: user=").count()
+    }
+}
+
+impl Drop for Dovecot {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn run(folder: &std::path::Path, port: u16) -> Child {
+    let child = Command::new("dovecot")
+        .process_group(0)
+        .arg("-F")
+        .arg("-c")
+        .arg(folder.join("dovecot.conf"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        assert!(Instant::now() < patience, "Dovecot does not start");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+/// A mail client of the plainest kind.
+pub(super) struct Client {
+    stream: BufReader<TcpStream>,
+    tag: u32,
+}
+
+impl Client {
+    fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let mut client = Self {
+            stream: BufReader::new(stream),
+            tag: 0,
+        };
+        client.line();
+        client
+    }
+
+    /// Sends a command that has to succeed; answers everything it was told.
+    pub(super) fn ok(&mut self, command: &str) -> String {
+        self.send(command.as_bytes())
+    }
+
+    /// Puts a message into a folder; `more` stands before it: flags in parentheses, a date in quotes.
+    pub(super) fn append(&mut self, folder: &str, more: &str, message: &[u8]) {
+        let mut command = format!("APPEND {folder} {more} {{{}+}}\r\n", message.len()).into_bytes();
+        command.extend_from_slice(message);
+        self.send(&command);
+    }
+
+    fn send(&mut self, command: &[u8]) -> String {
+        self.tag += 1;
+        let tag = format!("t{} ", self.tag);
+        let mut all = tag.clone().into_bytes();
+        all.extend_from_slice(command);
+        all.extend_from_slice(b"\r\n");
+        self.stream.get_mut().write_all(&all).unwrap();
+        let mut told = String::new();
+        loop {
+            let line = self.line();
+            told.push_str(&line);
+            if let Some(end) = line.strip_prefix(&tag) {
+                assert!(
+                    end.starts_with("OK"),
+                    "{command:?}: {line}",
+                    command = String::from_utf8_lossy(command)
+                );
+                return told;
+            }
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        self.stream.read_until(b'\n', &mut line).unwrap();
+        assert!(!line.is_empty(), "the server hung up");
+        let text = String::from_utf8_lossy(&line).into_owned();
+        let literal = text
+            .strip_suffix("}\r\n")
+            .filter(|_| text.starts_with("* "))
+            .and_then(|text| text.rsplit_once('{'))
+            .and_then(|(_, length)| length.parse::<usize>().ok());
+        match literal {
+            Some(length) => {
+                let mut bytes = vec![0; length];
+                self.stream.read_exact(&mut bytes).unwrap();
+                text + &String::from_utf8_lossy(&bytes) + &self.line()
+            }
+            None => text,
+        }
+    }
+}
+
+/// Log-in name, password (both must match), and nothing else: homes are made from the name.
+const USERS: &str =
+    "ada@example.org:{PLAIN}lmk \"secret\\\nbob@example.org:{PLAIN}lmk \"secret\\\n";
+
+const CONFIGURATION: &str = r"
+base_dir = @FOLDER@/run
+state_dir = @FOLDER@/state
+log_path = @FOLDER@/log
+protocols = imap
+listen = 127.0.0.1
+ssl = no
+disable_plaintext_auth = no
+auth_failure_delay = 0
+mail_location = mdbox:~/mdbox
+mail_uid = 65534
+mail_gid = 65534
+first_valid_uid = 1
+mail_max_userip_connections = 40
+service imap-login {
+  inet_listener imap {
+    port = @PORT@
+  }
+  inet_listener imaps {
+    port = 0
+  }
+}
+service imap {
+  service_count = 500
+  process_min_avail = 1
+}
+service anvil {
+  unix_listener anvil-auth-penalty {
+    mode = 0
+  }
+}
+passdb {
+  driver = passwd-file
+  args = @FOLDER@/users
+}
+userdb {
+  driver = static
+  args = home=@FOLDER@/home/%u
+}
+namespace inbox {
+  inbox = yes
+  separator = /
+  mailbox Sent {
+    auto = create
+    special_use = \Sent
+  }
+  mailbox Trash {
+    auto = create
+    special_use = \Trash
+  }
+  mailbox Drafts {
+    auto = create
+    special_use = \Drafts
+  }
+}
+";

@@ -1,0 +1,157 @@
+//! What no sound server does, and some things that other sound servers do.
+
+use std::time::Duration;
+
+use super::peer::{Step, hangs_up, peer, says};
+use super::{access, config};
+use crate::directory::testing::on_sqlite;
+use crate::mail::{Error, Mail, Role};
+
+const HELLO: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
+const LOG_IN: Step = says("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
+const EXAMINE: Step = says(
+    "EXAMINE",
+    "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n{tag} OK [READ-ONLY] open\r\n",
+);
+
+/// What a listing of INBOX ends in with such a peer.
+async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
+    let port = peer(greeting, steps).await;
+    let (sender, mut outcome) = tokio::sync::mpsc::channel(1);
+    on_sqlite(async move |fresh| {
+        fresh.directory.with("ada", "ada@example.org", &[]).await;
+        let config = crate::config::Imap {
+            timeout: Duration::from_millis(500),
+            ..config(port)
+        };
+        let mail = Mail::new(&config, fresh.directory.db().clone()).unwrap();
+        let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
+        let total = listing.map(|found| found.map_or(0, |listing| listing.total));
+        sender.send(total).await.unwrap();
+    })
+    .await
+    .unwrap();
+    outcome.recv().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_slow_or_sends_one_away_is_unavailable() {
+    let cases: [(&str, Vec<Step>); 6] = [
+        ("", vec![]),
+        ("* BYE full\r\n", vec![]),
+        ("220 mail.example.org ESMTP\r\n", vec![]),
+        (HELLO, vec![]),
+        (
+            HELLO,
+            vec![says("AUTHENTICATE", "{tag} NO [UNAVAILABLE] later\r\n")],
+        ),
+        (
+            HELLO,
+            vec![hangs_up("AUTHENTICATE", "* BYE restarting\r\n")],
+        ),
+    ];
+    for (greeting, steps) in cases {
+        let outcome = listing_with(greeting, steps).await;
+        assert!(
+            matches!(outcome, Err(Error::Unavailable(_))),
+            "{greeting:?}: {outcome:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_ends_in_the_middle_is_no_half_answer() {
+    let cases: [Vec<Step>; 3] = [
+        vec![
+            LOG_IN,
+            EXAMINE,
+            hangs_up(
+                "FETCH",
+                "* 1 FETCH (UID 1 FLAGS () BODY[TEXT]<0> {10}\r\nhal",
+            ),
+        ],
+        vec![
+            LOG_IN,
+            EXAMINE,
+            hangs_up(
+                "FETCH",
+                "* 1 FETCH (UID 1 BODY[TEXT]<0> {1}\r\nx)\r\n* BYE shutting down\r\n",
+            ),
+        ],
+        vec![LOG_IN, EXAMINE],
+    ];
+    for steps in cases {
+        let outcome = listing_with(HELLO, steps).await;
+        assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_is_an_error_and_never_believed() {
+    let cases: [Vec<Step>; 5] = [
+        vec![LOG_IN, says("EXAMINE", "\0\0\0garbage\r\n")],
+        vec![LOG_IN, says("EXAMINE", "X99 OK what was not asked\r\n")],
+        vec![LOG_IN, EXAMINE, says("FETCH", "* 1 FETCH (UID x\r\n")],
+        vec![
+            LOG_IN,
+            EXAMINE,
+            says("FETCH", "* 1 FETCH (UID 1 BODY[TEXT]<0> {4000000000}\r\n"),
+        ],
+        vec![LOG_IN, EXAMINE, says("FETCH", "{tag} BAD what?\r\n")],
+    ];
+    for steps in cases {
+        let outcome = listing_with(HELLO, steps).await;
+        assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_no_that_is_not_about_the_folder_is_an_error() {
+    const STEPS: &[Step] = &[
+        LOG_IN,
+        says("EXAMINE", "{tag} NO [SERVERBUG] the disk is on fire\r\n"),
+        says("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
+    ];
+    assert!(matches!(
+        listing_with(HELLO, STEPS.to_vec()).await,
+        Err(Error::Internal(_))
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_the_first_revision_only_is_enough() {
+    const STEPS: &[Step] = &[
+        says("CAPABILITY", "* CAPABILITY IMAP4rev1\r\n{tag} OK told\r\n"),
+        says("LOGIN", "{tag} OK in\r\n"),
+        says(
+            "LIST",
+            "* LIST (\\Sent) \".\" Sent\r\n* LIST () \".\" Inbox\r\n* LIST (\\Noselect) \".\" Nothing\r\n{tag} OK listed\r\n",
+        ),
+        says(
+            "STATUS \"Sent\"",
+            "* STATUS Sent (MESSAGES 3 UNSEEN 0)\r\n{tag} OK\r\n",
+        ),
+        says(
+            "STATUS \"INBOX\"",
+            "* STATUS inbox (UNSEEN 1 MESSAGES 2)\r\n{tag} OK\r\n",
+        ),
+    ];
+    let port = peer("* OK hello\r\n", STEPS.to_vec()).await;
+    on_sqlite(async move |fresh| {
+        let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
+        let folders = mail.folders(&access("ada", "first")).await.unwrap();
+        let shown: Vec<_> = folders
+            .iter()
+            .map(|f| (f.path.as_str(), f.role, f.messages, f.unseen))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("INBOX", Some(Role::Inbox), 2, 1),
+                ("Sent", Some(Role::Sent), 3, 0)
+            ]
+        );
+    })
+    .await
+    .unwrap();
+}

@@ -1,0 +1,62 @@
+//! A peer that says what it is told to say, whatever it is asked.
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
+
+/// What the peer does when the next line of a client contains `on`.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    pub(super) on: &'static str,
+    /// `{tag}` stands for the tag of that line.
+    pub(super) say: &'static str,
+    /// Whether it hangs up afterwards.
+    pub(super) hang_up: bool,
+}
+
+pub(super) const fn says(on: &'static str, say: &'static str) -> Step {
+    Step {
+        on,
+        say,
+        hang_up: false,
+    }
+}
+
+pub(super) const fn hangs_up(on: &'static str, say: &'static str) -> Step {
+    Step {
+        on,
+        say,
+        hang_up: true,
+    }
+}
+
+/// Serves every connection the same: the greeting, then for each line the first step that fits. Answers the port.
+pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let steps = steps.clone();
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                stream
+                    .get_mut()
+                    .write_all(greeting.as_bytes())
+                    .await
+                    .unwrap();
+                let mut line = String::new();
+                while stream.read_line(&mut line).await.is_ok_and(|n| n > 0) {
+                    let tag = line.split(' ').next().unwrap_or_default();
+                    if let Some(step) = steps.iter().find(|step| line.contains(step.on)) {
+                        let say = step.say.replace("{tag}", tag);
+                        if stream.get_mut().write_all(say.as_bytes()).await.is_err() || step.hang_up
+                        {
+                            return;
+                        }
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    port
+}

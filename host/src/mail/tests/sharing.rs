@@ -1,0 +1,196 @@
+//! Connections: kept, bounded, never shared between credentials, replaced when the server restarts.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::{access, in_a_world, note};
+use crate::mail::{Error, Mail};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_kept_for_its_credential_and_for_no_other() {
+    in_a_world(async |world| {
+        let before = world.dovecot.log_ins();
+        for _ in 0..5 {
+            world.mail.folders(&world.access).await.unwrap();
+        }
+        assert_eq!(world.dovecot.log_ins() - before, 1);
+        let second = access("ada", "second");
+        for _ in 0..5 {
+            world.mail.folders(&second).await.unwrap();
+            world.mail.folders(&world.access).await.unwrap();
+        }
+        assert_eq!(world.dovecot.log_ins() - before, 2);
+        // Revoked: its connection is gone, the other's is not.
+        world.mail.close("second").await;
+        world.mail.folders(&world.access).await.unwrap();
+        assert_eq!(world.dovecot.log_ins() - before, 2);
+        let mut wrong = second;
+        wrong.credential.password = SecretString::from("wrong");
+        assert!(matches!(
+            world.mail.folders(&wrong).await,
+            Err(Error::CredentialRefused)
+        ));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_credential_is_refused() {
+    in_a_world(async |world| {
+        for password in ["wrong", "", "a\r\nb", "a\0b", "\u{e9}"] {
+            let mut wrong = access("ada", "wrong");
+            wrong.credential.password = SecretString::from(password);
+            let refused = world.mail.messages(&wrong, "INBOX", 0, 1).await;
+            assert!(
+                matches!(refused, Err(Error::CredentialRefused)),
+                "{password:?}: {refused:?}"
+            );
+        }
+        assert!(!format!("{:?} {:?}", world.mail, world.access).contains("secret"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_restarts_is_found_again() {
+    in_a_world(async |mut world| {
+        world
+            .dovecot
+            .client("ada")
+            .append("INBOX", "()", &note("a", "x"));
+        let before = world
+            .mail
+            .messages(&world.access, "INBOX", 0, 10)
+            .await
+            .unwrap()
+            .unwrap();
+        world.mail.ping().await.unwrap();
+        world.dovecot.stop();
+        let down = world.mail.messages(&world.access, "INBOX", 0, 10).await;
+        assert!(matches!(down, Err(Error::Unavailable(_))), "{down:?}");
+        assert!(matches!(
+            world.mail.ping().await,
+            Err(Error::Unavailable(_))
+        ));
+        world.dovecot.start_again();
+        world
+            .dovecot
+            .client("ada")
+            .append("INBOX", "()", &note("b", "x"));
+        let after = world
+            .mail
+            .messages(&world.access, "INBOX", 0, 10)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!((after.total, &after.messages[1]), (2, &before.messages[0]));
+        // And when nobody asked while it was away: the connection that died is replaced unseen.
+        world.dovecot.stop();
+        world.dovecot.start_again();
+        let again = world
+            .mail
+            .messages(&world.access, "INBOX", 0, 10)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(again, after);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_requests_of_many_credentials_stay_within_the_cap_and_with_their_own_mailbox() {
+    in_a_world(async |world| {
+        world
+            .fresh
+            .directory
+            .with("bob", "bob@example.org", &[])
+            .await;
+        for account in ["ada", "bob"] {
+            world
+                .dovecot
+                .client(account)
+                .append("INBOX", "()", &note(account, "x"));
+        }
+        let config = crate::config::Imap {
+            connections_per_account: 2,
+            ..world.dovecot.config()
+        };
+        let mail = Arc::new(Mail::new(&config, world.fresh.directory.db().clone()).unwrap());
+        let tasks: Vec<_> = (0..120)
+            .map(|n| {
+                let account = ["ada", "bob"][n % 2];
+                let access = access(account, &format!("{account}-{}", n % 10));
+                let mail = Arc::clone(&mail);
+                tokio::spawn(async move {
+                    let listing = mail
+                        .messages(&access, "INBOX", 0, 10)
+                        .await
+                        .unwrap()
+                        .unwrap();
+                    (account, listing.messages[0].subject.clone())
+                })
+            })
+            .collect();
+        let mut subjects = HashSet::new();
+        for task in tasks {
+            subjects.insert(task.await.unwrap());
+        }
+        assert_eq!(
+            subjects,
+            HashSet::from([("ada", "ada".into()), ("bob", "bob".into())])
+        );
+        assert!(mail.pool.connections("ada") <= 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_abandoned_call_leaves_no_connection_in_the_middle_of_a_command() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        for n in 0..50 {
+            client.append("INBOX", "()", &note(&format!("m{n}"), &"x ".repeat(1500)));
+        }
+        let whole = world
+            .mail
+            .messages(&world.access, "INBOX", 0, 50)
+            .await
+            .unwrap()
+            .unwrap();
+        for micros in (0..4000).step_by(100) {
+            let call = world.mail.messages(&world.access, "INBOX", 0, 50);
+            let _ = tokio::time::timeout(Duration::from_micros(micros), call).await;
+            let one = world
+                .mail
+                .messages(&world.access, "INBOX", 7, 1)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(one.messages[..], whole.messages[7..8]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_is_closed_in_time() {
+    in_a_world(async |world| {
+        let config = crate::config::Imap {
+            idle_timeout: Duration::from_millis(200),
+            ..world.dovecot.config()
+        };
+        let mail = Mail::new(&config, world.fresh.directory.db().clone()).unwrap();
+        mail.folders(&world.access).await.unwrap();
+        assert_eq!(mail.pool.connections("ada"), 1);
+        let patience = tokio::time::Instant::now() + Duration::from_secs(10);
+        while mail.pool.connections("ada") > 0 {
+            assert!(tokio::time::Instant::now() < patience);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
