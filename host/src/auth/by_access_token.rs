@@ -1,0 +1,45 @@
+//! The caller behind a web session's access token.
+
+use super::Auth;
+use super::sealing::Purpose;
+use crate::caller::{Caller, Credential, MailCredential};
+use crate::error::Failure;
+
+impl Auth {
+    /// Who presents this access token: its session must live, and its app password must open.
+    pub(super) async fn by_access_token(&self, token: &str) -> Result<Caller, Failure> {
+        let now = self.clock.now();
+        let claims = self
+            .access_tokens
+            .verify(&self.keys, token, now)
+            .ok_or_else(|| Failure::unauthorized(super::BAD_ACCESS_TOKEN))?;
+        let session = self
+            .directory
+            .session(&claims.sid, now)
+            .await?
+            .filter(|session| session.account_id == claims.sub)
+            .ok_or_else(expired)?;
+        let password = self
+            .keys
+            .open(Purpose::WebSession, &session.sid, &session.sealed_password)
+            .ok_or_else(|| {
+                expired()
+                    .because("the session's app password cannot be opened with the service's keys")
+            })?;
+        Ok(Caller {
+            account: session.account_id,
+            mail: MailCredential {
+                id: session.app_password_id,
+                username: session.address.clone(),
+                password,
+            },
+            address: session.address,
+            admin: session.admin,
+            credential: Credential::Session { sid: session.sid },
+        })
+    }
+}
+
+fn expired() -> Failure {
+    Failure::unauthorized("Mail session expired, please log in again")
+}

@@ -1,0 +1,256 @@
+//! The file of the service's key: read, or made where it is missing.
+//!
+//! One line of standard base64 is one key of 32 random bytes; the first is the current one, the others still open and verify, so
+//! an operator rotates by putting a new line on top. Lines that begin with `#` are comments. What is derived from a key is in
+//! [`super::keyring`].
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustix::process::geteuid;
+use zeroize::Zeroizing;
+
+use super::secrets;
+use crate::error::StartError;
+
+/// A key's bytes.
+pub(crate) type Key = Zeroizing<[u8; 32]>;
+
+/// More than any sensible number of keys, comments included.
+const LARGEST: u64 = 64 * 1024;
+
+/// The keys of `path`, the current one first; the file is made with one new key where there is none.
+///
+/// # Errors
+/// A sentence where it cannot be read or made, where others may read it, where it is another user's, or where it holds anything but keys.
+pub(crate) fn load(path: &Path) -> Result<Vec<Key>, StartError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            make(path).map_err(|e| sentence("cannot make", path, &e))?;
+            File::open(path).map_err(|e| sentence("cannot read", path, &e))?
+        }
+        Err(e) => return Err(sentence("cannot read", path, &e)),
+    };
+    let metadata = file
+        .metadata()
+        .map_err(|e| sentence("cannot read", path, &e))?;
+    private(metadata.mode(), metadata.uid(), geteuid().as_raw())
+        .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))?;
+    // Whole before the first read, so that no growing buffer leaves a copy behind.
+    let mut text = Zeroizing::new(String::with_capacity(
+        usize::try_from(metadata.len().min(LARGEST)).unwrap_or(0) + 1,
+    ));
+    file.take(LARGEST)
+        .read_to_string(&mut text)
+        .map_err(|e| sentence("cannot read", path, &e))?;
+    parse(&text)
+        .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
+}
+
+/// Whether only the service's own user and root can have written the file or can read it. The error completes "the key file …".
+fn private(mode: u32, owner: u32, us: u32) -> Result<(), String> {
+    if owner != us && owner != 0 {
+        return Err(format!(
+            "belongs to another user (uid {owner}), who could read and replace it; it must belong to the service's (uid {us}) or to root"
+        ));
+    }
+    let mode = mode & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "may be read or written by others than its owner (mode {mode:03o}); make it private with chmod 600"
+        ));
+    }
+    Ok(())
+}
+
+fn sentence(what: &str, path: &Path, error: &dyn std::fmt::Display) -> StartError {
+    StartError::new(format!("{what} the key file {}: {error}", path.display()))
+}
+
+/// Puts a new key at `path`, whole or not at all, unless somebody else was quicker: then theirs counts.
+fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+    }
+    let key = secrets::random::<32>()?;
+    let text = Zeroizing::new(format!(
+        "# Latchmail's key. Whoever has it can sign in as anybody and open stored mail credentials.\n\
+         # The first line is the current key; further lines still open and verify what they once sealed and signed.\n{}\n",
+        Zeroizing::new(STANDARD.encode(key.as_slice())).as_str()
+    ));
+    let draft = draft_of(path)?;
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })
+        // A link does not replace what is there, and nobody ever sees half a file.
+        .and_then(|()| fs::hard_link(&draft, path));
+    let _ = fs::remove_file(&draft);
+    match written {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn draft_of(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let mut name = path.file_name().ok_or("it names no file")?.to_os_string();
+    name.push(".");
+    name.push(secrets::id()?);
+    Ok(path.with_file_name(name))
+}
+
+/// The keys in a file's text. The error completes "the key file …" and never quotes the text.
+fn parse(text: &str) -> Result<Vec<Key>, String> {
+    let mut keys = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let mut key = Key::default();
+        let length = STANDARD.decode_slice(line, key.as_mut_slice());
+        if length != Ok(key.len()) {
+            return Err(format!(
+                "holds something else than 32 bytes in base64 in line {}",
+                number + 1
+            ));
+        }
+        keys.push(key);
+    }
+    if keys.is_empty() {
+        return Err("holds no key; delete it to have a new one made".into());
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder of its own, gone when the test is over.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new() -> Self {
+            let path =
+                std::env::temp_dir().join(format!("latchmail-key-{}", secrets::id().unwrap()));
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn file(&self, mode: u32, text: &str) -> PathBuf {
+            let path = self.0.join("key");
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_missing_key_is_made_for_its_owner_alone_with_its_folders() {
+        let folder = Folder::new();
+        let path = folder.0.join("a/b/latchmail.key");
+        let made = load(&path).unwrap();
+        assert_eq!(made.len(), 1);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "the draft is gone"
+        );
+        assert_eq!(
+            load(&path).unwrap(),
+            made,
+            "a second start reads the same key"
+        );
+    }
+
+    #[test]
+    fn a_key_that_is_there_is_never_replaced() {
+        let folder = Folder::new();
+        let first = STANDARD.encode([7; 32]);
+        let path = folder.file(0o600, &first);
+        make(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), first);
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused() {
+        for mode in [0o644, 0o640, 0o604, 0o620] {
+            let folder = Folder::new();
+            let path = folder.file(mode, &STANDARD.encode([7; 32]));
+            let error = load(&path).unwrap_err().to_string();
+            assert!(error.contains("chmod 600"), "{mode:o}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_belongs_to_another_user_is_refused() {
+        assert!(private(0o100_600, 1000, 1000).is_ok());
+        assert!(private(0o100_400, 0, 1000).is_ok(), "root's");
+        assert!(
+            private(0o100_600, 1001, 1000)
+                .unwrap_err()
+                .contains("uid 1001")
+        );
+        assert!(private(0o100_600, 1001, 0).is_err(), "for root too");
+        if geteuid().is_root() {
+            let folder = Folder::new();
+            let path = folder.file(0o600, &STANDARD.encode([7; 32]));
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            assert!(
+                load(&path)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("another user")
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_line_is_the_current_key_and_comments_are_skipped() {
+        let text = format!(
+            "# made today\n\n{}\n  {}  \n# end",
+            STANDARD.encode([1; 32]),
+            STANDARD.encode([2; 32])
+        );
+        let keys = parse(&text).unwrap();
+        assert_eq!(keys.iter().map(|k| k[0]).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn anything_but_keys_is_refused_without_being_quoted() {
+        for text in [
+            "",
+            "# nothing",
+            "secretsecret",
+            &STANDARD.encode([1; 31]),
+            &STANDARD.encode([1; 33]),
+            "secret secret",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Sealing: what the service must read again (a session's app password) and a stolen database must not tell.
+//!
+//! XChaCha20-Poly1305 with a random nonce. Sealed bytes are the key's id, the nonce, then the ciphertext with its tag. They are
+//! bound to what they are for and to the id of the row that holds them, so that they open nowhere else.
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use secrecy::{ExposeSecret, SecretString};
+use zeroize::Zeroizing;
+
+use super::keyring::{KEY_ID_LENGTH, Keyring};
+use super::secrets;
+use crate::error::Failure;
+
+const NONCE_LENGTH: usize = 24;
+
+/// What sealed bytes are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The app password of a web session; the row is the session's `sid`.
+    WebSession,
+}
+
+impl Purpose {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::WebSession => "web_session",
+        }
+    }
+
+    /// What the bytes are bound to. A purpose holds no NUL, so that no purpose and row read like another two.
+    fn bound_to(self, row: &str) -> Vec<u8> {
+        format!("latchmail v1 sealed\0{}\0{row}", self.name()).into_bytes()
+    }
+}
+
+impl Keyring {
+    /// Seals `secret` under the current key, for the row named `row`.
+    ///
+    /// # Errors
+    /// 500 where the operating system has no randomness.
+    pub fn seal(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        secret: &SecretString,
+    ) -> Result<Vec<u8>, Failure> {
+        let key = self.current();
+        let nonce = secrets::random::<NONCE_LENGTH>()?;
+        let ciphertext = XChaCha20Poly1305::new((&*key.sealing).into())
+            .encrypt(
+                &XNonce::from(*nonce),
+                Payload {
+                    msg: secret.expose_secret().as_bytes(),
+                    aad: &purpose.bound_to(row),
+                },
+            )
+            .map_err(|_| Failure::internal("the secret is too long to be sealed"))?;
+        Ok([key.id.as_slice(), nonce.as_slice(), &ciphertext].concat())
+    }
+
+    /// Opens what [`Keyring::seal`] sealed for the same purpose and row, under any key of the ring. None where it was not, or the
+    /// key is gone.
+    #[must_use]
+    pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
+        let (id, rest) = sealed.split_first_chunk::<KEY_ID_LENGTH>()?;
+        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LENGTH>()?;
+        let key = self.by_id(*id)?;
+        let secret = XChaCha20Poly1305::new((&*key.sealing).into())
+            .decrypt(
+                &XNonce::from(*nonce),
+                Payload {
+                    msg: ciphertext,
+                    aad: &purpose.bound_to(row),
+                },
+            )
+            .map(Zeroizing::new)
+            .ok()?;
+        Some(SecretString::from(std::str::from_utf8(&secret).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keyring::tests::keyring;
+    use super::*;
+
+    const ROW: &str = "session-one";
+
+    fn sealed(ring: &Keyring) -> Vec<u8> {
+        ring.seal(
+            Purpose::WebSession,
+            ROW,
+            &SecretString::from("app password"),
+        )
+        .unwrap()
+    }
+
+    fn open(ring: &Keyring, row: &str, sealed: &[u8]) -> Option<String> {
+        ring.open(Purpose::WebSession, row, sealed)
+            .map(|s| s.expose_secret().to_owned())
+    }
+
+    #[test]
+    fn what_was_sealed_opens() {
+        let ring = keyring(&[1]);
+        assert_eq!(
+            open(&ring, ROW, &sealed(&ring)).as_deref(),
+            Some("app password")
+        );
+        assert_ne!(sealed(&ring), sealed(&ring), "no two nonces are the same");
+    }
+
+    #[test]
+    fn sealed_bytes_moved_to_another_row_do_not_open() {
+        let ring = keyring(&[1]);
+        assert_eq!(open(&ring, "session-two", &sealed(&ring)), None);
+        assert_eq!(open(&ring, "", &sealed(&ring)), None);
+    }
+
+    #[test]
+    fn changed_or_shortened_bytes_do_not_open() {
+        let ring = keyring(&[1]);
+        let good = sealed(&ring);
+        for index in 0..good.len() {
+            let mut changed = good.clone();
+            changed[index] ^= 1;
+            assert_eq!(open(&ring, ROW, &changed), None, "byte {index}");
+            assert_eq!(
+                open(&ring, ROW, &good[..index]),
+                None,
+                "the first {index} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn an_earlier_key_still_opens_and_a_foreign_one_does_not() {
+        let before = sealed(&keyring(&[1]));
+        assert!(open(&keyring(&[2, 1]), ROW, &before).is_some());
+        assert!(open(&keyring(&[2]), ROW, &before).is_none());
+        let after = sealed(&keyring(&[2, 1]));
+        assert!(
+            open(&keyring(&[2]), ROW, &after).is_some(),
+            "the first key of the ring seals"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Random secrets and ids, and the hashes under which the directory keeps secrets.
+//!
+//! All randomness is the operating system's. Secrets that are random cannot be guessed, so a fast hash of them is enough
+//! (people's passwords are in [`super::passwords`]).
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::error::Failure;
+
+/// RFC 4648, section 6, in lower case: 32 symbols, so that five bits of a random byte are one symbol without bias.
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// How much of an app password is its selector.
+const SELECTOR: usize = 8;
+
+/// Random bytes of the operating system.
+///
+/// # Errors
+/// 500 where it has none to give.
+pub(crate) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
+    let mut bytes = Zeroizing::new([0; N]);
+    getrandom::fill(bytes.as_mut_slice()).map_err(Failure::internal)?;
+    Ok(bytes)
+}
+
+/// An opaque id: 24 symbols of `[a-z2-7]`, a letter first, 119 random bits. Good as the name of a folder on a mail server and
+/// in a URL.
+///
+/// # Errors
+/// 500 where the operating system has no randomness.
+pub fn id() -> Result<String, Failure> {
+    let bytes = random::<24>()?;
+    let (first, rest) = bytes.split_at(1);
+    // The first 16 symbols of the alphabet are letters.
+    let first = first.iter().map(|byte| symbol(byte & 15));
+    Ok(first.chain(rest.iter().map(|byte| symbol(*byte))).collect())
+}
+
+/// An app password: 32 symbols of `[a-z2-7]`, the first 8 of which are its public selector; 120 bits stay secret.
+#[derive(Clone, Debug)]
+pub struct AppPassword(SecretString);
+
+impl AppPassword {
+    /// A new one.
+    ///
+    /// # Errors
+    /// 500 where the operating system has no randomness.
+    pub fn generate() -> Result<Self, Failure> {
+        let bytes = random::<32>()?;
+        let mut text = Zeroizing::new(String::with_capacity(bytes.len()));
+        text.extend(bytes.iter().map(|byte| symbol(*byte)));
+        Ok(Self(SecretString::from(text.as_str())))
+    }
+
+    /// What it is looked up by: public, unique.
+    #[must_use]
+    pub fn selector(&self) -> &str {
+        self.0.expose_secret().get(..SELECTOR).unwrap_or_default()
+    }
+
+    /// SHA-256 of the whole, lower-case hexadecimal: what the mail server compares.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        sha256_hex(self.0.expose_secret())
+    }
+
+    /// The password itself.
+    #[must_use]
+    pub fn secret(&self) -> &SecretString {
+        &self.0
+    }
+}
+
+/// A refresh token: 43 symbols of base64url, 256 random bits. Kept as its [`sha256_hex`] only.
+///
+/// # Errors
+/// 500 where the operating system has no randomness.
+pub fn refresh_token() -> Result<SecretString, Failure> {
+    let bytes = random::<32>()?;
+    let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()));
+    Ok(SecretString::from(text.as_str()))
+}
+
+/// SHA-256 of a text, 64 lower-case hexadecimal digits.
+#[must_use]
+pub fn sha256_hex(text: &str) -> String {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    Sha256::digest(text)
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|nibble| char::from(HEX[usize::from(nibble)]))
+        .collect()
+}
+
+fn symbol(byte: u8) -> char {
+    char::from(BASE32[usize::from(byte & 31)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_letter_and_then_letters_and_digits() {
+        let ids: HashSet<String> = (0..500).map(|_| id().unwrap()).collect();
+        assert_eq!(ids.len(), 500);
+        for id in ids {
+            assert_eq!(id.len(), 24);
+            assert!(id.starts_with(|c: char| c.is_ascii_lowercase()), "{id}");
+            assert!(
+                id.chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()),
+                "{id}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_app_password_is_32_symbols_of_which_the_first_8_select() {
+        let password = AppPassword::generate().unwrap();
+        let text = password.secret().expose_secret();
+        assert_eq!(text.len(), 32);
+        assert!(text.bytes().all(|b| BASE32.contains(&b)), "{text}");
+        assert_eq!(password.selector(), &text[..8]);
+        assert_eq!(password.hash(), sha256_hex(text));
+        assert!(!format!("{password:?}").contains(text));
+    }
+
+    #[test]
+    fn a_refresh_token_is_43_symbols_of_base64url() {
+        let token = refresh_token().unwrap();
+        let text = token.expose_secret();
+        assert_eq!(text.len(), 43);
+        assert_eq!(URL_SAFE_NO_PAD.decode(text).unwrap().len(), 32);
+    }
+
+    #[test]
+    fn a_hash_is_lower_case_hexadecimal() {
+        assert_eq!(
+            sha256_hex("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

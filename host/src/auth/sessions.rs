@@ -1,0 +1,185 @@
+//! Web sessions: begun with a password, kept with refresh tokens, ended all at once.
+//!
+//! A session is one app password of its own at the mail server, sealed in the directory under the session's id. Who presents its
+//! access token is told in [`super::by_access_token`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::sealing::Purpose;
+use super::secrets::{self, AppPassword, sha256_hex};
+use super::{Auth, user_agent};
+use crate::clock::Timestamp;
+use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
+use crate::directory::sessions::{NewSession, Rotation};
+use crate::error::Failure;
+
+/// How long a session lives after its last refresh.
+pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
+
+/// What a client holds of a session.
+#[derive(Debug)]
+pub struct Tokens {
+    /// Good for 15 minutes.
+    pub access: SecretString,
+    /// Good once, for 30 days.
+    pub refresh: SecretString,
+}
+
+/// A session begun.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// What the client gets.
+    pub tokens: Tokens,
+    /// The account's address, lower case.
+    pub address: String,
+    /// Whether the account is an administrator's.
+    pub admin: bool,
+}
+
+impl Auth {
+    /// Begins a session for the account `address` (lower case), named after the client's `user_agent`.
+    ///
+    /// An unknown address, an inactive account and a wrong password are one failure and take the same time.
+    ///
+    /// # Errors
+    /// 401 `Invalid credentials`; 503 where the credentials are right and the mail server is not there; 500.
+    pub async fn sign_in(
+        &self,
+        address: &str,
+        password: SecretString,
+        user_agent: Option<&str>,
+    ) -> Result<SignedIn, Failure> {
+        // A session without a mail server is of no use, so it is asked while the password is checked: nothing is begun before
+        // both have answered, and a wrong password waits for no mail server.
+        let mail = Arc::clone(&self.mail);
+        let reached = tokio::spawn(async move { mail.ping().await });
+        let account = self
+            .directory
+            .account_by_address(address)
+            .await?
+            .filter(|account| account.active);
+        let hash = account
+            .as_ref()
+            .map(|account| account.password_hash.as_str());
+        let right = self.passwords.verify(password, hash).await?;
+        let Some(account) = account.filter(|_| right) else {
+            reached.abort();
+            return Err(Failure::unauthorized("Invalid credentials"));
+        };
+        reached
+            .await
+            .map_err(Failure::internal)?
+            .map_err(|e| Failure::mail_unavailable().because(e))?;
+        let (session, tokens) = self.mint(&account.id, user_agent, self.clock.now())?;
+        self.directory.begin_session(&session).await?;
+        Ok(SignedIn {
+            tokens,
+            address: account.address,
+            admin: account.admin,
+        })
+    }
+
+    /// Exchanges a refresh token for a new pair of the same session.
+    ///
+    /// # Errors
+    /// 401 `Invalid or expired refresh token`, whatever is wrong with it; 500. Used a second time after a while, the token ends
+    /// its session.
+    pub async fn refresh(&self, presented: &SecretString) -> Result<Tokens, Failure> {
+        let now = self.clock.now();
+        let refresh = secrets::refresh_token()?;
+        let rotation = self
+            .directory
+            .rotate_refresh_token(
+                &sha256_hex(presented.expose_secret()),
+                &sha256_hex(refresh.expose_secret()),
+                now,
+                now.plus(LIFETIME),
+            )
+            .await?;
+        match rotation {
+            Rotation::Rotated(session) => Ok(Tokens {
+                access: self.access_tokens.sign(
+                    &self.keys,
+                    &session.account_id,
+                    &session.sid,
+                    now,
+                )?,
+                refresh,
+            }),
+            Rotation::Stolen { app_password_id } => {
+                tracing::warn!(
+                    app_password_id,
+                    "a refresh token was used again: its session is ended"
+                );
+                self.mail.close(&app_password_id).await;
+                Err(bad_refresh_token())
+            }
+            Rotation::UsedJustNow | Rotation::Unknown => Err(bad_refresh_token()),
+        }
+    }
+
+    /// Ends every web session of the account, on every device, provided that the refresh token is live and the account's.
+    ///
+    /// # Errors
+    /// 401 `Invalid or expired refresh token`; 500. Nothing was ended then.
+    pub async fn sign_out(&self, account: &str, presented: &SecretString) -> Result<(), Failure> {
+        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (account, hash) = (account.to_owned(), sha256_hex(presented.expose_secret()));
+        let now = self.clock.now();
+        // On a task of its own: what was revoked is also disconnected, should the client hang up in between.
+        tokio::spawn(async move {
+            let revoked = directory
+                .end_sessions(&account, &hash, now)
+                .await?
+                .ok_or_else(bad_refresh_token)?;
+            join_all(revoked.iter().map(|id| mail.close(id))).await;
+            Ok(())
+        })
+        .await
+        .map_err(Failure::internal)?
+    }
+
+    /// A session of an account and what its client gets; nothing is kept yet.
+    pub(super) fn mint(
+        &self,
+        account: &str,
+        user_agent: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(NewSession, Tokens), Failure> {
+        let sid = secrets::id()?;
+        let password = AppPassword::generate()?;
+        let refresh = secrets::refresh_token()?;
+        let expires_at = now.plus(LIFETIME);
+        let tokens = Tokens {
+            access: self.access_tokens.sign(&self.keys, account, &sid, now)?,
+            refresh,
+        };
+        let session = NewSession {
+            app_password: NewAppPassword {
+                id: secrets::id()?,
+                kind: AppPasswordKind::WebSession,
+                label: user_agent::label(user_agent),
+                selector: password.selector().to_owned(),
+                secret_hash: password.hash(),
+                expires_at: Some(expires_at),
+            },
+            sealed_password: self
+                .keys
+                .seal(Purpose::WebSession, &sid, password.secret())?,
+            refresh_hash: sha256_hex(tokens.refresh.expose_secret()),
+            sid,
+            account_id: account.to_owned(),
+            created_at: now,
+            expires_at,
+        };
+        Ok((session, tokens))
+    }
+}
+
+fn bad_refresh_token() -> Failure {
+    Failure::unauthorized("Invalid or expired refresh token")
+}

@@ -1,0 +1,114 @@
+//! The name of a web session, made from its User-Agent header, for people to tell their sessions by. It decides nothing: any
+//! client may claim to be any other.
+
+/// What a session is called whose client says nothing that can be understood.
+const UNNAMED: &str = "Web session";
+
+/// Bounds the name of a program, in characters.
+const LONGEST: usize = 32;
+
+/// Marks and browsers. Browsers claim to be those they descend from, so the more particular come first.
+const BROWSERS: [(&str, &str); 11] = [
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Vivaldi/", "Vivaldi"),
+    ("FxiOS/", "Firefox"),
+    ("Firefox/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("HeadlessChrome/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Chromium/", "Chromium"),
+    ("Safari/", "Safari"),
+];
+
+/// Marks and systems, the more particular first.
+const SYSTEMS: [(&str, &str); 8] = [
+    ("Android", "Android"),
+    ("iPhone", "iOS"),
+    ("iPad", "iPadOS"),
+    ("Windows", "Windows"),
+    ("Macintosh", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+    ("FreeBSD", "FreeBSD"),
+];
+
+/// A label: `Firefox on Linux` for a browser, the name of any other program that gives one (`curl`), else `Web session`. At most
+/// 32 characters of ASCII letters, digits, blanks, dots, hyphens and underscores.
+#[must_use]
+pub fn label(user_agent: Option<&str>) -> String {
+    let user_agent = user_agent.unwrap_or_default();
+    if !user_agent.starts_with("Mozilla/") {
+        return program(user_agent).unwrap_or(UNNAMED).to_owned();
+    }
+    match (marked(user_agent, &BROWSERS), marked(user_agent, &SYSTEMS)) {
+        (Some(browser), Some(system)) => format!("{browser} on {system}"),
+        (Some(browser), None) => browser.to_owned(),
+        (None, _) => UNNAMED.to_owned(),
+    }
+}
+
+fn marked<'a>(user_agent: &str, marks: &[(&str, &'a str)]) -> Option<&'a str> {
+    marks
+        .iter()
+        .find(|(mark, _)| user_agent.contains(mark))
+        .map(|(_, name)| *name)
+}
+
+/// The name of the first product (RFC 9110, section 10.1.5), where it is a plain one.
+fn program(user_agent: &str) -> Option<&str> {
+    let name = user_agent.split(['/', ' ', '(', ';']).next()?;
+    let plain = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= LONGEST
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+    plain.then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_called_after_its_client() {
+        for (user_agent, expected) in [
+            (
+                "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+                "Firefox on Linux",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36 Edg/142.0.0.0",
+                "Edge on Windows",
+            ),
+            (
+                "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15",
+                "Safari on macOS",
+            ),
+            (
+                "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36",
+                "Chrome on Android",
+            ),
+            (
+                "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) FxiOS/145.0 Mobile/15E148 Safari/605.1.15",
+                "Firefox on iOS",
+            ),
+            ("curl/8.16.0", "curl"),
+            ("python-requests/2.32.5", "python-requests"),
+            ("Thunderbird", "Thunderbird"),
+            ("node", "node"),
+            ("Mozilla/5.0 (compatible)", "Web session"),
+            ("Mozilla/5.0 Firefox/1.0", "Firefox"),
+            ("", "Web session"),
+            ("   ", "Web session"),
+            ("<script>alert(1)</script>", "Web session"),
+            ("\u{202e}lruc/8", "Web session"),
+            ("a\u{7}b/1", "Web session"),
+            (&"x".repeat(33), "Web session"),
+        ] {
+            assert_eq!(label(Some(user_agent)), expected, "{user_agent}");
+        }
+        assert_eq!(label(None), "Web session");
+    }
+}
