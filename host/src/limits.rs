@@ -1,0 +1,428 @@
+//! How often one may ask: requests a minute, by area, per credential or per client (specification, section 8).
+//!
+//! Each area is a bucket per key that holds the whole minute's budget and fills again evenly. It decides and counts; which area a
+//! route counts towards is the route's word, and who pays is [`Key`]'s.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use governor::clock::Clock as _;
+use governor::middleware::StateInformationMiddleware;
+use governor::state::keyed::DashMapStateStore;
+use governor::{Quota, RateLimiter};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use crate::caller::{Caller, Credential};
+use crate::clock::Clock;
+use crate::config;
+use crate::error::{Failure, StartError};
+
+/// `X-RateLimit-Limit`: requests a minute.
+pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+/// `X-RateLimit-Remaining`: requests that would be taken now.
+pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+/// `X-RateLimit-Reset`: when the whole budget is there again, in Unix seconds.
+pub const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// How often keys whose budget is whole again are forgotten. What is held is bounded by the keys seen in this time.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
+macro_rules! areas {
+    ($($area:ident = $key:ident),* $(,)?) => {
+        /// What a request counts towards: a key of the configuration's `[limits]`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "each is the key that it is named for")]
+        pub enum Area {
+            $($area),*
+        }
+
+        impl Area {
+            /// All areas, in the configuration's order.
+            pub const ALL: &[Self] = &[$(Self::$area),*];
+
+            /// The key in `[limits]`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$area => stringify!($key)),*
+                }
+            }
+
+            const fn configured(self, limits: &config::Limits) -> u32 {
+                match self {
+                    $(Self::$area => limits.$key),*
+                }
+            }
+        }
+    };
+}
+
+areas! {
+    Mail = mail,
+    Search = search,
+    Aliases = aliases,
+    Profile = profile,
+    Tokens = tokens,
+    AppPasswords = app_passwords,
+    SignIn = sign_in,
+    Registration = registration,
+    PasswordChange = password_change,
+    DomainsRead = domains_read,
+    DomainsWrite = domains_write,
+    Mcp = mcp,
+    Teams = teams,
+    Public = public,
+    Readiness = readiness,
+    Session = session,
+    OAuth = oauth,
+    Admin = admin,
+}
+
+impl Area {
+    /// The area of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|area| area.name() == name)
+    }
+}
+
+/// Who pays for a request.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A web session.
+    Session(Box<str>),
+    /// An API token.
+    ApiToken(Box<str>),
+    /// An OAuth grant.
+    OAuth(Box<str>),
+    /// A signed-in user, whatever credential it came with: the agent endpoint.
+    Account(Box<str>),
+    /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 one, since a client has all of that.
+    Client(IpAddr),
+    /// A mail address that somebody tries to sign in to.
+    Address(Box<str>),
+}
+
+impl Key {
+    /// Who pays for `caller`'s request in `area`.
+    #[must_use]
+    pub fn caller(area: Area, caller: &Caller) -> Self {
+        if area == Area::Mcp {
+            return Self::Account(caller.account.as_str().into());
+        }
+        match &caller.credential {
+            Credential::Session { sid } => Self::Session(sid.as_str().into()),
+            Credential::ApiToken { id, .. } => Self::ApiToken(id.as_str().into()),
+            Credential::OAuth { id } => Self::OAuth(id.as_str().into()),
+        }
+    }
+
+    /// Who pays for a request without a credential.
+    #[must_use]
+    pub fn client(address: IpAddr) -> Self {
+        Self::Client(network(address))
+    }
+}
+
+/// What stands for one client: its IPv4 address, or its IPv6 address's /64.
+#[must_use]
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// What came of counting one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Requests a minute.
+    pub limit: u32,
+    /// Requests that would be taken now; 0 where this one was not.
+    pub remaining: u32,
+    /// When the whole budget is there again, in Unix seconds.
+    pub reset: i64,
+    /// Seconds after which another request is taken, at least 1; none where this one was.
+    pub retry_after: Option<u64>,
+}
+
+impl Verdict {
+    /// The headers that every limited answer carries. What is there already stays: a handler that counted once more
+    /// ([`Limits::check_address`]) knows better.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        for (name, value) in self.headers() {
+            headers.entry(name).or_insert(value);
+        }
+    }
+
+    /// The answer to a request that is too much.
+    ///
+    /// # Errors
+    /// 429 `Too many requests, please try again later` where the budget is spent.
+    pub fn admit(self) -> Result<Self, Failure> {
+        let Some(seconds) = self.retry_after else {
+            return Ok(self);
+        };
+        let mut failure = Failure::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "Too many requests, please try again later",
+        )
+        .with(header::RETRY_AFTER, seconds.into());
+        failure.headers.extend(self.headers());
+        Err(failure)
+    }
+
+    fn headers(self) -> [(HeaderName, HeaderValue); 3] {
+        [
+            (LIMIT, self.limit.into()),
+            (REMAINING, self.remaining.into()),
+            (RESET, self.reset.into()),
+        ]
+    }
+}
+
+type Buckets = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationMiddleware>;
+
+/// The budgets of all areas.
+pub struct Limits {
+    clock: Clock,
+    buckets: Vec<(NonZeroU32, Buckets)>,
+    swept: AtomicU64,
+}
+
+impl Limits {
+    /// Everybody has a whole budget.
+    ///
+    /// # Errors
+    /// A sentence that names the area where a limit is 0.
+    pub fn new(config: &config::Limits, clock: Clock) -> Result<Self, StartError> {
+        let buckets = Area::ALL
+            .iter()
+            .map(|area| {
+                let limit = NonZeroU32::new(area.configured(config)).ok_or_else(|| {
+                    StartError::new(format!("`limits.{}` must be at least 1", area.name()))
+                })?;
+                let buckets = Buckets::new(
+                    Quota::per_minute(limit),
+                    DashMapStateStore::default(),
+                    Ticks(clock.clone()),
+                );
+                Ok((limit, buckets))
+            })
+            .collect::<Result<_, StartError>>()?;
+        Ok(Self {
+            swept: AtomicU64::new(clock.monotonic().as_secs()),
+            clock,
+            buckets,
+        })
+    }
+
+    /// Counts one request of `key` towards `area`.
+    #[must_use]
+    pub fn check(&self, area: Area, key: &Key) -> Verdict {
+        self.sweep();
+        let (limit, buckets) = &self.buckets[area as usize];
+        let interval = Duration::from_mins(1) / limit.get();
+        let (remaining, wait, whole_in) = match buckets.check_key(key) {
+            Ok(state) => {
+                let remaining = state.remaining_burst_capacity();
+                let spent = limit.get().saturating_sub(remaining);
+                (remaining, None, interval.saturating_mul(spent))
+            }
+            Err(until) => {
+                let wait = until.wait_time_from(Ticks(self.clock.clone()).now());
+                let rest = interval.saturating_mul(limit.get() - 1);
+                (0, Some(wait), wait.saturating_add(rest))
+            }
+        };
+        let reset = self
+            .clock
+            .now()
+            .plus(whole_in)
+            .plus(Duration::from_millis(999));
+        Verdict {
+            limit: limit.get(),
+            remaining,
+            reset: reset.seconds(),
+            retry_after: wait.map(whole_seconds),
+        }
+    }
+
+    /// Counts one attempt to sign in to `address`, whoever makes it. For the action that reads the address from the body; the
+    /// client itself was counted before.
+    ///
+    /// # Errors
+    /// 429 `Too many requests, please try again later` where the budget is spent.
+    pub fn check_address(&self, area: Area, address: &str) -> Result<Verdict, Failure> {
+        let key = Key::Address(address.to_lowercase().into());
+        self.check(area, &key).admit()
+    }
+
+    fn sweep(&self) {
+        let now = self.clock.monotonic().as_secs();
+        let last = self.swept.load(Ordering::Relaxed);
+        let due = now.saturating_sub(last) >= SWEEP_EVERY.as_secs();
+        // One of the requests that find it due does it.
+        if due
+            && self
+                .swept
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            for (_, buckets) in &self.buckets {
+                buckets.retain_recent();
+                buckets.shrink_to_fit();
+            }
+        }
+    }
+
+    /// Keys that are remembered.
+    #[cfg(test)]
+    fn remembered(&self) -> usize {
+        self.buckets.iter().map(|(_, buckets)| buckets.len()).sum()
+    }
+}
+
+fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits").finish_non_exhaustive()
+    }
+}
+
+/// Our clock in governor's words: the monotonic one, since a time of day that is set back would keep everybody waiting.
+#[derive(Clone)]
+struct Ticks(Clock);
+
+impl governor::clock::Clock for Ticks {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.monotonic()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+
+    const START: i64 = 1_795_161_600_000;
+
+    fn limits() -> (Limits, Clock) {
+        let clock = Clock::manual(Timestamp::from_millis(START));
+        let limits = Limits::new(&config::Limits::default(), clock.clone()).unwrap();
+        (limits, clock)
+    }
+
+    fn session(sid: &str) -> Key {
+        Key::Session(sid.into())
+    }
+
+    #[test]
+    fn a_whole_minutes_budget_may_be_spent_at_once_and_no_more() {
+        let (limits, _) = limits();
+        for left in (0..60).rev() {
+            let verdict = limits.check(Area::Mail, &session("a"));
+            assert_eq!((verdict.remaining, verdict.retry_after), (left, None));
+        }
+        let verdict = limits.check(Area::Mail, &session("a"));
+        assert_eq!(
+            verdict,
+            Verdict {
+                limit: 60,
+                remaining: 0,
+                reset: START / 1000 + 60,
+                retry_after: Some(1),
+            }
+        );
+    }
+
+    #[test]
+    fn a_client_that_waits_as_long_as_it_was_told_is_served() {
+        let (limits, clock) = limits();
+        for _ in 0..5 {
+            assert!(limits.check(Area::SignIn, &session("a")).admit().is_ok());
+        }
+        let refused = limits.check(Area::SignIn, &session("a"));
+        assert_eq!(refused.retry_after, Some(12));
+        clock.advance(Duration::from_secs(12));
+        assert!(limits.check(Area::SignIn, &session("a")).admit().is_ok());
+        assert!(limits.check(Area::SignIn, &session("a")).admit().is_err());
+        clock.advance(Duration::from_mins(1));
+        assert_eq!(limits.check(Area::SignIn, &session("a")).remaining, 4);
+    }
+
+    #[test]
+    fn one_credential_cannot_spend_anothers_budget_nor_one_area_anothers() {
+        let (limits, _) = limits();
+        for _ in 0..20 {
+            let _ = limits.check(Area::Search, &session("a"));
+        }
+        assert!(limits.check(Area::Search, &session("a")).admit().is_err());
+        assert!(limits.check(Area::Search, &session("b")).admit().is_ok());
+        let token = Key::ApiToken("a".into());
+        assert!(limits.check(Area::Search, &token).admit().is_ok());
+        assert!(limits.check(Area::Mail, &session("a")).admit().is_ok());
+    }
+
+    #[test]
+    fn a_client_is_an_ipv4_address_or_a_network_of_ipv6() {
+        let key = |text: &str| Key::client(text.parse().unwrap());
+        assert!(key("2001:db8:1:2::1") == key("2001:db8:1:2:ffff::9"));
+        assert!(key("2001:db8:1:2::1") != key("2001:db8:1:3::1"));
+        assert!(key("192.0.2.1") == key("::ffff:192.0.2.1"));
+        assert!(key("192.0.2.1") != key("192.0.2.2"));
+    }
+
+    #[test]
+    fn attempts_on_one_address_are_counted_whoever_makes_them() {
+        let (limits, _) = limits();
+        for _ in 0..5 {
+            limits.check_address(Area::SignIn, "a@example.org").unwrap();
+        }
+        let failure = limits
+            .check_address(Area::SignIn, "A@Example.org")
+            .unwrap_err();
+        assert_eq!(failure.status, StatusCode::TOO_MANY_REQUESTS);
+        let names: Vec<_> = failure.headers.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [&header::RETRY_AFTER, &LIMIT, &REMAINING, &RESET]);
+    }
+
+    #[test]
+    fn keys_whose_budget_is_whole_again_are_forgotten() {
+        let (limits, clock) = limits();
+        for client in 0..1000_u32 {
+            let _ = limits.check(
+                Area::Public,
+                &Key::client(IpAddr::from(client.to_be_bytes())),
+            );
+        }
+        assert_eq!(limits.remembered(), 1000);
+        clock.advance(Duration::from_secs(61));
+        let _ = limits.check(Area::Public, &session("a"));
+        assert_eq!(limits.remembered(), 1);
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused_by_name() {
+        let config = config::Limits {
+            search: 0,
+            ..config::Limits::default()
+        };
+        let error = Limits::new(&config, Clock::system()).unwrap_err();
+        assert!(error.to_string().contains("limits.search"));
+    }
+
+    #[test]
+    fn areas_are_the_configurations_keys() {
+        assert_eq!(Area::named("app_passwords"), Some(Area::AppPasswords));
+        assert_eq!(Area::named("mial"), None);
+    }
+}
