@@ -1,0 +1,39 @@
+//! `blobs`: bytes that stay with the host. A handle is good within its request only: the table that it indexes ends with the call.
+
+use latchmail_bindings::Blob;
+use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
+use latchmail_bindings::latchmail::host::types::Error;
+use wasmtime::component::Resource;
+
+use super::Call;
+
+/// The most that one `read` gives.
+const LARGEST_READ: u32 = 65_536;
+
+impl Host for Call {}
+
+impl HostBlob for Call {
+    async fn size(&mut self, blob: Resource<Blob>) -> wasmtime::Result<u64> {
+        Ok(self.table.get(&blob)?.size())
+    }
+
+    async fn read(
+        &mut self,
+        blob: Resource<Blob>,
+        offset: u64,
+        length: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
+        let blob = self.table.get(&blob)?;
+        if length > LARGEST_READ {
+            return Ok(Err(Error::TooLarge(format!(
+                "At most {LARGEST_READ} bytes are read at once"
+            ))));
+        }
+        Ok(Ok(blob.read(offset, length as usize).to_vec()))
+    }
+
+    async fn drop(&mut self, blob: Resource<Blob>) -> wasmtime::Result<()> {
+        self.table.delete(blob)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! `caller`: who is asking, as far as a module may know it. Never a secret, never the account's id.
+
+use latchmail_bindings::latchmail::host::caller::{Host, Identity, Kind};
+
+use super::{Call, convert};
+use crate::caller::{Credential, Scope};
+
+impl Host for Call {
+    async fn current(&mut self) -> wasmtime::Result<Identity> {
+        let Some(caller) = &self.caller else {
+            return Ok(Identity {
+                kind: Kind::Anonymous,
+                address: String::new(),
+                admin: false,
+                scopes: Vec::new(),
+            });
+        };
+        Ok(Identity {
+            kind: match caller.credential {
+                Credential::Session { .. } => Kind::Session,
+                Credential::ApiToken { .. } => Kind::ApiToken,
+                Credential::OAuth { .. } => Kind::Oauth,
+            },
+            address: caller.address.clone(),
+            admin: caller.admin,
+            scopes: Scope::ALL
+                .into_iter()
+                .filter(|scope| caller.holds(*scope))
+                .map(convert::scope)
+                .collect(),
+        })
+    }
+}

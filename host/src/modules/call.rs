@@ -1,0 +1,80 @@
+//! One request through one fresh sandbox: wait for a place, make an instance, call it under the deadline, check its answer.
+
+use std::time::Duration;
+
+use super::{CallError, Manifest, Module, Request, Response, Route, convert, sandbox};
+use crate::api::Call;
+
+/// How long a request waits for a sandbox to become free before it is told that there is none.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Module {
+    /// What it says of itself.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Serves one request of `route` in a fresh sandbox. The deadline covers everything from here on, what the guest asks of the host included.
+    ///
+    /// # Errors
+    /// Any of [`CallError`]; a failure that the module answered itself is a [`Response`].
+    pub async fn handle(&self, route: &Route, request: Request) -> Result<Response, CallError> {
+        let deadline = self.deadline.min(route.deadline);
+        tokio::time::timeout(deadline, self.serve(route, request))
+            .await
+            .unwrap_or_else(|_| {
+                Err(CallError::Deadline {
+                    module: self.name.to_string(),
+                })
+            })
+    }
+
+    async fn serve(&self, route: &Route, request: Request) -> Result<Response, CallError> {
+        let account = request.caller.as_ref().map(|caller| &caller.account);
+        let admitted = async {
+            let turn = match account {
+                Some(account) => self.turns.turn(account).await,
+                None => None,
+            };
+            (turn, self.places.acquire().await.ok())
+        };
+        let Ok((_turn, Some(_place))) = tokio::time::timeout(PATIENCE, admitted).await else {
+            return Err(CallError::Busy {
+                module: self.name.to_string(),
+            });
+        };
+        let trapped = |detail| CallError::Trapped {
+            module: self.name.to_string(),
+            detail,
+        };
+        let mut request = request;
+        let call = Call::new(
+            self.services.clone(),
+            self.name.clone(),
+            self.settings.clone(),
+            request.caller.take(),
+        );
+        let (mut store, instance) =
+            sandbox::instantiate(&self.engine, &self.pre, call, self.budget)
+                .await
+                .map_err(|e| trapped(format!("no instance of it can be made: {e:#}")))?;
+        let request = convert::request(request, &mut store.data_mut().call.table)
+            .map_err(|e| trapped(format!("{e:#}")))?;
+        let answered = instance
+            .latchmail_host_module()
+            .call_handle(&mut store, &route.operation, &request)
+            .await;
+        match answered {
+            Ok(response) => {
+                convert::response(response, &mut store.data_mut().call.table).map_err(|detail| {
+                    CallError::Answer {
+                        module: self.name.to_string(),
+                        detail,
+                    }
+                })
+            }
+            Err(error) => Err(trapped(sandbox::trap(&store, &error))),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Between WIT and the host's own types: a manifest on its way in (checked), a request on its way in, an answer on its way out (checked).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use latchmail_bindings::exports::latchmail::host::module as wit;
+use latchmail_bindings::latchmail::host::types as wit_types;
+use wasmtime::component::ResourceTable;
+
+use super::{Access, BodyForm, Content, Manifest, Request, Response, Route};
+use crate::caller::Scope;
+
+/// The largest request body that a module may ask for: a message of 25 MB in base64, and room to spare.
+const LARGEST_BODY: u32 = 40 * 1024 * 1024;
+
+/// The largest body that a module may answer with in bytes of its own; what is larger goes as a blob.
+const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+
+/// Headers of one answer, and their bytes in all.
+const MOST_HEADERS: usize = 64;
+const LARGEST_HEADERS: usize = 16 * 1024;
+
+/// Request headers that are of use to a module. Never credentials.
+const HANDED_IN: [&str; 12] = [
+    "accept",
+    "accept-language",
+    "content-type",
+    "idempotency-key",
+    "if-match",
+    "if-none-match",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "origin",
+    "user-agent",
+];
+
+/// Response headers that are the connection's or the host's own, or speak for the whole origin.
+const HOSTS_OWN: [&str; 18] = [
+    "alt-svc",
+    "clear-site-data",
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "nel",
+    "proxy-connection",
+    "report-to",
+    "reporting-endpoints",
+    "server",
+    "set-cookie",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-request-id",
+];
+
+/// Beginnings of response headers that are the host's own.
+const HOSTS_OWN_PREFIXES: [&str; 2] = ["x-ratelimit-", "access-control-"];
+
+/// A module's word on itself, checked as far as it can be on its own. The error is what follows "its manifest".
+pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
+    let name = &manifest.name;
+    if name.is_empty()
+        || name.len() > 32
+        || !name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    {
+        return Err(format!(
+            "has the name {name:?}, which is not 1 to 32 lower-case letters, digits and hyphens"
+        ));
+    }
+    if manifest.version.split('.').count() != 3
+        || !manifest
+            .version
+            .split('.')
+            .all(|n| n.parse::<u32>().is_ok())
+    {
+        return Err(format!(
+            "has the version {:?}, which is not major.minor.patch",
+            manifest.version
+        ));
+    }
+    if manifest.routes.is_empty() {
+        return Err("names no route".into());
+    }
+    let routes: Vec<Route> = manifest
+        .routes
+        .into_iter()
+        .map(route)
+        .collect::<Result<_, _>>()?;
+    let mut operations = BTreeSet::new();
+    if let Some(twice) = routes.iter().find(|r| !operations.insert(&r.operation)) {
+        return Err(format!("names the operation {:?} twice", twice.operation));
+    }
+    Ok(Manifest {
+        description: description(&manifest.description, &routes)?,
+        name: manifest.name,
+        version: manifest.version,
+        routes,
+    })
+}
+
+fn route(route: wit::Route) -> Result<Route, String> {
+    let named = format!("route {:?}", route.path);
+    if !pattern(&route.path) {
+        return Err(format!(
+            "has the {named}, which is not an absolute path of whole or whole-named segments"
+        ));
+    }
+    if route.operation.is_empty() || !route.operation.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return Err(format!(
+            "names the operation {:?} on {named}: letters and digits only",
+            route.operation
+        ));
+    }
+    if !route.blob_fields.is_empty() {
+        return Err(format!(
+            "asks for blob fields on {named}, which this host does not offer"
+        ));
+    }
+    if route.area.is_empty() {
+        return Err(format!("names no rate-limit area for {named}"));
+    }
+    if route.max_body > LARGEST_BODY {
+        return Err(format!(
+            "takes a body of {} bytes on {named}; the largest is {LARGEST_BODY}",
+            route.max_body
+        ));
+    }
+    if route.deadline == 0 {
+        return Err(format!("gives {named} no time at all"));
+    }
+    Ok(Route {
+        method: match route.method {
+            wit::Method::Get => Method::GET,
+            wit::Method::Post => Method::POST,
+            wit::Method::Put => Method::PUT,
+            wit::Method::Patch => Method::PATCH,
+            wit::Method::Delete => Method::DELETE,
+        },
+        path: route.path,
+        operation: route.operation,
+        access: match route.access {
+            wit::Access::Public => Access::Public,
+            wit::Access::Session => Access::Session,
+            wit::Access::Scoped(scoped) => Access::Scoped {
+                scope: scope(scoped.scope),
+                oauth: scoped.oauth,
+            },
+            wit::Access::Oauth => Access::OAuth,
+        },
+        area: route.area,
+        max_body: route.max_body as usize,
+        body: match route.body {
+            wit::BodyForm::Bytes => BodyForm::Bytes,
+            wit::BodyForm::Blob => BodyForm::Blob,
+        },
+        blob_fields: route.blob_fields,
+        deadline: Duration::from_millis(u64::from(route.deadline)),
+    })
+}
+
+/// Whether every segment is either plain or `{name}` whole.
+fn pattern(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix('/') else {
+        return false;
+    };
+    let mut names = BTreeSet::new();
+    rest.split('/').all(|segment| {
+        match segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) {
+            Some(name) => {
+                !name.is_empty()
+                    && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                    && names.insert(name)
+            }
+            None => {
+                !segment.is_empty()
+                    && segment
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
+            }
+        }
+    })
+}
+
+/// The module's part of the API description: it must describe the module's routes, all of them and no other.
+fn description(text: &str, routes: &[Route]) -> Result<serde_json::Value, String> {
+    let value: serde_json::Value = serde_json::from_str(text)
+        .map_err(|e| format!("has a description that is not JSON: {e}"))?;
+    let paths = value
+        .get("paths")
+        .and_then(serde_json::Value::as_object)
+        .ok_or("has a description without `paths`")?;
+    let mut described: BTreeSet<(String, String, String)> = BTreeSet::new();
+    for (path, item) in paths {
+        for (method, operation) in item.as_object().into_iter().flatten() {
+            if let Some(id) = operation.get("operationId").and_then(|id| id.as_str()) {
+                described.insert((method.to_ascii_uppercase(), path.clone(), id.into()));
+            }
+        }
+    }
+    for route in routes {
+        let key = (
+            route.method.to_string(),
+            route.path.clone(),
+            route.operation.clone(),
+        );
+        if !described.remove(&key) {
+            return Err(format!(
+                "does not describe {} {} as operation {:?}",
+                key.0, key.1, key.2
+            ));
+        }
+    }
+    match described.first() {
+        Some((method, path, _)) => Err(format!(
+            "describes {method} {path}, which it does not serve"
+        )),
+        None => Ok(value),
+    }
+}
+
+fn scope(scope: wit_types::Scope) -> Scope {
+    match scope {
+        wit_types::Scope::MailRead => Scope::MailRead,
+        wit_types::Scope::MailSend => Scope::MailSend,
+        wit_types::Scope::MailWrite => Scope::MailWrite,
+        wit_types::Scope::AliasesRead => Scope::AliasesRead,
+        wit_types::Scope::AliasesWrite => Scope::AliasesWrite,
+        wit_types::Scope::ProfileRead => Scope::ProfileRead,
+    }
+}
+
+/// A request on its way into the sandbox that `table` belongs to.
+pub(crate) fn request(
+    request: Request,
+    table: &mut ResourceTable,
+) -> wasmtime::Result<wit::Request> {
+    let headers = HANDED_IN
+        .into_iter()
+        .flat_map(|name| {
+            let values = request.headers.get_all(name).into_iter();
+            values.filter_map(move |value| Some((name.to_owned(), value.to_str().ok()?.to_owned())))
+        })
+        .collect();
+    let blobs = request
+        .blobs
+        .into_iter()
+        .map(|blob| Ok(table.push(blob)?))
+        .collect::<wasmtime::Result<_>>()?;
+    Ok(wit::Request {
+        id: request.id,
+        path: request.path,
+        query: request.query,
+        headers,
+        body: match request.body {
+            Content::Bytes(bytes) => wit::Body::Bytes(bytes.into()),
+            Content::Blob(blob) => wit::Body::Blob(table.push(blob)?),
+        },
+        blobs,
+    })
+}
+
+/// An answer on its way out of the sandbox that `table` belongs to. The error says what is wrong with it.
+pub(crate) fn response(
+    response: wit::Response,
+    table: &mut ResourceTable,
+) -> Result<Response, String> {
+    let status = StatusCode::from_u16(response.status)
+        .ok()
+        .filter(|s| (200..600).contains(&s.as_u16()))
+        .ok_or_else(|| format!("status {}", response.status))?;
+    let bytes: usize = response
+        .headers
+        .iter()
+        .map(|(n, v)| n.len() + v.len())
+        .sum();
+    if response.headers.len() > MOST_HEADERS || bytes > LARGEST_HEADERS {
+        return Err(format!(
+            "{} headers of {bytes} bytes",
+            response.headers.len()
+        ));
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in response.headers {
+        let lower = name.to_ascii_lowercase();
+        if HOSTS_OWN.contains(&lower.as_str())
+            || HOSTS_OWN_PREFIXES.iter().any(|p| lower.starts_with(p))
+        {
+            return Err(format!("header {lower:?} is the host's own"));
+        }
+        headers.append(
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("header name {name:?}"))?,
+            HeaderValue::from_str(&value).map_err(|_| format!("value of header {lower:?}"))?,
+        );
+    }
+    let body = match response.body {
+        wit::Body::Bytes(bytes) if bytes.len() > LARGEST_ANSWER => {
+            return Err(format!("{} bytes of body", bytes.len()));
+        }
+        wit::Body::Bytes(bytes) => Content::Bytes(bytes.into()),
+        wit::Body::Blob(blob) => Content::Blob(
+            table
+                .delete(blob)
+                .map_err(|e| format!("a blob that is not its own: {e}"))?,
+        ),
+    };
+    Ok(Response {
+        status,
+        headers,
+        body,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_route(path: &str, operation: &str) -> wit::Route {
+        wit::Route {
+            method: wit::Method::Get,
+            path: path.into(),
+            operation: operation.into(),
+            access: wit::Access::Session,
+            area: "mail".into(),
+            max_body: 0,
+            body: wit::BodyForm::Bytes,
+            blob_fields: Vec::new(),
+            deadline: 1000,
+        }
+    }
+
+    fn a_manifest(routes: Vec<wit::Route>, description: &str) -> wit::Manifest {
+        wit::Manifest {
+            name: "m".into(),
+            version: "1.0.0".into(),
+            routes,
+            description: description.into(),
+        }
+    }
+
+    const DESCRIBED: &str =
+        r#"{"paths": {"/a/{b}": {"get": {"operationId": "getB"}}}, "components": {}}"#;
+
+    #[test]
+    fn a_manifest_whose_routes_are_described_is_taken() {
+        let taken = manifest(a_manifest(vec![a_route("/a/{b}", "getB")], DESCRIBED)).unwrap();
+        assert_eq!(taken.routes[0].path, "/a/{b}");
+    }
+
+    #[test]
+    fn a_manifest_is_refused_with_what_is_wrong_with_it() {
+        let refused = |m| manifest(m).unwrap_err();
+        assert!(refused(a_manifest(vec![], DESCRIBED)).contains("no route"));
+        for path in [
+            "a",
+            "/",
+            "/a//b",
+            "/a/x{b}",
+            "/{b}/{b}",
+            "/a/{b",
+            "/a b",
+            "/a/{*rest}",
+        ] {
+            assert!(
+                refused(a_manifest(vec![a_route(path, "x")], DESCRIBED)).contains("route"),
+                "{path}"
+            );
+        }
+        let twice = vec![a_route("/a/{b}", "getB"), a_route("/c", "getB")];
+        assert!(refused(a_manifest(twice, DESCRIBED)).contains("twice"));
+        let more = vec![a_route("/a/{b}", "getB"), a_route("/c", "getC")];
+        assert!(refused(a_manifest(more, DESCRIBED)).contains("does not describe GET /c"));
+        let other = vec![a_route("/c", "getC")];
+        let both = DESCRIBED.replace(
+            "}, \"components",
+            ", \"/c\": {\"get\": {\"operationId\": \"getC\"}}}, \"components",
+        );
+        assert!(refused(a_manifest(other, &both)).contains("does not serve"));
+    }
+
+    #[test]
+    fn an_answer_may_not_set_what_is_the_hosts() {
+        let mut table = ResourceTable::new();
+        let mut answer = |status, name: &str, value: &str| {
+            response(
+                wit::Response {
+                    status,
+                    headers: vec![(name.into(), value.into())],
+                    body: wit::Body::Bytes(Vec::new()),
+                },
+                &mut table,
+            )
+        };
+        assert!(answer(200, "content-type", "text/plain").is_ok());
+        for name in [
+            "Transfer-Encoding",
+            "Content-Length",
+            "X-Request-Id",
+            "X-RateLimit-Limit",
+            "Set-Cookie",
+        ] {
+            assert!(answer(200, name, "1").is_err(), "{name}");
+        }
+        assert!(answer(200, "x-a", "b\r\nx-c: d").is_err());
+        assert!(answer(200, "x a", "b").is_err());
+        assert!(answer(101, "x-a", "b").is_err());
+        assert!(answer(999, "x-a", "b").is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! The engine: how every sandbox is made, bounded and interrupted. One for the whole service.
+//!
+//! What is measured behind the choices: a pool with `PAGEMAP_SCAN` and memory that is reset by copy-on-write makes a fresh
+//! sandbox in some 20 µs; without the support for concurrent guest tasks, which no interface of ours uses, a call is cheaper.
+
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use wasmtime::{
+    Cache, CacheConfig, Config, Enabled, Engine, InstanceAllocationStrategy,
+    PoolingAllocationConfig,
+};
+
+use crate::error::StartError;
+
+/// How often a running guest is looked at. A guest's CPU budget is counted in these.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// The largest memory a module may be given, in MiB: the pool's slots are made for it.
+pub(crate) const LARGEST_MEMORY_MIB: u32 = 256;
+
+/// What a component may consist of: a Rust component is two core modules and the adapters' shims.
+const CORE_INSTANCES_EACH: u32 = 8;
+const TABLES_EACH: u32 = 4;
+
+/// Memory that stays mapped in an idle slot: what a small request touches anyway.
+const KEEP_RESIDENT: usize = 256 * 1024;
+
+/// The stack of a guest's calls (Wasm frames), and that of the fiber it runs on, which host functions share.
+const GUEST_STACK: usize = 512 * 1024;
+const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
+
+/// Makes the engine, with room for `sandboxes` at a time, and its ticker. Compiled components are kept in `cache_dir` by the digest of their
+/// bytes, the engine's version and its settings.
+pub(crate) fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(sandboxes)
+        .total_core_instances(sandboxes.saturating_mul(CORE_INSTANCES_EACH))
+        .max_core_instances_per_component(CORE_INSTANCES_EACH)
+        .total_memories(sandboxes)
+        .max_memories_per_component(1)
+        .max_memory_size(LARGEST_MEMORY_MIB as usize * 1024 * 1024)
+        .total_tables(sandboxes.saturating_mul(TABLES_EACH))
+        .max_tables_per_component(TABLES_EACH)
+        .total_stacks(sandboxes)
+        .linear_memory_keep_resident(KEEP_RESIDENT)
+        .table_keep_resident(KEEP_RESIDENT)
+        .pagemap_scan(Enabled::Auto);
+
+    let mut config = Config::new();
+    config
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
+        .concurrency_support(false)
+        .epoch_interruption(true)
+        .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(FIBER_STACK)
+        .cache(Some(cache(cache_dir)?));
+    let engine = Engine::new(&config)
+        .map_err(|e| StartError::new(format!("the sandbox engine cannot be made: {e:#}")))?;
+    tick(&engine)?;
+    Ok(engine)
+}
+
+fn cache(dir: &Path) -> Result<Cache, StartError> {
+    let unusable = |e: &dyn std::fmt::Display| {
+        StartError::new(format!("`cache_dir` {} cannot be used: {e}", dir.display()))
+    };
+    // Compiled code is run as it is found: nobody else may write it.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| unusable(&e))?;
+    let dir = dir.canonicalize().map_err(|e| unusable(&e))?;
+    let metadata = dir.metadata().map_err(|e| unusable(&e))?;
+    let owners = [0, rustix::process::geteuid().as_raw()];
+    if !owners.contains(&metadata.uid()) || metadata.mode() & 0o022 != 0 {
+        return Err(unusable(&"somebody else may write there"));
+    }
+    let mut config = CacheConfig::new();
+    config.with_directory(dir);
+    Cache::new(config).map_err(|e| unusable(&e))
+}
+
+/// Moves the engine's epoch on for as long as the engine lives. On a thread of its own: guests that never yield may hold every thread of
+/// the runtime, and it is this that makes them yield.
+fn tick(engine: &Engine) -> Result<(), StartError> {
+    let engine = engine.weak();
+    std::thread::Builder::new()
+        .name("epoch".into())
+        .spawn(move || {
+            while let Some(engine) = engine.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                std::thread::sleep(TICK);
+            }
+        })
+        .map(drop)
+        .map_err(|e| StartError::new(format!("the sandbox's ticker cannot be started: {e}")))
+}

@@ -1,0 +1,127 @@
+//! The sandbox: components compiled, linked with what they were granted, asked what they are, and called once per request.
+//!
+//! Knows WIT and components; knows neither HTTP connections nor SQL. What a component may call is in [`crate::api`].
+
+mod call;
+mod convert;
+mod engine;
+mod linker;
+mod load;
+mod manifest;
+mod sandbox;
+mod turns;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use latchmail_bindings::{Blob, EverythingPre};
+pub use load::load;
+pub use manifest::{Access, BodyForm, Manifest, Route};
+use tokio::sync::Semaphore;
+use wasmtime::Engine;
+
+use crate::api::Services;
+use crate::caller::Caller;
+use sandbox::{Budget, Sandbox};
+use turns::Turns;
+
+/// A request on its way into a sandbox: routed, admitted and read.
+#[derive(Debug)]
+pub struct Request {
+    /// The request's id.
+    pub id: String,
+    /// The path's named segments, decoded, in the path's order.
+    pub path: Vec<(String, String)>,
+    /// The query's names and values, decoded.
+    pub query: Vec<(String, String)>,
+    /// All headers; those of use to a module are handed on.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Content,
+    /// Decoded blob fields.
+    pub blobs: Vec<Blob>,
+    /// Who asks; none on a public route.
+    pub caller: Option<Caller>,
+}
+
+/// A body, in either direction.
+#[derive(Debug)]
+pub enum Content {
+    /// Bytes.
+    Bytes(Bytes),
+    /// Bytes that a sandbox never held.
+    Blob(Blob),
+}
+
+/// A module's answer, checked.
+#[derive(Debug)]
+pub struct Response {
+    /// 200 to 599.
+    pub status: StatusCode,
+    /// Headers that a module may set.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Content,
+}
+
+/// Why a call had no answer. The detail is for the log.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The guest trapped, or exhausted its memory or CPU budget.
+    #[error("module {module} trapped: {detail}")]
+    Trapped {
+        /// Which module.
+        module: String,
+        /// What the sandbox says.
+        detail: String,
+    },
+    /// The call's deadline passed.
+    #[error("module {module} passed its deadline")]
+    Deadline {
+        /// Which module.
+        module: String,
+    },
+    /// As many sandboxes as may be are at work.
+    #[error("module {module} has no free sandbox")]
+    Busy {
+        /// Which module.
+        module: String,
+    },
+    /// The guest's answer is not one that may be sent.
+    #[error("module {module} answered wrongly: {detail}")]
+    Answer {
+        /// Which module.
+        module: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+/// A module, loaded and linked. Dropped when the last request that uses it is done.
+pub struct Module {
+    manifest: Manifest,
+    name: Arc<str>,
+    engine: Engine,
+    pre: EverythingPre<Sandbox>,
+    services: Services,
+    settings: Arc<BTreeMap<String, String>>,
+    budget: Budget,
+    deadline: Duration,
+    places: Semaphore,
+    turns: Arc<Turns>,
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The modules that are loaded.
+pub type Modules = Vec<Arc<Module>>;
