@@ -1,0 +1,138 @@
+//! Who may use a route (specification, sections 5 and 7): one place for what the pipeline enforces and the API description says.
+
+use crate::caller::{Caller, Credential, Scope};
+use crate::error::Failure;
+use crate::modules::Access;
+
+/// Lets `caller` through, or says why not.
+///
+/// # Errors
+/// 403 with the specification's text; 401 where only an OAuth token is taken and this is none.
+pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
+    match (access, &caller.credential) {
+        (Access::Public, _)
+        | (Access::Session | Access::Scoped { .. }, Credential::Session { .. })
+        | (Access::OAuth, Credential::OAuth { .. }) => Ok(()),
+        (Access::Session, _) => Err(Failure::forbidden(
+            "This endpoint is only available to a signed-in session, not to API or OAuth tokens",
+        )),
+        (Access::Scoped { scope, .. }, Credential::ApiToken { .. }) if caller.holds(scope) => {
+            Ok(())
+        }
+        (Access::Scoped { scope, .. }, Credential::OAuth { .. }) if takes_oauth(access) => {
+            debug_assert!(caller.holds(scope));
+            Ok(())
+        }
+        (Access::Scoped { scope, .. }, _) => Err(Failure::forbidden(format!(
+            "This credential is missing the \"{scope}\" scope"
+        ))),
+        (Access::OAuth, _) => Err(unauthorized()),
+    }
+}
+
+/// Whether an OAuth access token may use the route: its declaration says so and, since no declaration can widen a caller, the
+/// scope is one that OAuth tokens reach.
+#[must_use]
+pub fn takes_oauth(access: Access) -> bool {
+    match access {
+        Access::Scoped { scope, oauth } => oauth && scope.opens_to_oauth(),
+        Access::OAuth => true,
+        Access::Public | Access::Session => false,
+    }
+}
+
+/// The scope an API token needs; none where no API token is taken.
+#[must_use]
+pub fn scope(access: Access) -> Option<Scope> {
+    match access {
+        Access::Scoped { scope, .. } => Some(scope),
+        Access::Public | Access::Session | Access::OAuth => None,
+    }
+}
+
+/// 401 as the agent endpoint answers it.
+#[must_use]
+pub fn unauthorized() -> Failure {
+    Failure::unauthorized("Missing or invalid Authorization header")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::MailCredential;
+
+    const READ: Access = Access::Scoped {
+        scope: Scope::MailRead,
+        oauth: true,
+    };
+    const SEND: Access = Access::Scoped {
+        scope: Scope::MailSend,
+        oauth: true,
+    };
+    const ALIASES: Access = Access::Scoped {
+        scope: Scope::AliasesRead,
+        oauth: false,
+    };
+
+    fn caller(credential: Credential) -> Caller {
+        Caller {
+            account: "a".into(),
+            address: "a@example.org".into(),
+            admin: false,
+            credential,
+            mail: MailCredential {
+                id: "c".into(),
+                username: "a@example.org".into(),
+                password: String::new().into(),
+            },
+        }
+    }
+
+    fn refusal(access: Access, credential: &Credential) -> Option<(u16, String)> {
+        admit(access, &caller(credential.clone()))
+            .err()
+            .map(|failure| (failure.status.as_u16(), failure.text.into_owned()))
+    }
+
+    #[test]
+    fn a_session_reaches_what_its_owner_may_reach() {
+        let session = Credential::Session { sid: "s".into() };
+        for access in [Access::Session, READ, SEND, ALIASES] {
+            assert_eq!(refusal(access, &session), None);
+        }
+        assert_eq!(refusal(Access::OAuth, &session).unwrap().0, 401);
+    }
+
+    #[test]
+    fn a_token_reaches_what_its_scopes_open() {
+        let token = Credential::ApiToken {
+            id: "t".into(),
+            scopes: vec![Scope::MailRead],
+        };
+        assert_eq!(refusal(READ, &token), None);
+        let missing = "This credential is missing the \"mail:send\" scope";
+        assert_eq!(refusal(SEND, &token).unwrap(), (403, missing.into()));
+        let session_only =
+            "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
+        assert_eq!(
+            refusal(Access::Session, &token).unwrap(),
+            (403, session_only.into())
+        );
+    }
+
+    #[test]
+    fn no_declaration_widens_an_oauth_token() {
+        let grant = Credential::OAuth { id: "g".into() };
+        assert_eq!(refusal(READ, &grant), None);
+        assert_eq!(refusal(Access::OAuth, &grant), None);
+        let missing = |scope| {
+            (
+                403,
+                format!("This credential is missing the \"{scope}\" scope"),
+            )
+        };
+        assert_eq!(refusal(SEND, &grant).unwrap(), missing("mail:send"));
+        assert_eq!(refusal(ALIASES, &grant).unwrap(), missing("aliases:read"));
+        assert_eq!(refusal(Access::Session, &grant).unwrap().0, 403);
+    }
+}

@@ -1,0 +1,127 @@
+//! Answers as they go out: failures in the one form of the specification, and the headers that every answer carries.
+
+use std::any::Any;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::Full;
+
+use super::client::REQUEST_ID;
+use super::message::Reply;
+use crate::error::Failure;
+use crate::modules::Content;
+
+/// Headers that an answer has unless its handler said otherwise. What is answered is data about one person, for programs.
+const USUAL: [(HeaderName, HeaderValue); 4] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+    ),
+    (
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    ),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+];
+
+/// Headers that belong to the connection (RFC 9110, section 7.6.1) or are counted here.
+const OF_THE_CONNECTION: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::TRAILER,
+    header::UPGRADE,
+];
+
+/// What a handler answered, or why it did not.
+pub(super) fn response(served: Result<Reply, Failure>) -> Response<Full<Bytes>> {
+    let Reply {
+        status,
+        mut headers,
+        body,
+    } = served.unwrap_or_else(|failure| {
+        log(&failure);
+        failed(failure)
+    });
+    let body = match body {
+        Content::Bytes(bytes) => bytes,
+        Content::Blob(blob) => blob.into_bytes(),
+    };
+    for name in OF_THE_CONNECTION {
+        headers.remove(name);
+    }
+    if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
+        headers.insert(header::CONTENT_LENGTH, body.len().into());
+    }
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Adds what every answer carries.
+pub(super) fn sign(id: &str, headers: &mut HeaderMap) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    for (name, value) in USUAL {
+        headers.entry(name).or_insert(value);
+    }
+}
+
+/// `{"error": text}` with the failure's status and headers.
+pub(super) fn failed(failure: Failure) -> Reply {
+    let body = serde_json::json!({ "error": failure.text }).to_string();
+    let mut headers: HeaderMap = failure.headers.into_iter().collect();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    Reply {
+        status: failure.status,
+        headers,
+        body: Content::Bytes(body.into()),
+    }
+}
+
+/// 500 for a handler that panicked.
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> Failure {
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message");
+    Failure::internal(format!("a handler panicked: {message}"))
+}
+
+/// A method's name for the log: what is not a method of HTTP is a text of the client's choosing.
+pub(super) fn method_name(method: &Method) -> &str {
+    match *method {
+        Method::GET
+        | Method::HEAD
+        | Method::POST
+        | Method::PUT
+        | Method::PATCH
+        | Method::DELETE
+        | Method::OPTIONS
+        | Method::CONNECT
+        | Method::TRACE => method.as_str(),
+        _ => "other",
+    }
+}
+
+/// Writes down why something failed: here, and nowhere else.
+pub(super) fn log(failure: &Failure) {
+    let status = failure.status.as_u16();
+    let cause = failure.cause.as_ref().map(tracing::field::display);
+    if failure.status.is_server_error() {
+        tracing::error!(status, cause, "{}", failure.text);
+    } else {
+        tracing::debug!(status, cause, "{}", failure.text);
+    }
+}

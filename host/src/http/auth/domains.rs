@@ -1,0 +1,65 @@
+//! `GET /api/v1/auth/domains`: the domains that accounts are registered on.
+
+use http::{Method, StatusCode};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::error::Failure;
+use crate::http::{Reply, Request};
+use crate::modules::{Access, Route};
+
+/// The registration domains, in the operator's order.
+#[derive(Serialize, ToSchema)]
+pub struct RegistrationDomains {
+    domains: Vec<RegistrationDomain>,
+}
+
+/// One of them.
+#[derive(Serialize, ToSchema)]
+pub struct RegistrationDomain {
+    /// Lower case.
+    domain: String,
+}
+
+/// How it is reached.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::GET,
+        "/api/v1/auth/domains",
+        "registrationDomains",
+        Access::Public,
+        "public",
+    )
+}
+
+/// Lists the domains that accounts are registered on.
+///
+/// The first is the one that a bare user name means.
+///
+/// # Errors
+/// None in practice: the list is the configuration's.
+#[utoipa::path(
+    get,
+    path = "/api/v1/auth/domains",
+    operation_id = "registrationDomains",
+    tag = "Authentication",
+    responses(
+        (status = 200, description = "The domains", body = RegistrationDomains),
+        (status = 500, description = "`Unable to fetch domains`", body = ref("#/components/schemas/Error")),
+    ),
+)]
+#[expect(clippy::unused_async, reason = "all handlers are called alike")]
+pub async fn domains(app: &App, _request: &Request) -> Result<Reply, Failure> {
+    let domains = app
+        .auth
+        .registration_domains()
+        .iter()
+        .map(|domain| RegistrationDomain {
+            domain: domain.clone(),
+        })
+        .collect();
+    Reply::json(StatusCode::OK, &RegistrationDomains { domains })
+        .map_err(|failure| failure.saying("Unable to fetch domains"))
+}

@@ -1,0 +1,120 @@
+//! `POST /api/v1/auth/login`: begins a web session with an address and a password.
+
+use http::{Method, StatusCode};
+use secrecy::SecretString;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{AuthTokens, secret, user_agent};
+use crate::app::App;
+use crate::auth::{address, passwords};
+use crate::error::Failure;
+use crate::http::{Reply, Request, shape};
+use crate::limits::Area;
+use crate::modules::{Access, Route};
+
+/// An address and its password.
+#[derive(Deserialize, ToSchema)]
+pub struct LoginBody {
+    /// The account's address; upper and lower case are the same.
+    #[schema(format = "email")]
+    email: String,
+    /// The account's password.
+    #[serde(deserialize_with = "secret")]
+    #[schema(value_type = String, format = "password", min_length = 1)]
+    password: SecretString,
+}
+
+/// How it is reached.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::POST,
+        "/api/v1/auth/login",
+        "login",
+        Access::Public,
+        "sign_in",
+    )
+}
+
+/// Signs in.
+///
+/// Begins a web session that lives for 30 days after its last refresh.
+///
+/// # Errors
+/// 400 for whatever is wrong with the body, 401 for wrong credentials, 429 for too many attempts on one address, 503 where they are right and the mail server is not there.
+#[utoipa::path(
+    post,
+    path = "/api/v1/auth/login",
+    operation_id = "login",
+    tag = "Authentication",
+    request_body = LoginBody,
+    responses(
+        (status = 200, description = "The session's tokens", body = AuthTokens),
+        (status = 400, description = "`Invalid email or password format`", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "`Invalid credentials`", body = ref("#/components/schemas/Error")),
+        (status = 503, description = "The mail server is starting or cannot be reached", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
+    let (email, password) = credentials(&request.body)
+        .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
+    let verdict = app.http.limits.check_address(Area::SignIn, &email)?;
+    let signed_in = app
+        .auth
+        .sign_in(&email, password, user_agent(request))
+        .await?;
+    let mut reply = Reply::json(StatusCode::OK, &AuthTokens::new(signed_in, None))?;
+    verdict.write(&mut reply.headers);
+    Ok(reply)
+}
+
+/// The address, folded to lower case, and the password; none where the body is anything else than both.
+fn credentials(body: &[u8]) -> Option<(String, SecretString)> {
+    let body: LoginBody = shape::read(body).ok()?;
+    let email = address::fold(&body.email)?;
+    passwords::can_be(&body.password).then_some((email, body.password))
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_address_and_a_password_are_credentials_whatever_else_is_there() {
+        let body = json!({"email": "Ada@Example.org", "password": " P4ss ", "code": 7, "more": {}});
+        let (email, password) = credentials(body.to_string().as_bytes()).unwrap();
+        assert_eq!(
+            (email.as_str(), password.expose_secret()),
+            ("ada@example.org", " P4ss ")
+        );
+    }
+
+    #[test]
+    fn whatever_else_is_sent_is_no_credentials() {
+        for body in [
+            json!({}),
+            json!({"email": "ada@example.org"}),
+            json!({"password": "Passw0rd"}),
+            json!({"email": "ada@example.org", "password": ""}),
+            json!({"email": "ada@example.org", "password": "x".repeat(1025)}),
+            json!({"email": "ada@example.org", "password": 1}),
+            json!({"email": "ada@example.org", "password": null}),
+            json!({"email": ["ada@example.org"], "password": "Passw0rd"}),
+            json!({"email": "ada", "password": "Passw0rd"}),
+            json!({"email": "", "password": "Passw0rd"}),
+            json!(["ada@example.org", "Passw0rd"]),
+            json!(["ada@example.org", "Passw0rd", 3]),
+            json!("ada@example.org"),
+            json!(null),
+        ] {
+            assert!(credentials(body.to_string().as_bytes()).is_none(), "{body}");
+        }
+        for body in [&b""[..], b"{", b"email=ada@example.org", b"\xFF"] {
+            assert!(credentials(body).is_none());
+        }
+    }
+}

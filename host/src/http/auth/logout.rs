@@ -1,0 +1,56 @@
+//! `POST /api/v1/auth/logout`: ends every web session of the account.
+
+use http::Method;
+use utoipa::ToSchema;
+
+use super::{RefreshBody, refresh_token};
+use crate::app::App;
+use crate::error::Failure;
+use crate::http::{Reply, Request};
+use crate::modules::{Access, Route};
+
+/// A success with no data.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what `Reply::success` answers")]
+struct Success {
+    /// Always `true`.
+    success: bool,
+}
+
+/// How it is reached.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::POST,
+        "/api/v1/auth/logout",
+        "logout",
+        Access::Session,
+        "session",
+    )
+}
+
+/// Signs out on every device.
+///
+/// Ends every web session of the account. API tokens and mail-client app passwords stay.
+///
+/// # Errors
+/// 400 where there is no refresh token, 401 where it is not a live one of this account.
+#[utoipa::path(
+    post,
+    path = "/api/v1/auth/logout",
+    operation_id = "logout",
+    tag = "Authentication",
+    request_body = RefreshBody,
+    responses(
+        (status = 200, description = "Signed out", body = inline(Success)),
+        (status = 400, description = "`refreshToken is required`", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "No usable session, or `Invalid or expired refresh token`", body = ref("#/components/schemas/Error")),
+        (status = 403, description = "Not a signed-in session", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn logout(app: &App, request: &Request) -> Result<Reply, Failure> {
+    let caller = request.caller()?;
+    let presented = refresh_token(request, "refreshToken is required")?;
+    app.auth.sign_out(&caller.account, &presented).await?;
+    Reply::success()
+}

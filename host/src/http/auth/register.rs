@@ -1,0 +1,91 @@
+//! `POST /api/v1/auth/register`: makes an account and signs it in.
+
+use http::{Method, StatusCode};
+use secrecy::SecretString;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{AuthTokens, secret, user_agent};
+use crate::app::App;
+use crate::auth::Form;
+use crate::error::Failure;
+use crate::http::{Reply, Request};
+use crate::modules::{Access, Route};
+
+/// What a person fills in.
+#[derive(Deserialize, ToSchema)]
+pub struct RegisterBody {
+    /// Letters, digits, dots, hyphens and underscores; starts and ends with a letter or a digit; no two dots in a row; not a
+    /// reserved name. Folded to lower case.
+    #[schema(
+        min_length = 2,
+        max_length = 64,
+        pattern = "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])$"
+    )]
+    local_part: String,
+    /// One of the registration domains.
+    domain: String,
+    /// At least one upper-case letter, one lower-case letter and one digit; at most 1,024 bytes.
+    #[serde(deserialize_with = "secret")]
+    #[schema(value_type = String, format = "password", min_length = 8)]
+    password: SecretString,
+    /// White space around it is dropped.
+    #[schema(min_length = 1, max_length = 64)]
+    first_name: String,
+    /// White space around it is dropped.
+    #[schema(min_length = 1, max_length = 64)]
+    last_name: String,
+    /// `YYYY-MM-DD`; the holder is at least 13 years old.
+    #[schema(format = "date")]
+    dob: String,
+}
+
+/// How it is reached.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::POST,
+        "/api/v1/auth/register",
+        "register",
+        Access::Public,
+        "registration",
+    )
+}
+
+/// Registers an account.
+///
+/// Makes a mailbox, an account with its profile, and its first web session, all or nothing.
+///
+/// # Errors
+/// 403 where registration is closed (whatever the body), 400 naming the first field that will not do, 409 for a taken address.
+#[utoipa::path(
+    post,
+    path = "/api/v1/auth/register",
+    operation_id = "register",
+    tag = "Authentication",
+    request_body = RegisterBody,
+    responses(
+        (status = 201, description = "The account's first tokens", body = AuthTokens),
+        (status = 400, description = "A field is missing or will not do; the text names it", body = ref("#/components/schemas/Error")),
+        (status = 403, description = "`Registration is currently disabled`", body = ref("#/components/schemas/Error")),
+        (status = 409, description = "`This email address is already taken`", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn register(app: &App, request: &Request) -> Result<Reply, Failure> {
+    app.auth.registration_open()?;
+    let body: RegisterBody = request.json()?;
+    let form = Form {
+        local_part: body.local_part,
+        domain: body.domain,
+        password: body.password,
+        first_name: body.first_name,
+        last_name: body.last_name,
+        dob: body.dob,
+    };
+    let registered = app.auth.register(form, user_agent(request)).await?;
+    let names = (registered.first_name, registered.last_name);
+    Reply::json(
+        StatusCode::CREATED,
+        &AuthTokens::new(registered.signed_in, Some(names)),
+    )
+}

@@ -1,0 +1,99 @@
+//! `GET /api/v1/auth/username-available`: whether a user name can be registered.
+
+use http::{Method, StatusCode};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::auth::Availability;
+use crate::error::Failure;
+use crate::http::{Reply, Request};
+use crate::modules::{Access, Route};
+
+/// Whether a user name can be registered.
+#[derive(Serialize, ToSchema)]
+pub struct UsernameAvailability {
+    available: bool,
+    /// The address it would have; when it is available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = "email")]
+    address: Option<String>,
+    /// What registration would answer; when it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<&'static str>,
+}
+
+impl From<Availability> for UsernameAvailability {
+    fn from(availability: Availability) -> Self {
+        let (address, reason) = match availability {
+            Availability::Available { address } => (Some(address), None),
+            Availability::Unavailable { reason } => (None, Some(reason)),
+        };
+        Self {
+            available: reason.is_none(),
+            address,
+            reason,
+        }
+    }
+}
+
+/// How it is reached.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::GET,
+        "/api/v1/auth/username-available",
+        "usernameAvailable",
+        Access::Public,
+        "public",
+    )
+}
+
+/// Tells whether a user name can be registered.
+///
+/// It sees accounts only: for an address that is another account's alias, registration answers 409 all the same. A name that
+/// breaks a rule is an answer (200, with the reason), not a failure.
+///
+/// # Errors
+/// 400 without the parameter.
+#[utoipa::path(
+    get,
+    path = "/api/v1/auth/username-available",
+    operation_id = "usernameAvailable",
+    tag = "Authentication",
+    params(("username" = String, Query, description = "The wanted user name; folded to lower case", min_length = 2, max_length = 64)),
+    responses(
+        (status = 200, description = "Whether it is available", body = UsernameAvailability),
+        (status = 400, description = "`username` is missing", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn username_available(app: &App, request: &Request) -> Result<Reply, Failure> {
+    let username = request
+        .query("username")
+        .ok_or_else(|| Failure::bad_request("username query param is required"))?;
+    let availability = app.auth.availability(username).await?;
+    Reply::json(StatusCode::OK, &UsernameAvailability::from(availability))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_has_an_address_or_a_reason_and_never_both() {
+        let answer = |availability| to_value(UsernameAvailability::from(availability)).unwrap();
+        assert_eq!(
+            answer(Availability::Available {
+                address: "ada@a.example".into()
+            }),
+            json!({"available": true, "address": "ada@a.example"})
+        );
+        assert_eq!(
+            answer(Availability::Unavailable { reason: "no" }),
+            json!({"available": false, "reason": "no"})
+        );
+    }
+}

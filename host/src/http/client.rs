@@ -1,0 +1,221 @@
+//! Which client a request comes from, and what it is called in the log.
+//!
+//! `X-Forwarded-For` and `X-Request-Id` are words of whoever is at the other end of the connection: they are believed from the
+//! configured proxies alone.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderName};
+
+use crate::error::StartError;
+
+/// `X-Request-Id`
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The proxies whose word is believed.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies(Vec<Network>);
+
+#[derive(Clone, Copy, Debug)]
+struct Network {
+    base: IpAddr,
+    bits: u32,
+}
+
+impl Proxies {
+    /// Reads `http.trusted_proxies`: addresses, or networks as `10.0.0.0/8`.
+    ///
+    /// # Errors
+    /// A sentence that names the entry.
+    pub fn parse(entries: &[String]) -> Result<Self, StartError> {
+        entries
+            .iter()
+            .map(|entry| {
+                Network::parse(entry.trim()).ok_or_else(|| {
+                    StartError::new(format!(
+                        "`http.trusted_proxies` holds `{entry}`, which is neither an address nor a network"
+                    ))
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Whether `address` is one of them.
+    #[must_use]
+    pub fn hold(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.holds(address))
+    }
+
+    /// The client behind a connection from `peer`: `peer` itself, or behind trusted proxies the last address in `X-Forwarded-For`
+    /// that is not one of theirs. What stands before that, or cannot be read, anybody could have written.
+    #[must_use]
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut client = peer.to_canonical();
+        if !self.hold(client) {
+            return client;
+        }
+        let lines: Vec<&str> = headers
+            .get_all(FORWARDED_FOR)
+            .iter()
+            .map(|value| value.to_str().unwrap_or_default())
+            .collect();
+        for entry in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
+            let Some(address) = forwarded(entry.trim()) else {
+                break;
+            };
+            client = address;
+            if !self.hold(client) {
+                break;
+            }
+        }
+        client
+    }
+}
+
+impl Network {
+    fn parse(entry: &str) -> Option<Self> {
+        let (address, bits) = match entry.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+            None => (entry, None),
+        };
+        let base: IpAddr = address.parse().ok()?;
+        let width = if base.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(width);
+        (bits <= width).then_some(Self { base, bits })
+    }
+
+    fn holds(self, address: IpAddr) -> bool {
+        match (self.base, address) {
+            (IpAddr::V4(base), IpAddr::V4(address)) => {
+                (base.to_bits() ^ address.to_bits())
+                    .checked_shr(32 - self.bits)
+                    .unwrap_or(0)
+                    == 0
+            }
+            (IpAddr::V6(base), IpAddr::V6(address)) => {
+                (base.to_bits() ^ address.to_bits())
+                    .checked_shr(128 - self.bits)
+                    .unwrap_or(0)
+                    == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An address as proxies write it: bare, with a port, or (IPv6) in brackets.
+fn forwarded(entry: &str) -> Option<IpAddr> {
+    let address = entry
+        .parse()
+        .ok()
+        .or_else(|| {
+            entry
+                .parse()
+                .ok()
+                .map(|socket: std::net::SocketAddr| socket.ip())
+        })
+        .or_else(|| entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok())?;
+    Some(IpAddr::to_canonical(&address))
+}
+
+/// The request's id: the one that a trusted proxy gave it where that is well formed (at most 64 of `[A-Za-z0-9._-]`), else 22
+/// random characters.
+#[must_use]
+pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
+    headers
+        .get(REQUEST_ID)
+        .filter(|_| trusted)
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| {
+            (1..=64).contains(&id.len())
+                && id
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        })
+        .map_or_else(new_id, Into::into)
+}
+
+/// 22 random characters, fit for a URL.
+#[must_use]
+pub fn new_id() -> String {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        // An id names a request in the log and guards nothing: a service without randomness fails where it matters.
+        return "unnamed".into();
+    }
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn client(peer: &str, forwarded_for: &[&str]) -> String {
+        let proxies = Proxies::parse(&["10.0.0.0/8".into(), "2001:db8::1".into()]).unwrap();
+        let mut headers = HeaderMap::new();
+        for value in forwarded_for {
+            headers.append(FORWARDED_FOR, HeaderValue::from_str(value).unwrap());
+        }
+        proxies.client(peer.parse().unwrap(), &headers).to_string()
+    }
+
+    #[test]
+    fn a_stranger_is_not_believed() {
+        assert_eq!(client("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+        assert_eq!(client("::ffff:192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+    }
+
+    #[test]
+    fn behind_proxies_it_is_the_last_address_that_is_not_theirs() {
+        assert_eq!(client("10.1.2.3", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(
+            client("10.1.2.3", &["1.1.1.1, 198.51.100.7", "10.9.9.9"]),
+            "198.51.100.7"
+        );
+        assert_eq!(
+            client("2001:db8::1", &["[2001:db8:9::2]:443"]),
+            "2001:db8:9::2"
+        );
+        assert_eq!(client("10.1.2.3", &["198.51.100.7:4711"]), "198.51.100.7");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_believed() {
+        assert_eq!(
+            client("10.1.2.3", &["198.51.100.7, unknown, 10.2.2.2"]),
+            "10.2.2.2"
+        );
+        assert_eq!(client("10.1.2.3", &[""]), "10.1.2.3");
+        assert_eq!(client("10.1.2.3", &[]), "10.1.2.3");
+    }
+
+    #[test]
+    fn an_entry_that_is_no_network_is_refused_by_name() {
+        for entry in ["10.0.0.0/33", "proxy.example", "::/129", ""] {
+            let error = Proxies::parse(&[entry.into()]).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{entry}`")), "{error}");
+        }
+        assert!(
+            Proxies::parse(&["0.0.0.0/0".into()])
+                .unwrap()
+                .hold([9, 9, 9, 9].into())
+        );
+    }
+
+    #[test]
+    fn a_well_formed_id_is_kept_from_a_proxy_alone() {
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_static("abc-1.2_3"));
+        assert_eq!(request_id(true, &headers), "abc-1.2_3");
+        assert_eq!(request_id(false, &headers).len(), 22);
+        headers.insert(REQUEST_ID, HeaderValue::from_static("a b"));
+        assert_eq!(request_id(true, &headers).len(), 22);
+        assert_ne!(new_id(), new_id());
+    }
+}

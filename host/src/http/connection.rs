@@ -1,0 +1,249 @@
+//! One connection: hyper with our bounds and time limits, and an end that lets a client that is still writing see its answer.
+//!
+//! hyper 1.12 has one limit for the head of a request, and it runs from the moment that the connection is idle. Ours are two: a
+//! connection may be idle for long, a request that has begun may not take long. So hyper's timer is ours ([`HeadTimer`]).
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::framing::{self, BothLengths};
+use super::wire::{Exchange, MAX_HEAD, Wire};
+use super::{State, answer, client, pipeline};
+use crate::clock::Timestamp;
+use crate::error::Failure;
+
+/// How much hyper reads ahead.
+const MAX_BUFFER: usize = 2 * MAX_HEAD;
+/// The most headers of a request.
+const MAX_HEADERS: usize = 100;
+/// After an answer that left something unread: how much is read away, how long, and how long without a byte.
+const LINGER_BYTES: usize = 64 * 1024 * 1024;
+const LINGER: Duration = Duration::from_secs(10);
+const LINGER_SILENCE: Duration = Duration::from_secs(2);
+
+/// Serves a connection until it ends; once `stop` is cancelled, until the request under way is answered.
+pub(super) async fn serve<S: State>(
+    state: Arc<S>,
+    stream: TcpStream,
+    peer: IpAddr,
+    stop: &CancellationToken,
+) {
+    let config = &state.http().config;
+    let exchange = Arc::new(Exchange::default());
+    let refusing = Arc::clone(&state);
+    let wire = Wire::new(
+        stream,
+        Arc::clone(&exchange),
+        Arc::new(move |status| refusal(refusing.http().clock.now(), status)),
+        config.idle_timeout,
+    );
+    let timer = HeadTimer {
+        exchange: Arc::clone(&exchange),
+        head: config.header_timeout,
+        idle: config.idle_timeout,
+    };
+    let serving = Arc::clone(&state);
+    let seen = Arc::clone(&exchange);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let state = Arc::clone(&serving);
+        let exchange = Arc::clone(&seen);
+        if framing::both_lengths(&exchange.open()) {
+            request.extensions_mut().insert(BothLengths);
+        }
+        Box::pin(async move {
+            let response = pipeline::answer(&state, peer, request).await;
+            if closes(&response) {
+                exchange.leave_unread();
+            }
+            Ok::<_, Infallible>(response.map(|body| Answer { body, exchange }))
+        })
+    });
+    let mut connection = http1::Builder::new()
+        .timer(timer)
+        .header_read_timeout(config.header_timeout)
+        .max_buf_size(MAX_BUFFER)
+        .max_header_size(MAX_HEAD)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(wire), service);
+    let ended = tokio::select! {
+        ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
+        () = stop.cancelled() => {
+            Pin::new(&mut connection).graceful_shutdown();
+            poll_fn(|cx| connection.poll_without_shutdown(cx)).await
+        }
+    };
+    let mut stream = connection.into_parts().io.into_inner().into_inner();
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+        if error.is_timeout() && exchange.head_began().is_some() {
+            exchange.leave_unread();
+            let late = refusal(state.http().clock.now(), StatusCode::REQUEST_TIMEOUT);
+            let _ = timeout(LINGER_SILENCE, stream.write_all(&late)).await;
+        }
+    }
+    end(stream, exchange.unread()).await;
+}
+
+/// Ends a connection. Closed while its peer is still writing, it would be reset, and the answer lost on its way; so the rest is
+/// read away first, within bounds.
+async fn end(mut stream: TcpStream, unread: bool) {
+    let _ = stream.shutdown().await;
+    if !unread {
+        return;
+    }
+    let until = Instant::now() + LINGER;
+    let mut left = LINGER_BYTES;
+    let mut sink = vec![0; 64 * 1024];
+    while left > 0 {
+        let silence = until.min(Instant::now() + LINGER_SILENCE);
+        match timeout_at(silence, stream.read(&mut sink)).await {
+            Ok(Ok(read)) if read > 0 => left = left.saturating_sub(read),
+            _ => return,
+        }
+    }
+}
+
+fn closes<B>(response: &Response<B>) -> bool {
+    response
+        .headers()
+        .get(header::CONNECTION)
+        .is_some_and(|value| value == "close")
+}
+
+/// The whole answer, head and body, to what was refused before it was a request.
+fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
+    let id = client::new_id();
+    tracing::info!(%id, status = status.as_u16(), "refused what is not a request");
+    let text = match status {
+        StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time",
+        StatusCode::URI_TOO_LONG => "The request's address is too long",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's headers are too large",
+        _ => "The request is not valid HTTP",
+    };
+    let mut response = answer::response(Err(Failure::new(status, text)));
+    let headers = response.headers_mut();
+    answer::sign(&id, headers);
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    if let Ok(date) = HeaderValue::from_str(&now.http()) {
+        headers.insert(header::DATE, date);
+    }
+    let mut bytes = format!("HTTP/1.1 {status}\r\n").into_bytes();
+    for (name, value) in response.headers() {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    if let Some(Ok(body)) = response.into_body().collect().now_or_never() {
+        bytes.extend_from_slice(&body.to_bytes());
+    }
+    bytes.into()
+}
+
+/// An answer's body, which says when hyper has all of it.
+struct Answer {
+    body: Full<Bytes>,
+    exchange: Arc<Exchange>,
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.exchange.answered();
+    }
+}
+
+/// hyper's timer for the head of a request: `idle` until its first byte, `head` from then on. A connection that has made no request
+/// has no credit yet: `head` until its first byte, too.
+struct HeadTimer {
+    exchange: Arc<Exchange>,
+    head: Duration,
+    idle: Duration,
+}
+
+impl hyper::rt::Timer for HeadTimer {
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        // hyper asks as it begins to wait for a head. Bytes of it that came with the request before do not count as its first:
+        // then the longer limit holds.
+        self.exchange.await_head();
+        let idle = if self.exchange.used() {
+            self.idle
+        } else {
+            self.idle.min(self.head)
+        };
+        let idle_until = Instant::now() + idle;
+        Box::pin(HeadSleep {
+            exchange: Arc::clone(&self.exchange),
+            head: self.head,
+            idle_until,
+            sleep: Box::pin(sleep_until(idle_until)),
+        })
+    }
+
+    fn sleep_until(&self, _: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        self.sleep(self.head)
+    }
+}
+
+struct HeadSleep {
+    exchange: Arc<Exchange>,
+    head: Duration,
+    idle_until: Instant,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl hyper::rt::Sleep for HeadSleep {}
+
+impl Future for HeadSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let until = match self.exchange.head_began() {
+            Some(began) => began + self.head,
+            None => self.idle_until,
+        };
+        if self.sleep.deadline() != until {
+            self.sleep.as_mut().reset(until);
+        }
+        ready!(self.sleep.as_mut().poll(cx));
+        Poll::Ready(())
+    }
+}

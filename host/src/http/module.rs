@@ -1,0 +1,160 @@
+//! A module's words in the host's: its answers, and why it had none.
+
+use http::{HeaderValue, Method, StatusCode, header};
+
+use super::message::{Reply, Request};
+use crate::error::Failure;
+use crate::modules::{self, BodyForm, CallError, Content, Response, Route};
+use latchmail_bindings::Blob;
+
+/// The request as a sandbox is handed it.
+#[must_use]
+pub fn request(route: &Route, mut request: Request) -> modules::Request {
+    // A module is told who asks, and has no use for what proves it.
+    request.headers.remove(header::AUTHORIZATION);
+    request.headers.remove(header::COOKIE);
+    modules::Request {
+        id: request.id,
+        path: request.path,
+        query: request.query,
+        headers: request.headers,
+        body: match route.body {
+            BodyForm::Bytes => Content::Bytes(request.body),
+            BodyForm::Blob => Content::Blob(Blob::new(request.body)),
+        },
+        blobs: Vec::new(),
+        caller: request.caller,
+    }
+}
+
+/// The answer of a module.
+#[must_use]
+pub fn reply(response: Response) -> Reply {
+    Reply {
+        status: response.status,
+        headers: response.headers,
+        body: response.body,
+    }
+}
+
+/// The answer where a module had none. 503 says that nothing was begun and is worth trying again; a call that passed its deadline
+/// and could have changed something cannot promise that.
+#[must_use]
+pub fn failure(method: &Method, error: CallError) -> Failure {
+    match error {
+        CallError::Busy { .. } => busy("The service is busy, please try again in a moment"),
+        CallError::Deadline { .. } if reads(method) => late(),
+        CallError::Deadline { .. } => unknown(),
+        CallError::Trapped { .. } | CallError::Answer { .. } => Failure::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The operation could not be completed",
+        ),
+    }
+    .because(error)
+}
+
+/// 503: a call that changes nothing took too long.
+#[must_use]
+pub fn late() -> Failure {
+    busy("The operation took too long, please try again in a moment")
+}
+
+/// 500: a call that may have changed something took too long and goes on.
+#[must_use]
+pub fn unknown() -> Failure {
+    Failure::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "The operation took too long and may still complete; check before trying again",
+    )
+}
+
+/// Whether a request with this method changes nothing (RFC 9110, section 9.2.1).
+#[must_use]
+pub fn reads(method: &Method) -> bool {
+    method.is_safe()
+}
+
+/// 503: nothing was begun, and it is worth trying again.
+#[must_use]
+pub fn busy(text: &'static str) -> Failure {
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)
+        .with(header::RETRY_AFTER, HeaderValue::from_static("2"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::HeaderMap;
+
+    use super::*;
+
+    fn module() -> String {
+        "x".into()
+    }
+
+    #[test]
+    fn a_module_is_handed_no_credential() {
+        let mut headers = HeaderMap::new();
+        for name in [header::AUTHORIZATION, header::COOKIE, header::ACCEPT] {
+            headers.insert(name, HeaderValue::from_static("secret"));
+        }
+        let given = Request {
+            id: "id".into(),
+            path: Vec::new(),
+            query: Vec::new(),
+            headers,
+            body: Bytes::from_static(b"body"),
+            client: [127, 0, 0, 1].into(),
+            caller: None,
+        };
+        let mut route = crate::http::testing::route("POST", "/a");
+        route.body = BodyForm::Blob;
+        let handed = request(&route, given);
+        assert_eq!(handed.headers.keys().collect::<Vec<_>>(), [&header::ACCEPT]);
+        let Content::Blob(blob) = handed.body else {
+            panic!("bytes");
+        };
+        assert_eq!(blob.into_bytes(), "body");
+    }
+
+    #[test]
+    fn a_module_that_had_no_answer_is_answered_for() {
+        let status = |method: &Method, error: CallError| failure(method, error).status.as_u16();
+        let detail = || "secret".to_owned();
+        let trap = CallError::Trapped {
+            module: module(),
+            detail: detail(),
+        };
+        let wrong = CallError::Answer {
+            module: module(),
+            detail: detail(),
+        };
+        assert_eq!(status(&Method::GET, trap), 500);
+        assert_eq!(status(&Method::GET, wrong), 500);
+        assert_eq!(
+            status(&Method::GET, CallError::Deadline { module: module() }),
+            503
+        );
+        assert_eq!(
+            status(&Method::POST, CallError::Deadline { module: module() }),
+            500
+        );
+        assert_eq!(
+            status(&Method::POST, CallError::Busy { module: module() }),
+            503
+        );
+    }
+
+    #[test]
+    fn the_detail_is_kept_for_the_log_and_the_client_told_when_to_come_back() {
+        let trap = CallError::Trapped {
+            module: module(),
+            detail: "unreachable".into(),
+        };
+        let failed = failure(&Method::GET, trap);
+        assert!(!failed.text.contains("unreachable"));
+        assert!(failed.cause.unwrap().to_string().contains("unreachable"));
+        let busy = failure(&Method::GET, CallError::Busy { module: module() });
+        assert_eq!(busy.headers[0].0, header::RETRY_AFTER);
+    }
+}

@@ -1,0 +1,296 @@
+//! One request from its headers to its answer: id, route, credential, access, limit, body, handler. Knows no connection, so that
+//! it can be tried without one.
+//!
+//! Never logged: `Authorization`, bodies, the values of a query.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Body;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tracing::Instrument as _;
+
+use super::body::Intake;
+use super::message::{Reply, Request};
+use super::router::{Entry, Lookup, Target};
+use super::{State, access, answer, body, client, framing, module, query};
+use crate::caller::Caller;
+use crate::error::Failure;
+use crate::limits::{Key, Verdict};
+use crate::modules::Access;
+
+/// What is learnt of a request on its way, for the log and for its answer.
+#[derive(Default)]
+struct Seen {
+    route: Option<String>,
+    account: Option<String>,
+    verdict: Option<Verdict>,
+}
+
+impl Seen {
+    fn route(&self) -> &str {
+        self.route.as_deref().unwrap_or("-")
+    }
+}
+
+/// The line of a request whose client did not wait for the answer.
+struct HungUp<'r>(Option<&'r Method>);
+
+impl Drop for HungUp<'_> {
+    fn drop(&mut self) {
+        if let Some(method) = self.0 {
+            tracing::info!(method = answer::method_name(method), "the client hung up");
+        }
+    }
+}
+
+/// Answers one request that came over a connection from `peer`. Where the answer says `Connection: close`, the request's body was
+/// not read to its end.
+pub async fn answer<S, B>(
+    state: &Arc<S>,
+    peer: IpAddr,
+    request: http::Request<B>,
+) -> http::Response<Full<Bytes>>
+where
+    S: State,
+    B: Body<Data = Bytes> + Send + Unpin,
+{
+    let peer = peer.to_canonical();
+    let trusted = state.http().proxies.hold(peer);
+    let id = client::request_id(trusted, request.headers());
+    let span = tracing::info_span!("request", %id);
+    one(state, peer, id, request).instrument(span).await
+}
+
+async fn one<S, B>(
+    state: &Arc<S>,
+    peer: IpAddr,
+    id: String,
+    request: http::Request<B>,
+) -> http::Response<Full<Bytes>>
+where
+    S: State,
+    B: Body<Data = Bytes> + Send + Unpin,
+{
+    let http = state.http();
+    let began = http.clock.monotonic();
+    let (parts, body) = request.into_parts();
+    let mut body = Intake::new(body);
+    let mut seen = Seen::default();
+    let mut hung_up = HungUp(Some(&parts.method));
+    let framed = framing::check(&parts);
+    // Where one request may end for us and not for who stands in front of us, nothing behind it can be trusted.
+    let ambiguous = framed.is_err();
+    let served = match framed {
+        Ok(()) => AssertUnwindSafe(serve(state, peer, &id, &parts, &mut body, &mut seen))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|panic| Err(answer::panicked(&*panic))),
+        Err(failure) => Err(failure),
+    };
+    let whole = !ambiguous && body::discard(&mut body, &parts.headers).await;
+    let mut response = answer::response(served);
+    let headers = response.headers_mut();
+    if let Some(verdict) = &seen.verdict {
+        verdict.write(headers);
+    }
+    answer::sign(&id, headers);
+    http.cors.write(&parts.headers, headers);
+    if !whole {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    let bytes = response.body().size_hint().exact().unwrap_or_default();
+    if parts.method == Method::HEAD {
+        *response.body_mut() = Full::default();
+    }
+    hung_up.0 = None;
+    let took = http.clock.monotonic().saturating_sub(began);
+    tracing::info!(
+        method = answer::method_name(&parts.method),
+        route = seen.route(),
+        status = response.status().as_u16(),
+        ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        bytes,
+        account = seen.account.as_deref(),
+        "answered"
+    );
+    response
+}
+
+async fn serve<S, B>(
+    state: &Arc<S>,
+    peer: IpAddr,
+    id: &str,
+    parts: &Parts,
+    body: &mut Intake<B>,
+    seen: &mut Seen,
+) -> Result<Reply, Failure>
+where
+    S: State,
+    B: Body<Data = Bytes> + Send + Unpin,
+{
+    let http = state.http();
+    let (entry, segments) = match http.table().find(&parts.method, parts.uri.path()) {
+        Lookup::Found { entry, segments } => (entry, segments),
+        Lookup::Method { allow } => return wrong_method(state.as_ref(), parts, &allow),
+        Lookup::Unknown => return Err(Failure::not_found("There is no such route")),
+    };
+    seen.route = Some(entry.route.path.clone());
+    let caller = admit(state.as_ref(), &entry, &parts.headers, seen).await?;
+    let client = http.proxies.client(peer, &parts.headers);
+    if let Some(area) = entry.area {
+        let key = match &caller {
+            Some(caller) => Key::caller(area, caller),
+            None => Key::client(client),
+        };
+        let verdict = http.limits.check(area, &key);
+        seen.verdict = Some(verdict);
+        verdict.admit()?;
+    }
+    let path = segments
+        .into_iter()
+        .map(|(name, raw)| Ok((name, query::segment(&raw)?)))
+        .collect::<Result<_, Failure>>()?;
+    let request = Request {
+        id: id.into(),
+        path,
+        query: query::pairs(parts.uri.query().unwrap_or_default())?,
+        headers: parts.headers.clone(),
+        body: body::read(
+            body,
+            entry.route.max_body,
+            http.config.body_timeout,
+            &http.bodies,
+        )
+        .await?,
+        client,
+        caller,
+    };
+    run(state, entry, request).await
+}
+
+/// Who asks, where the route wants to know and lets them in.
+async fn admit<S: State>(
+    state: &S,
+    entry: &Entry<S>,
+    headers: &HeaderMap,
+    seen: &mut Seen,
+) -> Result<Option<Caller>, Failure> {
+    let access = entry.route.access;
+    if access == Access::Public {
+        return Ok(None);
+    }
+    let admitted = match state.authenticate(headers).await {
+        Ok(caller) => {
+            seen.account = Some(caller.account.clone());
+            access::admit(access, &caller).map(|()| caller)
+        }
+        Err(failure) if access == Access::OAuth && failure.status == StatusCode::UNAUTHORIZED => {
+            Err(match failure.cause {
+                Some(cause) => access::unauthorized().because(cause),
+                None => access::unauthorized(),
+            })
+        }
+        Err(failure) => Err(failure),
+    };
+    admitted.map(Some).map_err(|failure| {
+        let challenged = failure
+            .headers
+            .iter()
+            .any(|(name, _)| name == header::WWW_AUTHENTICATE);
+        if failure.status != StatusCode::UNAUTHORIZED || challenged {
+            return failure;
+        }
+        // RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1.
+        let challenge = if access == Access::OAuth {
+            state.http().agent_challenge.clone()
+        } else {
+            HeaderValue::from_static("Bearer")
+        };
+        failure.with(header::WWW_AUTHENTICATE, challenge)
+    })
+}
+
+/// A path that is known with another method: a browser's preflight, or 405.
+fn wrong_method<S: State>(state: &S, parts: &Parts, allow: &HeaderValue) -> Result<Reply, Failure> {
+    if parts.method == Method::OPTIONS
+        && let Some(headers) = state.http().cors.preflight(&parts.headers, allow)
+    {
+        return Ok(Reply {
+            status: StatusCode::NO_CONTENT,
+            headers: headers.into_iter().collect(),
+            body: crate::modules::Content::Bytes(Bytes::new()),
+        });
+    }
+    Err(Failure::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "This route does not take that method",
+    )
+    .with(header::ALLOW, allow.clone()))
+}
+
+/// Calls the handler. What only reads ends with its client; a change, once begun, runs to its end on a task of its own, whether
+/// or not somebody waits for it.
+async fn run<S: State>(
+    state: &Arc<S>,
+    entry: Arc<Entry<S>>,
+    request: Request,
+) -> Result<Reply, Failure> {
+    let http = state.http();
+    let reads = module::reads(&entry.route.method);
+    let deadline = match entry.target {
+        Target::Host(_) => entry.route.deadline,
+        // A module's deadline is kept where its calls are.
+        Target::Module(_) => std::time::Duration::MAX,
+    };
+    let call = call(Arc::clone(state), entry, request);
+    if reads {
+        return timeout(deadline, call)
+            .await
+            .unwrap_or_else(|_| Err(module::late()));
+    }
+    let (answering, answered) = oneshot::channel();
+    let cut = http.cut.clone();
+    let task = async move {
+        let answer = AssertUnwindSafe(cut.run_until_cancelled(call))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|panic| Some(Err(answer::panicked(&*panic))))
+            .unwrap_or_else(|| Err(module::unknown()));
+        if let Err(Err(failure)) = answering.send(answer) {
+            // Nobody waits for it any more.
+            answer::log(&failure);
+        }
+    };
+    http.tasks.spawn(task.in_current_span());
+    match timeout(deadline, answered).await {
+        Ok(Ok(answer)) => answer,
+        Err(_) | Ok(Err(_)) => Err(module::unknown()),
+    }
+}
+
+async fn call<S: State>(
+    state: Arc<S>,
+    entry: Arc<Entry<S>>,
+    request: Request,
+) -> Result<Reply, Failure> {
+    let route = &entry.route;
+    match &entry.target {
+        Target::Host(handler) => handler(&state, &request).await,
+        Target::Module(module) => module
+            .handle(route, module::request(route, request))
+            .await
+            .map(module::reply)
+            .map_err(|error| module::failure(&route.method, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

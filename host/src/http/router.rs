@@ -1,0 +1,474 @@
+//! The table of routes: the host's own and those that the loaded modules declared, checked against each other, with the API
+//! description that follows from them.
+//!
+//! Paths are matched as they came, so that an encoded slash does not split a segment; values are decoded afterwards
+//! ([`super::query`]). Literal segments are compared byte for byte.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method};
+use serde_json::Value;
+
+use super::message::{Reply, Request};
+use super::openapi::{self, About};
+use crate::error::{Failure, StartError};
+use crate::limits::Area;
+use crate::modules::{Module, Route};
+
+/// What a handler of the host answers, later.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + Send + 'a>>;
+
+/// An action of the host. Made of an `async fn(&S, &Request) -> Result<Reply, Failure>` as
+/// `|state, request| Box::pin(action(state, request))`.
+pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> Answering<'a>;
+
+/// A route of the host with what serves it.
+pub struct HostRoute<S> {
+    /// The route.
+    pub route: Route,
+    /// What serves it.
+    pub handler: Handler<S>,
+}
+
+/// What serves a route.
+pub enum Target<S> {
+    /// An action of the host.
+    Host(Handler<S>),
+    /// A module.
+    Module(Arc<Module>),
+}
+
+/// The routes of one owner, with its part of the API description.
+pub struct Part<S> {
+    /// What errors call it: `the host`, `module mail`.
+    pub owner: String,
+    /// The routes and what serves them.
+    pub routes: Vec<(Route, Target<S>)>,
+    /// An object with `paths` and `components`.
+    pub description: Value,
+}
+
+/// A route as it stands in the table.
+pub struct Entry<S> {
+    /// The route.
+    pub route: Route,
+    /// Whose it is.
+    pub owner: String,
+    /// The area of its limit, where it has one.
+    pub area: Option<Area>,
+    /// What serves it.
+    pub target: Target<S>,
+}
+
+/// All routes. Built whole and replaced whole.
+pub struct Table<S> {
+    paths: matchit::Router<Path<S>>,
+    entries: Vec<Arc<Entry<S>>>,
+    description: Bytes,
+}
+
+struct Path<S> {
+    methods: Vec<Arc<Entry<S>>>,
+    allow: HeaderValue,
+}
+
+/// What a table says of a method and a path.
+pub enum Lookup<S> {
+    /// There is such a route. The values of the named segments are not decoded yet.
+    Found {
+        /// The route.
+        entry: Arc<Entry<S>>,
+        /// Names and raw values, in the path's order.
+        segments: Vec<(String, String)>,
+    },
+    /// The path is known, not with this method.
+    Method {
+        /// The methods that it takes, as in the header `Allow`.
+        allow: HeaderValue,
+    },
+    /// No such path.
+    Unknown,
+}
+
+impl<S> Part<S> {
+    /// Routes of the host.
+    ///
+    /// # Errors
+    /// A sentence where the description cannot be written as JSON.
+    pub fn host(
+        routes: Vec<HostRoute<S>>,
+        description: &utoipa::openapi::OpenApi,
+    ) -> Result<Self, StartError> {
+        let description = serde_json::to_value(description).map_err(|error| {
+            StartError::new(format!(
+                "the host's API description cannot be written: {error}"
+            ))
+        })?;
+        let routes = routes
+            .into_iter()
+            .map(|HostRoute { route, handler }| (route, Target::Host(handler)))
+            .collect();
+        Ok(Self {
+            owner: "the host".into(),
+            routes,
+            description,
+        })
+    }
+
+    /// The routes that a module declared.
+    #[must_use]
+    pub fn module(module: &Arc<Module>) -> Self {
+        let manifest = module.manifest();
+        Self {
+            owner: format!("module {}", manifest.name),
+            routes: manifest
+                .routes
+                .iter()
+                .map(|route| (route.clone(), Target::Module(Arc::clone(module))))
+                .collect(),
+            description: manifest.description.clone(),
+        }
+    }
+}
+
+impl<S> Table<S> {
+    /// Puts the parts together.
+    ///
+    /// # Errors
+    /// A sentence that names both sides: two routes with one method and path, a route that takes another owner's requests, one
+    /// operation id twice, a pattern or an area that there is not, a description that does not fit the routes.
+    pub fn build(about: &About, parts: Vec<Part<S>>) -> Result<Self, StartError> {
+        let description = openapi::compose(about, &parts)?;
+        let mut entries = Vec::new();
+        for part in parts {
+            for (route, target) in part.routes {
+                entries.push(Arc::new(Entry {
+                    area: area(&part.owner, matches!(target, Target::Module(_)), &route)?,
+                    owner: part.owner.clone(),
+                    route,
+                    target,
+                }));
+            }
+        }
+        for (at, entry) in entries.iter().enumerate() {
+            check_pattern(entry)?;
+            for earlier in &entries[..at] {
+                check_pair(earlier, entry)?;
+            }
+        }
+        let mut by_path: BTreeMap<&str, Vec<Arc<Entry<S>>>> = BTreeMap::new();
+        for entry in &entries {
+            by_path
+                .entry(&entry.route.path)
+                .or_default()
+                .push(Arc::clone(entry));
+        }
+        let mut paths = matchit::Router::new();
+        for (pattern, methods) in by_path {
+            let described = methods[0].to_string();
+            let allow = allow(&methods)?;
+            paths
+                .insert(pattern, Path { methods, allow })
+                .map_err(|error| {
+                    StartError::new(format!("{described} cannot be routed: {error}"))
+                })?;
+        }
+        Ok(Self {
+            paths,
+            entries,
+            description,
+        })
+    }
+
+    /// The route for a method and a path as it came. `HEAD` is routed as `GET`.
+    #[must_use]
+    pub fn find(&self, method: &Method, path: &str) -> Lookup<S> {
+        let Ok(found) = self.paths.at(path) else {
+            return Lookup::Unknown;
+        };
+        let method = if method == Method::HEAD {
+            &Method::GET
+        } else {
+            method
+        };
+        match found
+            .value
+            .methods
+            .iter()
+            .find(|e| e.route.method == method)
+        {
+            Some(entry) => Lookup::Found {
+                entry: Arc::clone(entry),
+                segments: found
+                    .params
+                    .iter()
+                    .map(|(name, value)| (name.into(), value.into()))
+                    .collect(),
+            },
+            None => Lookup::Method {
+                allow: found.value.allow.clone(),
+            },
+        }
+    }
+
+    /// All routes.
+    #[must_use]
+    pub fn entries(&self) -> &[Arc<Entry<S>>] {
+        &self.entries
+    }
+
+    /// The API description, as JSON.
+    #[must_use]
+    pub fn description(&self) -> Bytes {
+        self.description.clone()
+    }
+}
+
+impl<S> fmt::Display for Entry<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} of {}",
+            self.route.method, self.route.path, self.owner
+        )
+    }
+}
+
+impl<S> fmt::Debug for Table<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.entries.iter().map(ToString::to_string))
+            .finish()
+    }
+}
+
+/// The area of a route's limit. To go without one is for the host's own routes, which know what they cost.
+fn area(owner: &str, of_module: bool, route: &Route) -> Result<Option<Area>, StartError> {
+    if route.area.is_empty() {
+        return if of_module {
+            Err(StartError::new(format!(
+                "{} {} of {owner} names no rate limit that it counts towards (a key of [limits]), as every route of a module must",
+                route.method, route.path
+            )))
+        } else {
+            Ok(None)
+        };
+    }
+    Area::named(&route.area).map(Some).ok_or_else(|| {
+        StartError::new(format!(
+            "{} {} of {owner} counts towards the limit `{}`, which is no key of [limits]",
+            route.method, route.path, route.area
+        ))
+    })
+}
+
+fn allow<S>(methods: &[Arc<Entry<S>>]) -> Result<HeaderValue, StartError> {
+    let mut names: Vec<&str> = methods.iter().map(|e| e.route.method.as_str()).collect();
+    if names.contains(&"GET") {
+        names.push("HEAD");
+    }
+    names.sort_unstable();
+    HeaderValue::from_str(&names.join(", "))
+        .map_err(|error| StartError::new(format!("{} cannot be routed: {error}", methods[0])))
+}
+
+fn check_pattern<S>(entry: &Entry<S>) -> Result<(), StartError> {
+    let refuse = |why: &str| Err(StartError::new(format!("{entry} cannot be routed: {why}")));
+    if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
+        return refuse("HEAD and OPTIONS are answered by the host");
+    }
+    if !entry.route.blob_fields.is_empty() {
+        return refuse("fields handed over as blobs are not served by this host");
+    }
+    let Some(rest) = entry.route.path.strip_prefix('/') else {
+        return refuse("its path does not begin with a slash");
+    };
+    let mut names = Vec::new();
+    for segment in rest.split('/') {
+        if let Some(name) = named(segment) {
+            let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+            if name.is_empty() || !name.bytes().all(word) {
+                return refuse("a named segment is not a plain name");
+            }
+            if names.contains(&name) {
+                return refuse("two of its segments have one name");
+            }
+            names.push(name);
+        } else {
+            let literal = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+            if segment.is_empty() || !segment.bytes().all(literal) || [".", ".."].contains(&segment)
+            {
+                return refuse("a segment is neither a plain word nor named whole, as `{name}`");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
+    if a.route.operation == b.route.operation {
+        return Err(StartError::new(format!(
+            "{a} and {b} are both called `{}`",
+            a.route.operation
+        )));
+    }
+    if a.route.path == b.route.path {
+        return if a.route.method == b.route.method {
+            Err(StartError::new(format!("{a} and {b} are the same route")))
+        } else {
+            Ok(())
+        };
+    }
+    if !overlap(&a.route.path, &b.route.path) {
+        return Ok(());
+    }
+    let shape = |path: &str| -> Vec<bool> { path.split('/').map(|s| named(s).is_some()).collect() };
+    if shape(&a.route.path) == shape(&b.route.path) {
+        return Err(StartError::new(format!(
+            "{a} and {b} are the same path with segments of other names"
+        )));
+    }
+    // Within one owner the more specific path wins, which is its author's business.
+    if a.owner != b.owner {
+        return Err(StartError::new(format!(
+            "{a} and {b} take each other's requests"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether some path fits both patterns.
+fn overlap(a: &str, b: &str) -> bool {
+    a.split('/').count() == b.split('/').count()
+        && a.split('/')
+            .zip(b.split('/'))
+            .all(|(a, b)| a == b || named(a).is_some() || named(b).is_some())
+}
+
+fn named(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::testing::{part, route};
+
+    fn error(parts: Vec<Part<()>>) -> String {
+        Table::build(&About::default(), parts)
+            .unwrap_err()
+            .to_string()
+    }
+
+    fn table(paths: &[&str]) -> Table<()> {
+        let routes = paths.iter().map(|path| route("GET", path)).collect();
+        Table::build(&About::default(), vec![part("the host", routes)]).unwrap()
+    }
+
+    fn found(table: &Table<()>, path: &str) -> Option<(String, Vec<String>)> {
+        match table.find(&Method::GET, path) {
+            Lookup::Found { entry, segments } => Some((
+                entry.route.path.clone(),
+                segments.into_iter().map(|(_, value)| value).collect(),
+            )),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn an_encoded_slash_stays_within_its_segment() {
+        let table = table(&["/folders/{folder}/messages"]);
+        let (_, values) = found(&table, "/folders/A%2FB/messages").unwrap();
+        assert_eq!(values, ["A%2FB"]);
+        assert!(found(&table, "/folders/A/B/messages").is_none());
+    }
+
+    #[test]
+    fn paths_are_compared_to_the_letter() {
+        let table = table(&["/a/{x}", "/a/b/c"]);
+        for path in ["/A/1", "/a/", "/a/1/", "/a", "//a/1", "/a//c", "*", ""] {
+            assert!(found(&table, path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_plain_word_wins_over_a_named_segment() {
+        let table = table(&["/m/{uid}/flag", "/m/bulk/flag", "/m/{uid}"]);
+        assert_eq!(found(&table, "/m/bulk/flag").unwrap().0, "/m/bulk/flag");
+        assert_eq!(found(&table, "/m/7/flag").unwrap().0, "/m/{uid}/flag");
+        assert_eq!(found(&table, "/m/bulk").unwrap().0, "/m/{uid}");
+    }
+
+    #[test]
+    fn a_known_path_names_its_methods() {
+        let routes = vec![route("GET", "/a"), route("DELETE", "/a")];
+        let table = Table::<()>::build(&About::default(), vec![part("the host", routes)]).unwrap();
+        let Lookup::Method { allow } = table.find(&Method::PUT, "/a") else {
+            panic!("found");
+        };
+        assert_eq!(allow, "DELETE, GET, HEAD");
+        assert!(matches!(
+            table.find(&Method::HEAD, "/a"),
+            Lookup::Found { .. }
+        ));
+    }
+
+    #[test]
+    fn both_sides_of_a_conflict_are_named() {
+        let host = |path| part("the host", vec![route("GET", path)]);
+        let module = |method, path| part("module x", vec![route(method, path)]);
+        let same = error(vec![host("/a"), module("GET", "/a")]);
+        assert!(
+            same.contains("GET /a of the host and GET /a of module x"),
+            "{same}"
+        );
+        let shadow = error(vec![host("/a/{id}"), module("GET", "/a/me")]);
+        assert!(
+            shadow.contains("GET /a/{id} of the host and GET /a/me of module x"),
+            "{shadow}"
+        );
+        let names = error(vec![host("/a/{id}"), module("POST", "/a/{uid}")]);
+        assert!(names.contains("segments of other names"), "{names}");
+        let mut twice = route("GET", "/b");
+        twice.operation = route("GET", "/a").operation;
+        let twice = error(vec![host("/a"), part("module x", vec![twice])]);
+        assert!(
+            twice.contains("GET /a of the host and GET /b of module x"),
+            "{twice}"
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_routed_is_refused() {
+        for path in [
+            "a", "/", "/a/", "/a//b", "/{*rest}", "/a{b}", "/{a}-{b}", "/{}", "/{a}/{a}", "/a%2f",
+            "/..", "/ä",
+        ] {
+            let sentence = error(vec![part("module x", vec![route("GET", path)])]);
+            assert!(
+                sentence.contains("of module x cannot be routed"),
+                "{path}: {sentence}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_host_has_routes_without_a_limit() {
+        let unlimited = route("GET", "/a");
+        assert_eq!(area("the host", false, &unlimited).unwrap(), None);
+        let refused = area("module x", true, &unlimited).unwrap_err().to_string();
+        assert!(refused.starts_with("GET /a of module x"), "{refused}");
+    }
+
+    #[test]
+    fn an_unknown_area_is_refused_by_name() {
+        let mut lost = route("GET", "/a");
+        lost.area = "mial".into();
+        let sentence = error(vec![part("module x", vec![lost])]);
+        assert!(sentence.contains("`mial`"), "{sentence}");
+    }
+}

@@ -1,0 +1,38 @@
+//! `GET /api/health`: the service lives. Asks nobody.
+
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::clock::Timestamp;
+use crate::error::Failure;
+use crate::http::{Reply, Request, State};
+
+/// The service lives.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Always `ok`.
+    #[schema(example = "ok")]
+    status: &'static str,
+    /// The time, ISO 8601.
+    #[schema(value_type = String, format = DateTime)]
+    timestamp: Timestamp,
+}
+
+/// Whether the service lives.
+///
+/// Answers without touching the mail server.
+#[utoipa::path(
+    get,
+    path = "/api/health",
+    operation_id = "health",
+    tag = "Service",
+    responses((status = 200, description = "It lives", body = Health))
+)]
+pub(super) fn health<S: State>(state: &S, _: &Request) -> Result<Reply, Failure> {
+    let health = Health {
+        status: "ok",
+        timestamp: state.http().clock.now(),
+    };
+    Reply::json(StatusCode::OK, &health)
+}

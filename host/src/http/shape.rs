@@ -1,0 +1,225 @@
+//! A JSON body of another shape than the one asked for, in a sentence that names the field (specification, section 7).
+//!
+//! serde's own messages quote the value, which may be a secret, and speak of Rust's types; what is said here holds neither.
+
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::error::Category;
+use serde_path_to_error::Path;
+
+use crate::error::Failure;
+
+/// Why a body is not what was asked for.
+#[derive(Debug)]
+pub(super) enum Misfit {
+    /// It is not JSON.
+    Syntax,
+    /// It is JSON of another shape; in a sentence.
+    Shape(String),
+}
+
+impl From<Misfit> for Failure {
+    fn from(misfit: Misfit) -> Self {
+        match misfit {
+            Misfit::Syntax => Self::bad_request("Invalid JSON body"),
+            Misfit::Shape(sentence) => Self::bad_request(sentence),
+        }
+    }
+}
+
+/// Reads `body` as a JSON object. serde would take an array for a struct, its values in the order of the fields, which no
+/// description tells of; so every body of the host's own routes is read here.
+///
+/// # Errors
+/// That it is not JSON, or a sentence that names the field that will not do.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        let json = serde_json::from_slice::<IgnoredAny>(body);
+        return Err(json.map_or(Misfit::Syntax, |_| {
+            Misfit::Shape("The body must be an object".into())
+        }));
+    }
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        match error.inner().classify() {
+            Category::Data => {
+                let message = error.inner().to_string();
+                Misfit::Shape(sentence(error.path(), message_of(&message)))
+            }
+            Category::Syntax | Category::Eof | Category::Io => Misfit::Syntax,
+        }
+    })?;
+    json.end().map_err(|_| Misfit::Syntax)?;
+    Ok(value)
+}
+
+/// serde's message without the place, which is of no use to whoever reads the answer.
+fn message_of(message: &str) -> &str {
+    message
+        .rfind(" at line ")
+        .map_or(message, |place| &message[..place])
+}
+
+fn sentence(path: &Path, message: &str) -> String {
+    let path = path.to_string();
+    let field = if path == "." { "" } else { &path };
+    if let Some(name) = quoted_after(message, "missing field ") {
+        return format!("{} is required", joined(field, name));
+    }
+    if let Some(name) = quoted_after(message, "duplicate field ") {
+        return format!("{} is given twice", joined(field, name));
+    }
+    let subject = if field.is_empty() { "The body" } else { field };
+    let serdes_own = [
+        "invalid type: ",
+        "invalid value: ",
+        "invalid length ",
+        "unknown variant ",
+    ]
+    .iter()
+    .any(|prefix| message.starts_with(prefix));
+    match message.rfind(", expected ") {
+        Some(at) if serdes_own => {
+            let expected = &message[at + ", expected ".len()..];
+            format!("{subject} must be {}", in_words(expected))
+        }
+        _ if serdes_own => format!("{subject} has a value that is not allowed"),
+        _ => format!("{subject}: {message}"),
+    }
+}
+
+fn quoted_after<'m>(message: &'m str, prefix: &str) -> Option<&'m str> {
+    message
+        .strip_prefix(prefix)?
+        .strip_prefix('`')?
+        .strip_suffix('`')
+}
+
+fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() || path == name {
+        name.into()
+    } else if path.ends_with(&format!(".{name}")) {
+        path.into()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+fn in_words(expected: &str) -> String {
+    match expected {
+        "u8" => "an integer from 0 to 255".into(),
+        "u16" => "an integer from 0 to 65535".into(),
+        "u32" => "an integer from 0 to 4294967295".into(),
+        "u64" | "usize" => "a non-negative integer".into(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "an integer".into(),
+        "f32" | "f64" => "a number".into(),
+        "a sequence" => "an array".into(),
+        "a map" => "an object".into(),
+        _ if expected.starts_with("struct ") => "an object".into(),
+        _ => expected.replace('`', "\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "read by serde alone")]
+    struct Body {
+        email: String,
+        #[serde(default)]
+        uids: Vec<u32>,
+        #[serde(default)]
+        action: Option<Action>,
+        #[serde(default)]
+        attachments: Vec<Attachment>,
+        #[serde(default)]
+        active: bool,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Action {
+        Add,
+        Remove,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "read by serde alone")]
+    struct Attachment {
+        content: String,
+    }
+
+    fn text(body: &str) -> String {
+        let failure = Failure::from(read::<Body>(body.as_bytes()).unwrap_err());
+        assert_eq!(failure.status, 400);
+        failure.text.into_owned()
+    }
+
+    #[test]
+    fn what_is_not_json_is_said_to_be_so() {
+        for body in [
+            "",
+            "{",
+            "email=a",
+            "{\"email\": \"a\"} x",
+            "{\"email\": \"\\ud800\"}",
+        ] {
+            assert_eq!(text(body), "Invalid JSON body", "{body}");
+        }
+        let not_text = read::<Body>(b"{\"email\": \"\xff\"}");
+        assert!(matches!(not_text, Err(Misfit::Syntax)));
+        let deep = format!("{{\"x\":{}", "[".repeat(100_000));
+        assert_eq!(text(&deep), "Invalid JSON body");
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        assert_eq!(text("{}"), "email is required");
+        let body = "{\"email\": \"a\", \"attachments\": [{\"content\": \"\"}, {}]}";
+        assert_eq!(text(body), "attachments[1].content is required");
+        assert_eq!(
+            text("{\"email\": \"a\", \"email\": \"b\"}"),
+            "email is given twice"
+        );
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_without_the_value() {
+        assert_eq!(text("{\"email\": 123456}"), "email must be a string");
+        assert_eq!(text("{\"email\": null}"), "email must be a string");
+        assert_eq!(
+            text("{\"email\": \"a\", \"active\": \"secret, expected\"}"),
+            "active must be a boolean"
+        );
+        assert_eq!(
+            text("{\"email\": \"a\", \"uids\": [1, -2]}"),
+            "uids[1] must be an integer from 0 to 4294967295"
+        );
+        assert_eq!(
+            text("{\"email\": \"a\", \"uids\": 1}"),
+            "uids must be an array"
+        );
+        assert_eq!(
+            text("{\"email\": \"a\", \"action\": \"burn\"}"),
+            "action must be \"add\" or \"remove\""
+        );
+        assert_eq!(text("\"a\""), "The body must be an object");
+    }
+
+    #[test]
+    fn whatever_else_than_an_object_is_refused_even_where_its_values_would_fit() {
+        for body in ["[\"a\", [], null, [], true]", " [\"a\"]", "null", "7"] {
+            assert_eq!(text(body), "The body must be an object", "{body}");
+        }
+        assert_eq!(text("[\"a\""), "Invalid JSON body");
+        assert!(read::<Body>(b"\r\n\t {\"email\": \"a\"} \n").is_ok());
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored() {
+        assert!(read::<Body>(b"{\"email\": \"a\", \"other\": [1]}").is_ok());
+    }
+}

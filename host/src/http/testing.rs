@@ -1,0 +1,199 @@
+//! A small service for the tests of the surface: routes of their own and credentials that are their own names.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Method, header};
+use serde_json::{Value, json};
+
+use super::router::{Handler, Part, Target};
+use super::{About, Http, State, Table};
+use crate::caller::{Caller, Credential, MailCredential, Scope};
+use crate::clock::{Clock, Timestamp};
+use crate::config::Config;
+use crate::error::Failure;
+use crate::modules::{Access, BodyForm, Route};
+
+/// A public route without a limit that takes no body.
+pub(crate) fn route(method: &str, path: &str) -> Route {
+    Route {
+        method: method.parse().unwrap(),
+        path: path.into(),
+        operation: format!("{method} {path}"),
+        access: Access::Public,
+        area: String::new(),
+        max_body: 0,
+        body: BodyForm::Bytes,
+        blob_fields: Vec::new(),
+        deadline: Duration::from_secs(5),
+    }
+}
+
+/// Routes that nobody calls, with a description that fits them.
+pub(crate) fn part<S: 'static>(owner: &str, routes: Vec<Route>) -> Part<S> {
+    let handler: Handler<S> = |_, _| Box::pin(async { super::Reply::success() });
+    served(
+        owner,
+        routes.into_iter().map(|route| (route, handler)).collect(),
+    )
+}
+
+/// Routes with their handlers, with a description that fits them.
+pub(crate) fn served<S>(owner: &str, routes: Vec<(Route, Handler<S>)>) -> Part<S> {
+    let mut paths = json!({});
+    for (route, _) in &routes {
+        let method = route.method.as_str().to_lowercase();
+        paths[&route.path][method] = json!({ "responses": { "200": { "description": "done" } } });
+    }
+    Part {
+        owner: owner.into(),
+        routes: routes
+            .into_iter()
+            .map(|(route, handler)| (route, Target::Host(handler)))
+            .collect(),
+        description: json!({ "paths": paths, "components": {} }),
+    }
+}
+
+/// A service of the given routes.
+pub(crate) struct Small {
+    http: Http<Self>,
+    pub(crate) clock: Clock,
+    /// Handlers that wait, wait for this.
+    pub(crate) gate: tokio::sync::Semaphore,
+    /// Handlers that were entered.
+    pub(crate) entered: tokio::sync::Semaphore,
+    /// Handlers that came to their end.
+    pub(crate) finished: tokio::sync::Semaphore,
+}
+
+impl Small {
+    pub(crate) fn with(config: &str, routes: Vec<(Route, Handler<Self>)>) -> Arc<Self> {
+        let config = Config::parse(config, "test", std::collections::HashMap::new()).unwrap();
+        let clock = Clock::manual(Timestamp::from_millis(1_795_161_600_000));
+        let part = served("the host", routes);
+        let table = Table::build(&About::of(&config), vec![part]).unwrap();
+        Arc::new(Self {
+            http: Http::new(&config, clock.clone(), table).unwrap(),
+            clock,
+            gate: tokio::sync::Semaphore::new(0),
+            entered: tokio::sync::Semaphore::new(0),
+            finished: tokio::sync::Semaphore::new(0),
+        })
+    }
+}
+
+impl State for Small {
+    fn http(&self) -> &Http<Self> {
+        &self.http
+    }
+
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
+        let presented = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let id = presented.unwrap_or_default().to_owned();
+        let credential = match id.split('-').next().unwrap_or_default() {
+            "session" => Credential::Session { sid: id },
+            "token" => Credential::ApiToken {
+                id,
+                scopes: vec![Scope::MailRead],
+            },
+            "grant" => Credential::OAuth { id },
+            "broken" => panic!("the credential broke it"),
+            _ => return Err(Failure::unauthorized("Invalid API token")),
+        };
+        Ok(Caller {
+            account: "account-1".into(),
+            address: "a@example.org".into(),
+            admin: false,
+            credential,
+            mail: MailCredential {
+                id: "c".into(),
+                username: "a@example.org".into(),
+                password: String::new().into(),
+            },
+        })
+    }
+}
+
+/// The routes that most tests ask for.
+pub(crate) fn routes() -> Vec<(Route, Handler<Small>)> {
+    let public = |method: Method, path: &str, max_body| Route {
+        max_body,
+        ..route(method.as_str(), path)
+    };
+    let guarded = |path: &str, access| Route {
+        access,
+        area: "search".into(),
+        max_body: 1000,
+        ..route("POST", path)
+    };
+    let limited = |path: &str| Route {
+        area: "sign_in".into(),
+        max_body: 1000,
+        ..route("POST", path)
+    };
+    let scoped = Access::Scoped {
+        scope: Scope::MailSend,
+        oauth: true,
+    };
+    vec![
+        (public(Method::GET, "/echo/{value}", 0), |_, r| {
+            Box::pin(ready(echo(r)))
+        }),
+        (public(Method::POST, "/echo", 100_000), |_, r| {
+            Box::pin(ready(echo(r)))
+        }),
+        (public(Method::GET, "/panic", 0), |_, _| {
+            Box::pin(async { panic!("on purpose") })
+        }),
+        (public(Method::POST, "/panic", 0), |_, _| {
+            Box::pin(async { panic!("on purpose") })
+        }),
+        (public(Method::GET, "/wait", 0), |s, _| Box::pin(wait(s))),
+        (public(Method::POST, "/wait", 0), |s, _| Box::pin(wait(s))),
+        (public(Method::GET, "/large", 0), |_, _| {
+            Box::pin(ready(Ok(large())))
+        }),
+        (guarded("/session", Access::Session), |_, r| {
+            Box::pin(ready(echo(r)))
+        }),
+        (guarded("/send", scoped), |_, r| Box::pin(ready(echo(r)))),
+        (guarded("/agent", Access::OAuth), |_, r| {
+            Box::pin(ready(echo(r)))
+        }),
+        (limited("/login"), |_, r| Box::pin(ready(echo(r)))),
+    ]
+}
+
+/// What an answer of more bytes than a socket holds is made of.
+pub(crate) const LARGE: usize = 32 * 1024 * 1024;
+
+fn large() -> super::Reply {
+    let bytes = bytes::Bytes::from(vec![b'x'; LARGE]);
+    super::Reply {
+        status: http::StatusCode::OK,
+        headers: HeaderMap::new(),
+        body: crate::modules::Content::Bytes(bytes),
+    }
+}
+
+async fn wait(state: &Small) -> Result<super::Reply, Failure> {
+    state.entered.add_permits(1);
+    state.gate.acquire().await.unwrap().forget();
+    state.finished.add_permits(1);
+    super::Reply::success()
+}
+
+fn echo(request: &super::Request) -> Result<super::Reply, Failure> {
+    let seen: Value = json!({
+        "path": request.path,
+        "query": request.query,
+        "body": String::from_utf8_lossy(&request.body),
+        "client": request.client,
+        "account": request.caller.as_ref().map(|caller| &caller.account),
+    });
+    super::Reply::json(http::StatusCode::OK, &seen)
+}

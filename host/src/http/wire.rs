@@ -1,0 +1,251 @@
+//! A connection's bytes, watched: when a request's first byte came and what its head was, whether the peer takes what is written, and hyper's own answers
+//! to what is no HTTP, which are given the form that every failure has.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// The largest head of a request, in bytes.
+pub(super) const MAX_HEAD: usize = 64 * 1024;
+
+/// What the parts of one connection know of each other.
+#[derive(Default)]
+pub(super) struct Exchange {
+    head: Mutex<Head>,
+    /// A request was handed over before.
+    used: AtomicBool,
+    /// A request was handed over and its answer is not written yet.
+    open: AtomicBool,
+    /// That answer is in hyper's hands, whole.
+    answered: AtomicBool,
+    /// A request's body, or what hyper refused, may still be on its way.
+    unread: AtomicBool,
+}
+
+/// The head of the request that is being waited for.
+#[derive(Default)]
+struct Head {
+    /// When its first byte came.
+    began: Option<Instant>,
+    /// It is being waited for: what comes is its own.
+    awaited: bool,
+    /// What came since, as far as a head can reach. Not what came with the request before: of a request in a pipeline, which came
+    /// before it was waited for, there may be nothing here. It may hold a credential.
+    bytes: Vec<u8>,
+}
+
+impl Exchange {
+    fn head(&self) -> MutexGuard<'_, Head> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on a request is waited for.
+    pub(super) fn await_head(&self) {
+        let mut head = self.head();
+        head.began = None;
+        head.awaited = true;
+        head.bytes.clear();
+    }
+
+    /// When the first byte came of the request that is being waited for.
+    pub(super) fn head_began(&self) -> Option<Instant> {
+        self.head().began
+    }
+
+    /// A request was handed over. Answers its head as it came, with what came behind it, where that was seen.
+    pub(super) fn open(&self) -> Vec<u8> {
+        self.used.store(true, Ordering::Relaxed);
+        self.answered.store(false, Ordering::Relaxed);
+        self.open.store(true, Ordering::Relaxed);
+        let mut head = self.head();
+        head.awaited = false;
+        std::mem::take(&mut head.bytes)
+    }
+
+    /// Whether a request was handed over before.
+    pub(super) fn used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Its answer is in hyper's hands.
+    pub(super) fn answered(&self) {
+        self.answered.store(true, Ordering::Relaxed);
+    }
+
+    /// The peer may still be writing what nobody will read.
+    pub(super) fn leave_unread(&self) {
+        self.unread.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it may.
+    pub(super) fn unread(&self) -> bool {
+        self.unread.load(Ordering::Relaxed)
+    }
+
+    fn received(&self, bytes: &[u8]) {
+        let mut head = self.head();
+        head.began.get_or_insert_with(Instant::now);
+        if head.awaited {
+            let room = MAX_HEAD.saturating_sub(head.bytes.len());
+            head.bytes
+                .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    fn flushed(&self) {
+        if self.answered.load(Ordering::Relaxed) {
+            self.open.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Makes the whole answer, head and body, to what hyper refused with this status.
+pub(super) type Refusal = Arc<dyn Fn(StatusCode) -> Bytes + Send + Sync>;
+
+/// A connection.
+pub(super) struct Wire<T> {
+    inner: T,
+    exchange: Arc<Exchange>,
+    refusal: Refusal,
+    /// An answer of our own that takes the place of hyper's.
+    instead: Bytes,
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Wire<T> {
+    /// A connection whose peer may keep us waiting for `patience` before it takes more of an answer.
+    pub(super) fn new(
+        inner: T,
+        exchange: Arc<Exchange>,
+        refusal: Refusal,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            inner,
+            exchange,
+            refusal,
+            instead: Bytes::new(),
+            patience,
+            stalled: None,
+        }
+    }
+
+    /// The connection itself.
+    pub(super) fn into_inner(self) -> T {
+        self.inner
+    }
+
+    /// While no request is open, whatever hyper writes is its own refusal of what it read.
+    fn replaces(&mut self, written: &[u8]) -> bool {
+        if self.exchange.open.load(Ordering::Relaxed) || written.is_empty() {
+            return false;
+        }
+        let status = written
+            .strip_prefix(b"HTTP/1.1 ")
+            .or_else(|| written.strip_prefix(b"HTTP/1.0 "))
+            .and_then(|rest| StatusCode::from_bytes(rest.get(..3)?).ok());
+        let Some(status) = status.filter(StatusCode::is_client_error) else {
+            return false;
+        };
+        self.exchange.leave_unread();
+        self.instead = (self.refusal)(status);
+        true
+    }
+}
+
+impl<T: AsyncWrite + Unpin> Wire<T> {
+    fn watch<R>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if poll.is_ready() {
+            self.stalled = None;
+            return poll;
+        }
+        let patience = self.patience;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(sleep(patience)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn poll_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.instead.is_empty() {
+            let poll = Pin::new(&mut self.inner).poll_write(cx, &self.instead);
+            match ready!(self.watch(cx, poll))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.instead.advance(written),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            self.exchange.received(&buf.filled()[before..]);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_instead(cx))?;
+        if self.replaces(buf) {
+            return Poll::Ready(Ok(buf.len()));
+        }
+        let poll = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.watch(cx, poll)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_instead(cx))?;
+        if let Some(first) = bufs.iter().find(|buf| !buf.is_empty())
+            && self.replaces(first)
+        {
+            return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
+        }
+        let poll = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.watch(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_instead(cx))?;
+        let poll = Pin::new(&mut self.inner).poll_flush(cx);
+        ready!(self.watch(cx, poll))?;
+        self.exchange.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_instead(cx))?;
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
