@@ -1,0 +1,137 @@
+//! The rooms put together: [`App::start`] makes a running service of a configuration. `main` starts one, and so do the tests.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::HeaderMap;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::api::Services;
+use crate::auth::Auth;
+use crate::caller::Caller;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::directory::Directory;
+use crate::error::{Failure, StartError};
+use crate::http::{self, About, Http, Part, Table};
+use crate::mail::Mail;
+use crate::modules;
+
+/// How often what is over is forgotten.
+const SWEEP_EVERY: Duration = Duration::from_hours(1);
+
+/// What the handlers of the host share.
+#[derive(Debug)]
+pub struct App {
+    /// The configuration.
+    pub config: Config,
+    /// The time.
+    pub clock: Clock,
+    /// The directory.
+    pub directory: Directory,
+    /// The mailboxes.
+    pub mail: Arc<Mail>,
+    /// Who is asking.
+    pub auth: Auth,
+    /// The routes, the limits, and what else a request passes on its way in.
+    pub http: Http<Self>,
+}
+
+impl http::State for App {
+    fn http(&self) -> &Http<Self> {
+        &self.http
+    }
+
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
+        self.auth.authenticate(headers).await
+    }
+}
+
+/// A service that runs.
+#[derive(Debug)]
+#[must_use = "a service is ended by stopping it"]
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its rooms, for what an operator does beside the requests.
+    pub app: Arc<App>,
+    server: http::Running,
+    sweeping: JoinHandle<()>,
+}
+
+impl App {
+    /// Starts a service. Answers when it takes requests.
+    ///
+    /// # Errors
+    /// A sentence for the operator; nothing runs then.
+    pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
+        // First of all, since the port it gets may name the service.
+        let (listener, address) = listen(config.listen).await?;
+        config.listen = address;
+
+        let directory = Directory::open(&config.database, &config.registration.domains)
+            .await
+            .map_err(|e| StartError::new(e.to_string()))?;
+        let mail = Arc::new(Mail::new(&config.imap, directory.db().clone())?);
+        let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?;
+        let services = Services {
+            mail: Arc::clone(&mail),
+        };
+        let modules = modules::load(&config.modules, &config.cache_dir, &services).await?;
+        let mut parts = vec![http::service::part()?, http::auth::part()?];
+        parts.extend(modules.iter().map(Part::module));
+        let table = Table::build(&About::of(&config), parts)?;
+        let app = Arc::new(Self {
+            http: Http::new(&config, clock.clone(), table)?,
+            config,
+            clock,
+            directory,
+            mail,
+            auth,
+        });
+
+        let server = http::serve(Arc::clone(&app), listener)?;
+        let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
+        tracing::info!(%address, "ready");
+        Ok(Running {
+            address,
+            app,
+            server,
+            sweeping,
+        })
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let cannot = |e| StartError::new(format!("cannot listen on {address}: {e}"));
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    Ok((listener, address))
+}
+
+/// Forgets what is over, at once and then every now and then, for as long as the service runs.
+async fn sweep(app: Arc<App>) {
+    loop {
+        match app.directory.sweep(app.clock.now()).await {
+            Ok(ended) => {
+                for app_password in ended {
+                    app.mail.close(&app_password).await;
+                }
+            }
+            Err(error) => tracing::error!(%error, "what is over could not be forgotten"),
+        }
+        tokio::time::sleep(SWEEP_EVERY).await;
+    }
+}
+
+impl Running {
+    /// Stops taking requests, finishes those in flight within the configured grace, and releases everything.
+    pub async fn stop(self) {
+        self.server.stop().await;
+        self.sweeping.abort();
+        self.app.directory.db().close().await;
+        tracing::info!("stopped");
+    }
+}

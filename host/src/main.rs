@@ -1,0 +1,85 @@
+//! The command line: what an operator types becomes a configuration and a running service.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use latchmail::app::App;
+use latchmail::clock::Clock;
+use latchmail::config::{self, Config};
+use latchmail::{dev, logging};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// An HTTP API over real mailboxes.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Serve until SIGINT or SIGTERM.
+    Serve {
+        /// The configuration, a TOML file. The environment goes over it: `LATCHMAIL_SECTION__KEY`.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Run the service with mail servers of its own on this machine, for development.
+    Dev {
+        /// A `PostgreSQL` database for the directory; otherwise `SQLite` in the state folder.
+        #[arg(long, value_name = "postgres://…")]
+        database: Option<String>,
+        /// The folder of the built modules; otherwise `$LATCHMAIL_MODULES`, or the build's own.
+        #[arg(long, value_name = "DIR")]
+        modules: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            use std::io::Write as _;
+            // Where even this cannot be written, the exit status still says it.
+            let _ = writeln!(std::io::stderr(), "latchmail: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(async {
+        match verb {
+            Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
+            Verb::Dev { database, modules } => {
+                let environment = config::environment();
+                dev::run(dev::Options {
+                    database,
+                    modules,
+                    environment,
+                })
+                .await
+            }
+        }
+    })
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    logging::start(&config.log)?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let running = App::start(config, Clock::system()).await?;
+    tracing::info!(address = %running.address, "serving");
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    tracing::info!("stopping");
+    running.stop().await;
+    Ok(())
+}
