@@ -1,0 +1,348 @@
+//! The private folder of a stack: what may be one, and the folders and files within it that the daemons expect, each with the
+//! owner and mode it needs.
+
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{
+    MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown, fchown,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// A UNIX socket's path has at most 107 bytes, and the longest below the folder is `/run-xxxxxx/token-login/imap-urlauth`.
+const LONGEST: usize = 70;
+
+/// Who owns the mail on a development machine: a system user that every Debian and Ubuntu has.
+pub(super) const MAIL_USER: &str = "mail";
+
+/// Who may read the look-ups on a development machine: Postfix's own group, which Dovecot's `auth-worker` is added to.
+pub(super) const LOOKUP_GROUP: &str = "postfix";
+
+const PRIVATE_QUEUES: [&str; 11] = [
+    "active", "bounce", "corrupt", "defer", "deferred", "flush", "hold", "incoming", "private",
+    "saved", "trace",
+];
+
+/// Where things are within a stack's folder.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) root: PathBuf,
+    pub(super) dovecot: PathBuf,
+    pub(super) postfix: PathBuf,
+    pub(super) run: PathBuf,
+    pub(super) queue: PathBuf,
+    pub(super) data: PathBuf,
+    pub(super) mail: PathBuf,
+    pub(super) sink: PathBuf,
+    pub(super) log: PathBuf,
+    /// The group of Postfix's daemons, by number.
+    pub(super) postfix_group: u32,
+}
+
+/// Why `folder` cannot be a stack's; none where it can.
+#[must_use]
+pub fn unsuitable(folder: &Path) -> Option<String> {
+    let text = folder.to_string_lossy();
+    if !folder.is_absolute() {
+        return Some(format!("{text} is not an absolute path"));
+    }
+    if text.len() > LONGEST {
+        return Some(format!(
+            "{text} is too long for the sockets below it: {} bytes, where {LONGEST} can be",
+            text.len()
+        ));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
+    if !text.chars().all(plain) {
+        return Some(format!(
+            "{text} has characters that cannot stand in the mail servers' configuration"
+        ));
+    }
+    // The daemons give root away, and then pass only through folders that everybody may pass through.
+    let closed = folder.ancestors().skip(1).find(|ancestor| {
+        fs::metadata(ancestor).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
+    });
+    closed.map(|closed| {
+        format!(
+            "the mail servers' processes, which do not run as root, cannot pass through {}",
+            closed.display()
+        )
+    })
+}
+
+impl Layout {
+    /// Makes what is missing of a stack's folder. `instance` names the folder of its sockets, so that a predecessor that is still
+    /// ending cannot remove them.
+    pub(super) fn make(folder: &Path, instance: &str) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let root = folder
+            .canonicalize()
+            .with_context(|| format!("cannot find {}", folder.display()))?;
+        if let Some(reason) = unsuitable(&root) {
+            bail!("{reason}");
+        }
+        fs::set_permissions(&root, Permissions::from_mode(0o711))?;
+        remove_stale_runs(&root)?;
+        let mut layout = Self {
+            dovecot: root.join("dovecot"),
+            postfix: root.join("postfix"),
+            run: root.join(format!("run-{instance}")),
+            queue: root.join("queue"),
+            data: root.join("data"),
+            mail: root.join("mail"),
+            sink: root.join("sink"),
+            log: root.join("log"),
+            postfix_group: 0,
+            root,
+        };
+        let Self {
+            queue,
+            log,
+            data,
+            mail,
+            sink,
+            ..
+        } = &layout;
+        let open = [
+            &layout.dovecot,
+            &layout.postfix,
+            &layout.run,
+            log,
+            queue,
+            &queue.join("pid"),
+        ];
+        install("root", "root", "0755", &open)?;
+        install(MAIL_USER, MAIL_USER, "0700", &[mail, sink])?;
+        // As `postfix set-permissions` leaves them. A queue/private of anybody else ends the master without a word.
+        let private = PRIVATE_QUEUES.map(|name| queue.join(name));
+        install("postfix", "root", "0700", &private)?;
+        install("postfix", "postfix", "0700", &[data])?;
+        install("postfix", "postdrop", "0730", &[queue.join("maildrop")])?;
+        install("postfix", "postdrop", "0710", &[queue.join("public")])?;
+        layout.postfix_group = fs::metadata(&layout.data)?.gid();
+        Ok(layout)
+    }
+
+    /// Writes a configuration file that root and Postfix's daemons alone can read: a look-up may hold a password.
+    pub(super) fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o640)
+                .open(path)?;
+            fchown(&file, None, Some(self.postfix_group))?;
+            file.write_all(text.as_bytes())?;
+            // Each of Postfix's programs reads a file that was changed a moment ago again and again, 0.3 s apart, until it is sure
+            // that nobody writes it any more.
+            file.set_modified(SystemTime::now() - Duration::from_mins(1))
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Removes the sockets.
+    pub(super) fn remove_run(&self) {
+        let _ = fs::remove_dir_all(&self.run);
+    }
+}
+
+/// Makes the SQLite look-up file and its folder readable for the mail servers: a reader of a write-ahead log must be able to write
+/// beside the file. An empty file is an empty database, whose tables the directory makes.
+///
+/// The mail servers may write in the folder, so whatever has the file's name may be of their making: nothing there is followed, and
+/// only a plain file changes its group and mode.
+pub(super) fn open_lookup_to_mail(file: &Path) -> anyhow::Result<PathBuf> {
+    let folder = file
+        .parent()
+        .with_context(|| format!("{} is in no folder", file.display()))?;
+    install("root", LOOKUP_GROUP, "2770", &[folder])?;
+    make_empty(file).with_context(|| format!("cannot make {}", file.display()))?;
+    let group = fs::metadata(folder)?.gid();
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = file.as_os_str().to_owned();
+        name.push(suffix);
+        let path = PathBuf::from(name);
+        give_to_group(&path, group)
+            .with_context(|| format!("cannot open {} to the mail servers", path.display()))?;
+    }
+    let file = file.canonicalize()?;
+    // The folder itself is open to the group; the way to it must be open to everybody.
+    match file.parent().and_then(unsuitable) {
+        Some(reason) => bail!("the look-ups cannot be read there: {reason}"),
+        None => Ok(file),
+    }
+}
+
+/// A file that exists, or a link of its name, is left as it is.
+fn make_empty(file: &Path) -> io::Result<()> {
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o660)
+        .open(file);
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a plain file to `group`; nothing happens where there is no file.
+fn give_to_group(path: &Path, group: u32) -> anyhow::Result<()> {
+    // O_PATH is a handle that neither follows a link, nor waits for a pipe's other end, nor, as it is closed, ends the locks that
+    // SQLite may hold on the same file in this process (fcntl(2), "Advisory record locking").
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(handle) => fs::File::from(handle),
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let found = handle.metadata()?;
+    if !found.is_file() {
+        bail!("it is not a plain file");
+    }
+    if found.nlink() != 1 {
+        bail!("it has another name too");
+    }
+    // What the handle is on, whatever has its name by now (proc(5), "/proc/pid/fd"): fchown and fchmod take no O_PATH handle.
+    let held = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
+    chown(&held, None, Some(group))?;
+    fs::set_permissions(&held, Permissions::from_mode(0o660))?;
+    Ok(())
+}
+
+/// `install -d`, which knows users and groups by name wherever they come from.
+fn install(
+    user: &str,
+    group: &str,
+    mode: &str,
+    folders: &[impl AsRef<OsStr>],
+) -> anyhow::Result<()> {
+    let installed = Command::new("install")
+        .args(["-d", "-o", user, "-g", group, "-m", mode, "--"])
+        .args(folders)
+        .output()
+        .context("cannot run install")?;
+    if !installed.status.success() {
+        bail!(
+            "cannot make the folders of the mail servers: {}",
+            String::from_utf8_lossy(&installed.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+fn remove_stale_runs(root: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("run-") {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_too_long_for_sockets_is_refused_with_the_reason() {
+        let long = PathBuf::from(format!("/tmp/{}", "x".repeat(LONGEST)));
+        assert!(unsuitable(&long).unwrap().contains("too long"));
+        assert!(
+            unsuitable(Path::new("/tmp/with space"))
+                .unwrap()
+                .contains("characters")
+        );
+        assert!(
+            unsuitable(Path::new("relative"))
+                .unwrap()
+                .contains("absolute")
+        );
+        assert_eq!(unsuitable(Path::new("/tmp/stack")), None);
+    }
+
+    #[test]
+    fn a_folder_below_a_closed_one_is_refused_with_its_name() {
+        let closed = std::env::temp_dir().join(format!("lm-closed-{}", std::process::id()));
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+        let reason = unsuitable(&closed.join("stack")).unwrap();
+        fs::remove_dir(&closed).unwrap();
+        assert!(reason.contains(closed.to_str().unwrap()), "{reason}");
+    }
+
+    /// What a mail daemon that was broken into could leave in the folder it may write.
+    #[test]
+    fn a_planted_name_opens_no_file_of_anybody_else() {
+        let root = std::env::temp_dir().join(format!("lm-planted-{}", std::process::id()));
+        let folder = root.join("mailserver");
+        let secret = root.join("secret");
+        let secret_is_closed = || {
+            let found = fs::metadata(&secret).unwrap();
+            assert_eq!((found.mode() & 0o777, found.gid()), (0o600, 0));
+        };
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(&secret, "a secret").unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        let file = folder.join("mailserver.db");
+        for suffix in ["", "-wal", "-shm"] {
+            let planted = folder.join(format!("mailserver.db{suffix}"));
+            let plants: [(&str, &dyn Fn()); 4] = [
+                ("plain", &|| symlink(&secret, &planted).unwrap()),
+                ("another name", &|| {
+                    fs::hard_link(&secret, &planted).unwrap();
+                }),
+                ("plain", &|| fs::create_dir(&planted).unwrap()),
+                ("plain", &|| {
+                    let made = Command::new("mkfifo").arg(&planted).status();
+                    assert!(made.unwrap().success());
+                }),
+            ];
+            for (reason, plant) in plants {
+                let _ = fs::remove_file(&planted);
+                plant();
+                let refused = format!("{:#}", open_lookup_to_mail(&file).unwrap_err());
+                assert!(refused.contains(reason), "{suffix}: {refused}");
+                secret_is_closed();
+                let _ = fs::remove_dir(&planted);
+            }
+            fs::remove_file(&planted).unwrap();
+        }
+        fs::remove_file(&file).unwrap();
+        symlink(root.join("made"), &file).unwrap();
+        open_lookup_to_mail(&file).unwrap_err();
+        assert!(!root.join("made").exists(), "nothing is made elsewhere");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_look_up_file_belongs_to_the_folder_s_group_with_its_log() {
+        let root = std::env::temp_dir().join(format!("lm-group-{}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        let file = root.join("mailserver").join("mailserver.db");
+        open_lookup_to_mail(&file).unwrap();
+        let log = root.join("mailserver").join("mailserver.db-wal");
+        fs::write(&log, "").unwrap();
+        fs::set_permissions(&log, Permissions::from_mode(0o600)).unwrap();
+        chown(&log, None, Some(0)).unwrap();
+        open_lookup_to_mail(&file).unwrap();
+        let group = fs::metadata(file.parent().unwrap()).unwrap().gid();
+        assert_ne!(group, 0);
+        for path in [&file, &log] {
+            let found = fs::metadata(path).unwrap();
+            assert_eq!((found.mode() & 0o777, found.gid()), (0o660, group));
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,25 @@
+//! A whole service with its mail servers on one machine: [`Stack`] is Dovecot and Postfix in a private folder on free loopback ports,
+//! [`run`] is `latchmail dev`. The tests start stacks of their own, several side by side.
+//!
+//! Nothing here serves in production; the templates of `host/mailserver`, from which a stack is configured, do.
+
+mod demo;
+mod dovecot;
+mod folder;
+mod ports;
+mod postfix;
+mod process;
+mod requirements;
+mod service;
+mod settings;
+mod source;
+mod stack;
+mod state;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub use folder::unsuitable;
+pub use service::{Options, run};
+use source::Source;
+pub use stack::{Lookup, Stack};

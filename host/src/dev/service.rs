@@ -1,0 +1,181 @@
+//! `latchmail dev`: the mail servers and the service on one machine, with a demo account, everything under one folder.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::demo::Demo;
+use super::settings::{self, Servers};
+use super::state::{self, RunFile};
+use super::{Lookup, Stack, demo};
+use crate::app::{App, Running};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::directory::Directory;
+use crate::logging;
+
+/// What the command line and the environment say.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `postgres://…`, where the directory is not to be an SQLite file of the state folder.
+    pub database: Option<String>,
+    /// The folder of the built modules; `$LATCHMAIL_MODULES` or the build's own where none is given.
+    pub modules: Option<PathBuf>,
+    /// The process's environment.
+    pub environment: HashMap<String, String>,
+}
+
+/// What runs.
+struct Service {
+    stack: Stack,
+    running: Running,
+    run_file: RunFile,
+    demo: Demo,
+}
+
+/// Runs until SIGINT or SIGTERM, then ends all it started.
+///
+/// # Errors
+/// One sentence: what could not be done, and what to do about it where that is known.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let state = state::folder(&options.environment)?;
+    let _lock = state::lock(&state)?;
+    state::forget_run(&state);
+    let service = tokio::select! {
+        started = Service::start(&options, &state) => started?,
+        // What was started is dropped, and ends.
+        () = either(&mut interrupt, &mut terminate) => return Ok(()),
+    };
+    let told = service.tell(&mut std::io::stdout());
+    if told.is_ok() {
+        either(&mut interrupt, &mut terminate).await;
+    }
+    service.stop().await?;
+    told.context("cannot write to the standard output")
+}
+
+async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+impl Service {
+    async fn start(options: &Options, state: &Path) -> anyhow::Result<Self> {
+        let modules = modules(options)?;
+        let mail = state::mail_folder(state)?;
+        let read = |servers: Option<&Servers>| {
+            let text = settings::text(state, &mail, &modules, options.database.as_deref(), servers);
+            Config::parse(
+                &text,
+                "the development settings",
+                options.environment.clone(),
+            )
+        };
+        let config = read(None)?;
+        logging::start(&config.log)?;
+        let listen = free(&config)?;
+        let lookup = if config.database.url.starts_with("sqlite:") {
+            Lookup::Sqlite(config.database.mailserver.clone())
+        } else {
+            // Before the daemons connect: a login whose role is not there yet makes them wait for seconds.
+            let directory = Directory::open(&config.database, &config.registration.domains).await?;
+            directory.db().close().await;
+            Lookup::Postgres(config.database.url.clone())
+        };
+        let stack = Stack::start(&mail, &lookup).await?;
+        let mut config = read(Some(&Servers {
+            imap: stack.imap,
+            submission: stack.submission,
+        }))?;
+        config.listen.set_port(listen);
+        let (base_url, auth_url) = (config.base_url(), config.auth_url());
+        let running = App::start(config, Clock::system()).await?;
+        let demo = demo::account(&running.app.auth, state).await?;
+        let run_file = RunFile::write(state, &base_url, &auth_url, &stack, &demo, &modules)?;
+        Ok(Self {
+            stack,
+            running,
+            run_file,
+            demo,
+        })
+    }
+
+    async fn stop(self) -> anyhow::Result<()> {
+        self.run_file.remove();
+        self.running.stop().await;
+        self.stack.stop().await
+    }
+
+    /// What to try, in lines that work as they are pasted.
+    fn tell(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        let (base, stack) = (&self.run_file.base_url, &self.stack);
+        let Demo { email, password } = &self.demo;
+        writeln!(
+            out,
+            "
+Latchmail is at {base} (IMAP {imap}, submission {submission}, SMTP {smtp}).
+The demo account is {email}, its password {password}
+
+Send it a mail, sign in, and read:
+
+  printf 'From: Ann <ann@example.org>\\nTo: {email}\\nSubject: Hello\\n\\nA first mail.\\n' |
+    curl -sS smtp://{smtp} --mail-from ann@example.org --mail-rcpt {email} --crlf -T -
+  TOKEN=$(curl -sS {base}/api/v1/auth/login -H 'Content-Type: application/json' \\
+    -d '{{\"email\":\"{email}\",\"password\":\"{password}\"}}' | sed 's/.*\"accessToken\":\"\\([^\"]*\\)\".*/\\1/')
+  curl -sS {base}/api/v1/mail/folders -H \"Authorization: Bearer $TOKEN\"
+  curl -sS {base}/api/v1/mail/folders/INBOX/messages -H \"Authorization: Bearer $TOKEN\"
+
+What it sends to the world stays in {sink}; the mail servers' logs are in {log}.
+Ctrl-C ends everything.",
+            imap = stack.imap,
+            submission = stack.submission,
+            smtp = stack.smtp,
+            sink = stack.sink.display(),
+            log = stack.log.display(),
+        )?;
+        out.flush()
+    }
+}
+
+/// The folder of the built modules.
+fn modules(options: &Options) -> anyhow::Result<PathBuf> {
+    let named = options.modules.clone().or_else(|| {
+        let value = options.environment.get("LATCHMAIL_MODULES")?;
+        (!value.is_empty()).then(|| PathBuf::from(value))
+    });
+    // <target>/debug/latchmail stands beside <target>/modules.
+    let folder = match named {
+        Some(folder) => folder,
+        None => std::env::current_exe()?
+            .ancestors()
+            .nth(2)
+            .context("this program is in no folder")?
+            .join("modules"),
+    };
+    let module = folder.join(settings::MAIL_MODULE);
+    if !module.is_file() {
+        bail!(
+            "there is no module {}; ./just modules builds it",
+            module.display()
+        );
+    }
+    Ok(std::path::absolute(folder)?)
+}
+
+/// The port to listen on: the configured one where it is free, any free one where it is 0.
+fn free(config: &Config) -> anyhow::Result<u16> {
+    let listener = TcpListener::bind(config.listen).map_err(|error| {
+        anyhow!(
+            "cannot listen on {}: {error}; LATCHMAIL_LISTEN=127.0.0.1:0 takes any free port",
+            config.listen
+        )
+    })?;
+    Ok(listener.local_addr()?.port())
+}

@@ -1,0 +1,108 @@
+//! The configuration of `latchmail dev`: a TOML text as an operator would write it, so that the environment goes over it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// The one module that runs, as a file of the modules' folder.
+pub(super) const MAIL_MODULE: &str = "latchmail_mail.wasm";
+
+/// Where the mail servers are, once they run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Servers {
+    pub(super) imap: SocketAddr,
+    pub(super) submission: SocketAddr,
+}
+
+/// The text. Before the mail servers run it lacks their addresses and is good for everything else.
+pub(super) fn text(
+    state: &Path,
+    mail: &Path,
+    modules: &Path,
+    database: Option<&str>,
+    servers: Option<&Servers>,
+) -> String {
+    let file = |folder: &Path, name: &str| quoted(&folder.join(name).to_string_lossy());
+    let url = database.map_or_else(
+        || format!("sqlite:{}", state.join("latchmail.db").display()),
+        Into::into,
+    );
+    let mut text = format!(
+        "key_file = {key}
+cache_dir = {cache}
+
+[database]
+url = {url}
+mailserver = {mailserver}
+
+[registration]
+domains = [\"latchmail.test\", \"example.test\"]
+
+[modules.mail]
+source = {module}
+grants = [\"caller\", \"mailbox\"]
+",
+        key = file(state, "latchmail.key"),
+        cache = file(state, "cache"),
+        url = quoted(&url),
+        mailserver = file(mail, "mailserver/mailserver.db"),
+        module = file(modules, MAIL_MODULE),
+    );
+    if let Some(servers) = servers {
+        text = format!(
+            "{text}\n[imap]\naddress = \"{}\"\n\n[smtp]\naddress = \"{}\"\n",
+            servers.imap, servers.submission
+        );
+    }
+    text
+}
+
+/// A TOML basic string; what JSON escapes, TOML reads (TOML 1.0, "String").
+fn quoted(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn the_text_is_a_configuration_and_the_environment_goes_over_it() {
+        let servers = Servers {
+            imap: SocketAddr::from(([127, 0, 0, 1], 1143)),
+            submission: SocketAddr::from(([127, 0, 0, 1], 1587)),
+        };
+        let state = Path::new("/tmp/a \"b\" \\c");
+        let text = text(
+            state,
+            Path::new("/tmp/m"),
+            Path::new("/m"),
+            None,
+            Some(&servers),
+        );
+        let environment = HashMap::from([("LATCHMAIL_LIMITS__MAIL".into(), "7".into())]);
+        let config = Config::parse(&text, "test", environment).unwrap();
+        assert_eq!(config.key_file, state.join("latchmail.key"));
+        assert_eq!(config.imap.address, "127.0.0.1:1143");
+        assert_eq!(config.smtp.address, "127.0.0.1:1587");
+        assert_eq!(config.registration.domains[0], "latchmail.test");
+        assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
+        assert_eq!(config.limits.mail, 7);
+        assert_eq!(config.limits.search, 20);
+    }
+
+    #[test]
+    fn a_postgres_database_is_taken_as_it_is_given() {
+        let text = text(
+            Path::new("/s"),
+            Path::new("/m"),
+            Path::new("/m"),
+            Some("postgres://h/d"),
+            None,
+        );
+        let config = Config::parse(&text, "test", HashMap::new()).unwrap();
+        assert_eq!(config.database.url, "postgres://h/d");
+    }
+}

@@ -1,0 +1,244 @@
+//! Dovecot, Postfix and a sink for outgoing mail, in a private folder on free loopback ports.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use tokio::time::Instant;
+
+use super::folder::Layout;
+use super::ports::{Answer, Ports, greeted, local};
+use super::process::{Daemon, tail};
+use super::{Source, dovecot, postfix, requirements};
+
+/// A healthy stack takes half a second; a machine with every core busy takes longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often other ports are chosen when somebody else came first.
+const ATTEMPTS: u32 = 5;
+
+/// What daemons say when a port was taken, or when a predecessor in the same folder is still ending.
+const IN_THE_WAY: [&str; 2] = ["Address already in use", "unable to set exclusive lock"];
+
+/// Where the mail servers look accounts up: the contract `mailserver_*`, see `docs/mailserver.md`.
+#[derive(Clone, Debug)]
+pub enum Lookup {
+    /// An SQLite file that holds the tables. Where it is missing an empty one is made; its folder is made the mail servers' to write in.
+    Sqlite(PathBuf),
+    /// The `postgres://` address of a database that holds the views. The login must be allowed the role `latchmail_mailserver`.
+    Postgres(String),
+}
+
+/// Mail servers that run. Dropped, or when this process dies in whatever way, they end shortly after; [`Stack::stop`] waits for it.
+#[derive(Debug)]
+pub struct Stack {
+    /// IMAP, plain (RFC 9051 without TLS).
+    pub imap: SocketAddr,
+    /// Submission with log-in, plain (RFC 6409 without TLS).
+    pub submission: SocketAddr,
+    /// SMTP without log-in, for local recipients.
+    pub smtp: SocketAddr,
+    /// LMTP (RFC 2033).
+    pub lmtp: SocketAddr,
+    /// Mail to the world ends here, one file a message; the first lines are the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
+    pub sink: PathBuf,
+    /// What the servers say of themselves: `dovecot.log`, `postfix.log`.
+    pub log: PathBuf,
+    layout: Layout,
+    ports: Ports,
+    instance: String,
+    dovecot_command: Vec<String>,
+    /// None while it is stopped for a test of an outage.
+    dovecot: Option<Daemon>,
+    postfix: Daemon,
+    sink_daemon: Daemon,
+}
+
+/// A start that did not succeed.
+enum Trouble {
+    /// Another attempt with other ports may.
+    InTheWay(String),
+    /// It will not.
+    Lasting(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Lasting(error.into())
+    }
+}
+
+impl Stack {
+    /// Starts the mail servers and answers when every one greets. What `folder` holds of an earlier stack (mail, queue) is kept.
+    ///
+    /// # Errors
+    /// One sentence: what is missing, why the folder will not do (see [`super::unsuitable`]), or what a daemon said before it ended.
+    pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
+        requirements::check(lookup)?;
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            match Self::attempt(folder, lookup).await {
+                Ok(stack) => return Ok(stack),
+                Err(Trouble::InTheWay(reason)) => last = reason,
+                Err(Trouble::Lasting(error)) => return Err(error),
+            }
+        }
+        bail!("the mail servers found no free ports in {ATTEMPTS} attempts: {last}")
+    }
+
+    async fn attempt(folder: &Path, lookup: &Lookup) -> Result<Self, Trouble> {
+        let instance = instance()?;
+        let layout = Layout::make(folder, &instance)?;
+        let source = Source::of(lookup)?;
+        let ports = Ports::choose()?;
+        let dovecot_command = dovecot::configure(&layout, &source, &ports, &instance)?;
+        let postfix_command = postfix::configure(&layout, &source, &ports, &instance)?;
+        let sink_command = postfix::sink(&ports, &instance);
+        let start = |name, command: &[String], grace, folder: &Path| {
+            Daemon::start(name, command, grace, folder, &layout.log)
+        };
+        let mut stack = Self {
+            imap: local(ports.imap),
+            submission: local(ports.submission),
+            smtp: local(ports.smtp),
+            lmtp: local(ports.lmtp),
+            sink: layout.sink.clone(),
+            log: layout.log.clone(),
+            dovecot: Some(start(
+                "dovecot",
+                &dovecot_command,
+                dovecot::GRACE,
+                &layout.root,
+            )?),
+            postfix: start("postfix", &postfix_command, postfix::GRACE, &layout.root)?,
+            sink_daemon: start("sink", &sink_command, postfix::GRACE, &layout.sink)?,
+            dovecot_command,
+            instance,
+            ports,
+            layout,
+        };
+        match stack.ready().await {
+            Ok(()) => Ok(stack),
+            Err(trouble) => {
+                stack.stop().await?;
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Ends the mail servers. Answers when nothing of them is left but their folder.
+    ///
+    /// # Errors
+    /// Where a daemon outlives even SIGKILL.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        let imap = async {
+            match self.dovecot.take() {
+                Some(dovecot) => dovecot.stop().await,
+                None => Ok(()),
+            }
+        };
+        let (imap, postfix, sink) =
+            tokio::join!(imap, self.postfix.stop(), self.sink_daemon.stop());
+        self.layout.remove_run();
+        imap.and(postfix).and(sink)
+    }
+
+    /// Ends Dovecot: IMAP, LMTP and Postfix's log-ins are out until [`Stack::start_imap`].
+    ///
+    /// # Errors
+    /// Where it outlives even SIGKILL.
+    pub async fn stop_imap(&mut self) -> anyhow::Result<()> {
+        match self.dovecot.take() {
+            Some(dovecot) => dovecot.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts Dovecot again, on the same ports. Answers when it greets; nothing happens where it runs.
+    ///
+    /// # Errors
+    /// What it said before it ended; a port that somebody else took meanwhile is one such reason.
+    pub async fn start_imap(&mut self) -> anyhow::Result<()> {
+        if self.dovecot.is_some() {
+            return Ok(());
+        }
+        let layout = &self.layout;
+        let command = &self.dovecot_command;
+        let daemon = Daemon::start(
+            "dovecot",
+            command,
+            dovecot::GRACE,
+            &layout.root,
+            &layout.log,
+        )?;
+        self.dovecot = Some(daemon);
+        self.ready().await.map_err(|trouble| match trouble {
+            Trouble::InTheWay(reason) => anyhow!(reason),
+            Trouble::Lasting(error) => error,
+        })
+    }
+
+    /// Ends Dovecot and starts it again, on the same ports: every connection is lost, the mail is not.
+    ///
+    /// # Errors
+    /// As [`Stack::stop_imap`] and [`Stack::start_imap`].
+    pub async fn restart_imap(&mut self) -> anyhow::Result<()> {
+        self.stop_imap().await?;
+        self.start_imap().await
+    }
+
+    async fn ready(&mut self) -> Result<(), Trouble> {
+        let deadline = Instant::now() + PATIENCE;
+        let (ports, name, log) = (self.ports, self.instance.as_str(), &self.layout.log);
+        let dovecot = self.dovecot.as_mut().context("Dovecot is stopped")?;
+        for port in [ports.imap, ports.lmtp] {
+            expect(
+                greeted(port, name, dovecot, deadline).await?,
+                port,
+                dovecot,
+                log,
+            )?;
+        }
+        let postfix = &mut self.postfix;
+        for port in [ports.smtp, ports.submission] {
+            expect(
+                greeted(port, name, postfix, deadline).await?,
+                port,
+                postfix,
+                log,
+            )?;
+        }
+        let sink = &mut self.sink_daemon;
+        expect(
+            greeted(ports.sink, name, sink, deadline).await?,
+            ports.sink,
+            sink,
+            log,
+        )
+    }
+}
+
+/// Turns anything but a greeting into what the daemon said of its trouble.
+fn expect(answer: Answer, port: u16, daemon: &Daemon, log: &Path) -> Result<(), Trouble> {
+    let name = daemon.name();
+    let told = match answer {
+        Answer::Ready => return Ok(()),
+        Answer::Ended => "ended as it started",
+        Answer::Nobody => "did not answer in time",
+    };
+    let words = [daemon.last_words(), tail(&log.join(format!("{name}.log")))].join(" ");
+    let sentence = format!("{name} {told} (port {port}): {}", words.trim());
+    if IN_THE_WAY.iter().any(|reason| words.contains(reason)) {
+        Err(Trouble::InTheWay(sentence))
+    } else {
+        Err(Trouble::Lasting(anyhow!(sentence)))
+    }
+}
+
+/// Six hexadecimal digits that tell this stack's greetings and sockets from any other's.
+fn instance() -> anyhow::Result<String> {
+    let mut random = [0_u8; 4];
+    getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;
+    Ok(format!("{:06x}", u32::from_be_bytes(random) >> 8))
+}
