@@ -1,0 +1,17 @@
+//! The guest's side of the `latchmail:host` WIT package, generated. Modules use the types of [`crate::capability`] instead.
+#![allow(
+    unsafe_code,
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated"
+)]
+
+wit_bindgen::generate!({
+    path: "../../wit",
+    world: "everything",
+    pub_export_macro: true,
+    export_macro_name: "export_component",
+    default_bindings_module: "latchmail_sdk::bindings",
+    generate_all,
+});

@@ -1,0 +1,33 @@
+//! The line that turns a module into a component.
+
+/// Exports a module: `export!(module)`, where `module` is a `fn module<H: …>() -> Module<H>` over the capabilities that it needs.
+///
+/// Outside WebAssembly it does nothing, so that the crate is a plain library for tests.
+#[macro_export]
+macro_rules! export {
+    ($module:ident) => {
+        #[cfg(target_family = "wasm")]
+        #[allow(unsafe_code, missing_docs, reason = "generated exports")]
+        mod component {
+            use $crate::bindings::exports::latchmail::host::module::{
+                Guest, Manifest, Request, Response,
+            };
+
+            struct Component;
+
+            impl Guest for Component {
+                fn describe() -> Manifest {
+                    super::$module::<$crate::capability::Host>().manifest()
+                }
+
+                fn handle(operation: String, request: Request) -> Response {
+                    super::$module::<$crate::capability::Host>()
+                        .serve(&$crate::capability::Host, &operation, &request.into())
+                        .into()
+                }
+            }
+
+            $crate::bindings::export_component!(Component with_types_in $crate::bindings);
+        }
+    };
+}

@@ -1,0 +1,76 @@
+//! What a handler answers instead of a success: `{"error": text}` with a status (specification, section 7).
+
+use std::borrow::Cow;
+
+use crate::capability::{Caller, Error, Kind};
+
+/// An answer that is not a success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The HTTP status.
+    pub status: u16,
+    /// A sentence for a person.
+    pub text: Cow<'static, str>,
+    /// Seconds after which it may be worth trying again, for `Retry-After`.
+    pub retry_after: Option<u32>,
+}
+
+impl Failure {
+    /// A failure with any status.
+    #[must_use]
+    pub fn new(status: u16, text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status,
+            text: text.into(),
+            retry_after: None,
+        }
+    }
+
+    /// 400: malformed, missing or out of range.
+    #[must_use]
+    pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(400, text)
+    }
+
+    /// 404: it does not exist, or not for this caller.
+    #[must_use]
+    pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(404, text)
+    }
+
+    /// What a capability's error means to a client. `missing` is the text of a 404: only the handler knows what it asked for.
+    ///
+    /// A mail server that refuses the caller's credential is told to a signed-in person in other words than to the holder of a token
+    /// (specification, section 7).
+    #[must_use]
+    pub fn of(error: Error, missing: &'static str, host: &impl Caller) -> Self {
+        match error {
+            Error::NotFound => Self::not_found(missing),
+            Error::Denied(text) => Self::new(403, text),
+            Error::Invalid(text) | Error::Rejected(text) => Self::new(400, text),
+            Error::Conflict(text) => Self::new(409, text),
+            Error::TooLarge(text) => Self::new(413, text),
+            Error::CredentialRefused => Self::new(
+                401,
+                match host.current().kind {
+                    Kind::Session => "Mail session expired, please log in again",
+                    Kind::Anonymous | Kind::ApiToken | Kind::Oauth => {
+                        "This credential is no longer valid for mail access"
+                    }
+                },
+            ),
+            Error::Unavailable => Self {
+                retry_after: Some(2),
+                ..Self::new(
+                    503,
+                    "Mail server is initializing, please try again in a moment",
+                )
+            },
+            Error::OutcomeUnknown => Self::new(
+                500,
+                "The operation was begun and its outcome is not known; check before you repeat it",
+            ),
+            Error::Internal => Self::new(500, "The operation could not be completed"),
+        }
+    }
+}

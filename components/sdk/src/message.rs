@@ -1,0 +1,225 @@
+//! A request as a handler sees it, and its answer.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
+use crate::failure::Failure;
+
+/// A request that the host has routed, admitted and read.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The request's id, as in the host's log.
+    pub id: String,
+    /// The path's named segments, decoded.
+    pub path: Vec<(String, String)>,
+    /// The query's names and values, decoded.
+    pub query: Vec<(String, String)>,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, where it came as bytes.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// A segment of the path; empty where the route does not name it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> &str {
+        find(&self.path, name).unwrap_or_default()
+    }
+
+    /// The first value of a query parameter.
+    #[must_use]
+    pub fn query(&self, name: &str) -> Option<&str> {
+        find(&self.query, name)
+    }
+
+    /// A segment of the path as a number written in digits alone; none where it is anything else or does not fit.
+    #[must_use]
+    pub fn path_number<N: FromStr>(&self, name: &str) -> Option<N> {
+        number(self.path(name))
+    }
+
+    /// The `page` (from 1, default 1) and `limit` (1 to 100) of a list, as an offset and a limit. `complaint` is the text of the 400.
+    ///
+    /// # Errors
+    /// 400 for anything but whole numbers in range. A page past the end is none of those: it is empty.
+    pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
+        let value = |name, default: u32| match self.query(name) {
+            None => Ok(default),
+            Some(text) => whole(text).ok_or_else(|| Failure::bad_request(complaint)),
+        };
+        let page = value("page", 1)?;
+        let limit = value("limit", default_limit)?;
+        if page < 1 || !(1..=100).contains(&limit) {
+            return Err(Failure::bad_request(complaint));
+        }
+        Ok(Paging {
+            page,
+            limit,
+            offset: (page - 1).saturating_mul(limit),
+        })
+    }
+}
+
+/// Which stretch of a list is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paging {
+    /// The page, from 1.
+    pub page: u32,
+    /// Entries a page.
+    pub limit: u32,
+    /// Entries before the page.
+    pub offset: u32,
+}
+
+impl From<wit::Request> for Request {
+    fn from(request: wit::Request) -> Self {
+        Self {
+            id: request.id,
+            path: request.path,
+            query: request.query,
+            headers: request.headers,
+            body: match request.body {
+                Body::Bytes(bytes) => bytes,
+                Body::Blob(_) => Vec::new(),
+            },
+        }
+    }
+}
+
+fn find<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    pairs
+        .iter()
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.as_str())
+}
+
+/// Digits alone: `parse` on its own would take a sign.
+fn number<N: FromStr>(text: &str) -> Option<N> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if digits { text.parse().ok() } else { None }
+}
+
+/// A whole number; one that does not fit is as large as any.
+fn whole(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u32::MAX))
+}
+
+/// An answer: a status and its JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// Headers besides the content type.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// 200 with a value as JSON.
+    ///
+    /// # Errors
+    /// 500 where the value cannot be written as JSON, which is the module's fault.
+    pub fn json<T: Serialize>(value: &T) -> Result<Self, Failure> {
+        Self::with_status(200, value)
+    }
+
+    /// Any status with a value as JSON.
+    ///
+    /// # Errors
+    /// 500 where the value cannot be written as JSON, which is the module's fault.
+    pub fn with_status<T: Serialize>(status: u16, value: &T) -> Result<Self, Failure> {
+        let body = serde_json::to_vec(value)
+            .map_err(|_| Failure::new(500, "The operation could not be completed"))?;
+        Ok(Self {
+            status,
+            headers: Vec::new(),
+            body,
+        })
+    }
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        let body = serde_json::json!({ "error": failure.text });
+        Self {
+            status: failure.status,
+            headers: failure
+                .retry_after
+                .map(|seconds| ("retry-after".into(), seconds.to_string()))
+                .into_iter()
+                .collect(),
+            body: body.to_string().into_bytes(),
+        }
+    }
+}
+
+impl From<Reply> for wit::Response {
+    fn from(reply: Reply) -> Self {
+        let mut headers = reply.headers;
+        headers.push(("content-type".into(), "application/json".into()));
+        Self {
+            status: reply.status,
+            headers,
+            body: Body::Bytes(reply.body),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(query: &[(&str, &str)]) -> Request {
+        Request {
+            query: query
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn a_page_begins_where_the_one_before_it_ends() {
+        let paging = |query: &[(&str, &str)]| asked(query).paging(50, "no").unwrap();
+        assert_eq!((paging(&[]).offset, paging(&[]).limit), (0, 50));
+        assert_eq!(paging(&[("page", "3"), ("limit", "7")]).offset, 14);
+        assert_eq!(paging(&[("page", "99999999999999999999")]).offset, u32::MAX);
+    }
+
+    #[test]
+    fn a_page_out_of_range_is_refused_and_never_bent() {
+        for (name, value) in [
+            ("page", "0"),
+            ("page", "-1"),
+            ("page", "+1"),
+            ("page", "1.5"),
+            ("page", ""),
+            ("page", "x"),
+            ("limit", "0"),
+            ("limit", "101"),
+            ("limit", "99999999999999999999"),
+            ("limit", " 5"),
+        ] {
+            let refused = asked(&[(name, value)]).paging(50, "no").unwrap_err();
+            assert_eq!(refused, Failure::bad_request("no"), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn a_number_in_the_path_is_digits_alone() {
+        let request = |uid: &str| Request {
+            path: vec![("uid".into(), uid.into())],
+            ..Request::default()
+        };
+        assert_eq!(request("17").path_number::<u64>("uid"), Some(17));
+        for uid in ["", "+1", "-1", "1x", "１", "99999999999999999999"] {
+            assert_eq!(request(uid).path_number::<u64>("uid"), None, "{uid}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A module as a list of routes, each with its handler.
+
+use utoipa::openapi::OpenApi;
+
+use crate::bindings::exports::latchmail::host::module as wit;
+use crate::capability::Scope;
+use crate::failure::Failure;
+use crate::message::{Reply, Request};
+
+/// What serves a route: the capabilities and the request in, the answer out.
+pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
+
+/// A route and its handler.
+#[derive(Clone)]
+pub struct Route<H> {
+    wit: wit::Route,
+    handler: Handler<H>,
+}
+
+impl<H> Route<H> {
+    /// A GET route, for a web session only until it is told otherwise; it takes no body and has 30 seconds.
+    #[must_use]
+    pub fn get(path: &str, operation: &str, handler: Handler<H>) -> Self {
+        Self {
+            wit: wit::Route {
+                method: wit::Method::Get,
+                path: path.into(),
+                operation: operation.into(),
+                access: wit::Access::Session,
+                area: String::new(),
+                max_body: 0,
+                body: wit::BodyForm::Bytes,
+                blob_fields: Vec::new(),
+                deadline: 30_000,
+            },
+            handler,
+        }
+    }
+
+    /// Open to API tokens that hold `scope` too.
+    #[must_use]
+    pub fn scoped(mut self, scope: Scope) -> Self {
+        self.wit.access = wit::Access::Scoped(wit::ScopedAccess {
+            scope,
+            oauth: false,
+        });
+        self
+    }
+
+    /// Open to OAuth access tokens too, where it is open to a scope.
+    #[must_use]
+    pub fn with_oauth(mut self) -> Self {
+        if let wit::Access::Scoped(scoped) = &mut self.wit.access {
+            scoped.oauth = true;
+        }
+        self
+    }
+
+    /// Open to anybody.
+    #[must_use]
+    pub fn public(mut self) -> Self {
+        self.wit.access = wit::Access::Public;
+        self
+    }
+
+    /// Counted towards this rate-limit area.
+    #[must_use]
+    pub fn area(mut self, area: &str) -> Self {
+        self.wit.area = area.into();
+        self
+    }
+}
+
+/// A module: its name, its routes, and their description.
+#[derive(Clone)]
+pub struct Module<H> {
+    name: String,
+    version: String,
+    description: fn() -> OpenApi,
+    routes: Vec<Route<H>>,
+}
+
+impl<H> Module<H> {
+    /// A module without routes yet. `description` makes the description of them all, each under the same
+    /// operation id; it is made only when the host asks.
+    #[must_use]
+    pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            description,
+            routes: Vec::new(),
+        }
+    }
+
+    /// The same with one more route.
+    #[must_use]
+    pub fn route(mut self, route: Route<H>) -> Self {
+        self.routes.push(route);
+        self
+    }
+
+    /// What the host is told when it asks what the module is.
+    #[must_use]
+    pub fn manifest(&self) -> wit::Manifest {
+        wit::Manifest {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            routes: self.routes.iter().map(|route| route.wit.clone()).collect(),
+            description: crate::description::fragment(&(self.description)()),
+        }
+    }
+
+    /// Serves one request of `operation`. The host asks for operations of the manifest only; any other is answered 404.
+    #[must_use]
+    pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
+        let route = self.routes.iter().find(|r| r.wit.operation == operation);
+        let answer = match route {
+            Some(route) => (route.handler)(host, request),
+            None => Err(Failure::not_found("Not found")),
+        };
+        answer.unwrap_or_else(Reply::from)
+    }
+}

@@ -1,0 +1,24 @@
+//! Instants as the specification writes them.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use crate::capability::Timestamp;
+
+/// `2026-11-20T08:00:00.000Z`: an instant (milliseconds since the epoch) in ISO 8601, UTC, with milliseconds.
+#[must_use]
+pub fn iso8601(instant: Timestamp) -> String {
+    DateTime::from_timestamp_millis(instant)
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+        .to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_written_in_utc_with_milliseconds() {
+        assert_eq!(iso8601(1_795_161_600_042), "2026-11-20T08:00:00.042Z");
+        assert_eq!(iso8601(-1), "1969-12-31T23:59:59.999Z");
+    }
+}
