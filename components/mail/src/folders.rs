@@ -1,0 +1,78 @@
+//! GET `/api/v1/mail/folders`: every folder with its counts and role.
+
+use latchmail_sdk::capability::{Caller, Mailbox};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::model::Folder;
+
+/// The folders of a mailbox.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FolderList {
+    /// Those with a role first, then the rest by path.
+    folders: Vec<Folder>,
+}
+
+/// List folders
+///
+/// Every folder with its message counts. Folders with a role (inbox, sent, …) lead the list.
+#[utoipa::path(
+    get,
+    path = "/api/v1/mail/folders",
+    operation_id = "listFolders",
+    tag = "Mail",
+    responses((status = 200, description = "The folders", body = FolderList))
+)]
+pub(crate) fn list_folders(host: &(impl Mailbox + Caller), _: &Request) -> Result<Reply, Failure> {
+    let folders = host
+        .list_folders()
+        .map_err(|error| Failure::of(error, "Folder not found", host))?;
+    Reply::json(&FolderList {
+        folders: folders.into_iter().map(Folder::from).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::{Error, Kind, Role};
+
+    use super::*;
+    use crate::testing::{FakeHost, folder, json};
+
+    #[test]
+    fn a_folder_has_its_role_only_where_the_server_gives_one() {
+        let host = FakeHost {
+            folders: Ok(vec![
+                folder("INBOX", Some(Role::Inbox)),
+                folder("Work", None),
+            ]),
+            ..FakeHost::default()
+        };
+        let answer = json(list_folders(&host, &Request::default()));
+        assert_eq!(answer["folders"][0]["specialUse"], "\\Inbox");
+        assert_eq!(answer["folders"][0]["delimiter"], "/");
+        assert!(answer["folders"][1].get("specialUse").is_none());
+    }
+
+    #[test]
+    fn a_refused_credential_is_told_to_a_person_otherwise_than_to_a_token() {
+        let told = |kind| {
+            let host = FakeHost {
+                kind,
+                folders: Err(Error::CredentialRefused),
+                ..FakeHost::default()
+            };
+            list_folders(&host, &Request::default()).unwrap_err()
+        };
+        assert_eq!(
+            told(Kind::Session).text,
+            "Mail session expired, please log in again"
+        );
+        assert_eq!(
+            told(Kind::ApiToken).text,
+            "This credential is no longer valid for mail access"
+        );
+        assert_eq!(told(Kind::Oauth).status, 401);
+    }
+}

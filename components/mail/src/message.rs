@@ -1,0 +1,84 @@
+//! GET `/api/v1/mail/messages/{uid}`: one message in full.
+
+use latchmail_sdk::capability::{Caller, Mailbox};
+use latchmail_sdk::{Failure, Reply, Request};
+
+use crate::model::Detail;
+
+/// Read a message
+///
+/// The message with this number, wherever it is; `folder` is only a hint. Reading does not mark it as read.
+#[utoipa::path(
+    get,
+    path = "/api/v1/mail/messages/{uid}",
+    operation_id = "getMessage",
+    tag = "Mail",
+    params(
+        ("uid" = u64, Path, minimum = 1, description = "The message's number"),
+        ("folder" = Option<String>, Query, description = "Where to look first; `INBOX` where absent")
+    ),
+    responses(
+        (status = 200, description = "The message", body = Detail),
+        (status = 400, description = "`Invalid message UID`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn get_message(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let uid = request
+        .path_number::<u64>("uid")
+        .filter(|uid| *uid >= 1)
+        .ok_or(Failure::bad_request("Invalid message UID"))?;
+    let folder = request.query("folder").filter(|folder| !folder.is_empty());
+    let detail = host
+        .get_message(uid, folder)
+        .map_err(|error| Failure::of(error, "Message not found", host))?;
+    Reply::json(&Detail::from(detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::Error;
+
+    use super::*;
+    use crate::testing::{FakeHost, asked, detail, json};
+
+    #[test]
+    fn a_message_is_answered_without_a_preview_and_with_the_parts_it_has() {
+        let host = FakeHost {
+            detail: Ok(detail(7)),
+            ..FakeHost::default()
+        };
+        let answer = json(get_message(
+            &host,
+            &asked(&[("uid", "7")], &[("folder", "Work")]),
+        ));
+        assert_eq!(answer["uid"], 7);
+        assert_eq!(answer["text"], "Hello");
+        assert_eq!(answer["attachments"][0]["contentType"], "application/pdf");
+        for absent in ["preview", "html", "inReplyTo", "truncated"] {
+            assert!(answer.get(absent).is_none(), "{absent}");
+        }
+        assert_eq!(*host.asked.borrow(), ["7 Some(\"Work\")"]);
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
+        let host = FakeHost {
+            detail: Err(Error::NotFound),
+            ..FakeHost::default()
+        };
+        for uid in ["0", "-1", "x", "1.0", "99999999999999999999"] {
+            let refused = get_message(&host, &asked(&[("uid", uid)], &[])).unwrap_err();
+            assert_eq!(
+                refused,
+                Failure::bad_request("Invalid message UID"),
+                "{uid}"
+            );
+        }
+        let missing = get_message(&host, &asked(&[("uid", "12")], &[])).unwrap_err();
+        assert_eq!(missing, Failure::not_found("Message not found"));
+    }
+}

@@ -1,0 +1,123 @@
+//! A host for unit tests: it answers what it was told to and remembers what it was asked.
+
+use std::cell::RefCell;
+
+use latchmail_sdk::capability::{
+    Address, Attachment, Caller, Detail, Error, Folder, Identity, Kind, Listing, Mailbox, Page,
+    Role, Summary,
+};
+use latchmail_sdk::{Failure, Reply, Request};
+
+pub(crate) struct FakeHost {
+    pub(crate) kind: Kind,
+    pub(crate) folders: Result<Vec<Folder>, Error>,
+    pub(crate) listing: Result<Listing, Error>,
+    pub(crate) detail: Result<Detail, Error>,
+    pub(crate) asked: RefCell<Vec<String>>,
+}
+
+impl Default for FakeHost {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Session,
+            folders: Err(Error::Internal),
+            listing: Err(Error::Internal),
+            detail: Err(Error::Internal),
+            asked: RefCell::default(),
+        }
+    }
+}
+
+impl Caller for FakeHost {
+    fn current(&self) -> Identity {
+        Identity {
+            kind: self.kind,
+            address: "ada@example.test".into(),
+            admin: false,
+            scopes: Vec::new(),
+        }
+    }
+}
+
+impl Mailbox for FakeHost {
+    fn list_folders(&self) -> Result<Vec<Folder>, Error> {
+        self.folders.clone()
+    }
+
+    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
+        let asked = format!("{folder} {}+{}", page.offset, page.limit);
+        self.asked.borrow_mut().push(asked);
+        self.listing.clone()
+    }
+
+    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
+        self.asked.borrow_mut().push(format!("{uid} {folder:?}"));
+        self.detail.clone()
+    }
+}
+
+pub(crate) fn json(answer: Result<Reply, Failure>) -> serde_json::Value {
+    serde_json::from_slice(&answer.unwrap().body).unwrap()
+}
+
+pub(crate) fn asked(path: &[(&str, &str)], query: &[(&str, &str)]) -> Request {
+    let pairs = |pairs: &[(&str, &str)]| {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).into(), (*v).into()))
+            .collect()
+    };
+    Request {
+        path: pairs(path),
+        query: pairs(query),
+        ..Request::default()
+    }
+}
+
+pub(crate) fn folder(path: &str, role: Option<Role>) -> Folder {
+    Folder {
+        path: path.into(),
+        name: path.into(),
+        delimiter: "/".into(),
+        messages: 2,
+        unseen: 1,
+        role,
+    }
+}
+
+pub(crate) fn summary(uid: u64) -> Summary {
+    Summary {
+        uid,
+        seq: 1,
+        from: vec![Address {
+            name: "Ada".into(),
+            address: "ada@example.test".into(),
+        }],
+        to: Vec::new(),
+        subject: "Hello".into(),
+        date: 1_795_161_600_000,
+        flags: vec!["\\Seen".into()],
+        size: 120,
+        preview: "Hello".into(),
+    }
+}
+
+pub(crate) fn detail(uid: u64) -> Detail {
+    Detail {
+        summary: summary(uid),
+        cc: Vec::new(),
+        reply_to: Vec::new(),
+        message_id: "<a@b>".into(),
+        in_reply_to: None,
+        references: Vec::new(),
+        text: Some("Hello".into()),
+        html: None,
+        attachments: vec![Attachment {
+            index: 0,
+            filename: "a.pdf".into(),
+            content_type: "application/pdf".into(),
+            size: 3,
+        }],
+        truncated: false,
+    }
+}
