@@ -1,0 +1,14 @@
+//! The service as its clients see it: what the tests under `tests/` share.
+//!
+//! [`Service::start`] makes a whole one for one test: a private Dovecot and Postfix, a database, the host with its modules, a clock of its own.
+//! What a test asserts is what a client would notice.
+
+mod answer;
+mod inbox;
+mod person;
+mod service;
+
+pub use answer::Answer;
+pub use inbox::imap;
+pub use person::{PASSWORD, Person};
+pub use service::{DOMAIN, Service, Setup, fixtures, modules, refusal};

@@ -1,0 +1,98 @@
+//! Somebody with an account and a web session.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{Answer, DOMAIN, Service};
+
+/// Everybody's password.
+pub const PASSWORD: &str = "Correct-Horse-7";
+
+/// Somebody who is signed in.
+#[derive(Clone, Debug)]
+pub struct Person<'a> {
+    /// The service that knows them.
+    pub service: &'a Service,
+    /// Their address.
+    pub address: String,
+    /// Their access token.
+    pub access: String,
+    /// Their refresh token.
+    pub refresh: String,
+}
+
+impl<'a> Person<'a> {
+    /// Registers `name` on the first domain.
+    pub async fn register(service: &'a Service, name: &str) -> Self {
+        let body = json!({
+            "local_part": name, "domain": DOMAIN, "password": PASSWORD,
+            "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
+        });
+        let answer = service.post("/api/v1/auth/register", &body).await;
+        Self::signed_in(service, &answer.succeeds(201))
+    }
+
+    /// Signs in once more, elsewhere.
+    pub async fn again(&self) -> Self {
+        let body = json!({ "email": self.address, "password": PASSWORD });
+        let answer = self.service.post("/api/v1/auth/login", &body).await;
+        Self::signed_in(self.service, &answer.succeeds(200))
+    }
+
+    fn signed_in(service: &'a Service, pair: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        Self {
+            service,
+            address: text(&pair["user"]["email"]),
+            access: text(&pair["accessToken"]),
+            refresh: text(&pair["refreshToken"]),
+        }
+    }
+
+    /// The answer to a request of theirs without a body.
+    pub async fn ask(&self, line: &str) -> Answer {
+        Answer::of(self.service.request(line).bearer_auth(&self.access)).await
+    }
+
+    /// The answer to a request of theirs with a JSON body.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        let request = self.service.request(&format!("POST {path}"));
+        Answer::of(request.bearer_auth(&self.access).json(body)).await
+    }
+
+    /// Delivers a message to them and waits until their inbox has it.
+    pub async fn receives(&self, message: &str) {
+        self.receives_raw(&message.replace('\n', "\r\n").into_bytes())
+            .await;
+    }
+
+    /// The same with bytes as they are.
+    pub async fn receives_raw(&self, message: &[u8]) {
+        let before = self.total("INBOX").await;
+        self.service.deliver_raw(&self.address, message).await;
+        let patience = tokio::time::Instant::now() + Duration::from_secs(20);
+        while self.total("INBOX").await <= before {
+            assert!(
+                tokio::time::Instant::now() < patience,
+                "the message never came"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// How many messages a folder holds.
+    pub async fn total(&self, folder: &str) -> u64 {
+        let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=1");
+        self.ask(&line).await.succeeds(200)["total"]
+            .as_u64()
+            .unwrap()
+    }
+
+    /// The messages of a folder, newest first.
+    pub async fn messages(&self, folder: &str) -> Vec<Value> {
+        let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=100");
+        let listing = self.ask(&line).await.succeeds(200);
+        listing["messages"].as_array().unwrap().clone()
+    }
+}

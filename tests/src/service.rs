@@ -1,0 +1,285 @@
+//! One whole service for one test.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use latchmail::app::{App, Running};
+use latchmail::clock::Clock;
+use latchmail::config::{Config, Database};
+use latchmail::dev::{Lookup, Stack};
+use latchmail::directory::Directory;
+use latchmail::directory::testing::postgres_url;
+use lettre::address::Envelope;
+use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+use tempfile::TempDir;
+
+use crate::{Answer, Person};
+
+/// The first of the service's registration domains; the second is `second.test`.
+pub const DOMAIN: &str = "first.test";
+
+/// A service to be started.
+#[derive(Debug, Default)]
+pub struct Setup {
+    settings: String,
+}
+
+/// A service that runs, with its mail servers, until it is dropped.
+#[derive(Debug)]
+pub struct Service {
+    /// `http://address`, without a slash.
+    pub base: String,
+    /// The mail servers.
+    pub stack: Stack,
+    /// The service's time.
+    pub clock: Clock,
+    /// Where everything of this service is kept.
+    pub state: PathBuf,
+    running: Option<Running>,
+    config: Config,
+    client: reqwest::Client,
+    _folder: TempDir,
+}
+
+impl Setup {
+    /// With these lines of configuration besides the usual ones.
+    #[must_use]
+    pub fn with(mut self, settings: &str) -> Self {
+        self.settings.push_str(settings);
+        self.settings.push('\n');
+        self
+    }
+
+    /// Starts it.
+    pub async fn start(self) -> Service {
+        let folder = tempfile::Builder::new()
+            .prefix("lm")
+            .tempdir_in("/tmp")
+            .unwrap();
+        let state = folder.path().to_owned();
+        let mailserver = state.join("mailserver/mailserver.db");
+        std::fs::create_dir_all(mailserver.parent().unwrap()).unwrap();
+        // It begins at the real time, because the database expires app passwords by its own clock, and moves only when told to.
+        let clock = Clock::manual(Clock::system().now());
+        let (url, lookup) = if on_postgres() {
+            let url = postgres_url().await.unwrap();
+            // Before the daemons connect, as `latchmail dev` does.
+            let database = Database {
+                url: url.clone(),
+                ..Database::default()
+            };
+            let directory = Directory::open(&database, &[]).await.unwrap();
+            directory.db().close().await;
+            (url.clone(), Lookup::Postgres(url))
+        } else {
+            let url = format!("sqlite:{}/latchmail.db", state.display());
+            (url, Lookup::Sqlite(mailserver.clone()))
+        };
+        let stack = Stack::start(&state.join("mail"), &lookup).await.unwrap();
+        let own = format!("database.url = '{url}'\n{}", self.settings);
+        let config = config(&state, &mailserver, (stack.imap, stack.submission), &own);
+        let running = App::start(config.clone(), clock.clone()).await.unwrap();
+        Service {
+            base: format!("http://{}", running.address),
+            stack,
+            clock,
+            state,
+            running: Some(running),
+            config,
+            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            _folder: folder,
+        }
+    }
+}
+
+/// Whether the services of this run keep their directory in PostgreSQL: `./just test` runs these tests once on each database.
+fn on_postgres() -> bool {
+    match std::env::var("LATCHMAIL_TEST_DATABASE").as_deref() {
+        Ok("postgres") => true,
+        Ok("sqlite") | Err(_) => false,
+        Ok(other) => panic!("LATCHMAIL_TEST_DATABASE is {other:?}, neither sqlite nor postgres"),
+    }
+}
+
+/// The sentence with which the service refuses to start on these further lines of configuration. No mail server is started for it.
+pub async fn refusal(settings: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let away = SocketAddr::from(([127, 0, 0, 1], 1));
+    let mailserver = folder.path().join("mailserver/mailserver.db");
+    let config = config(folder.path(), &mailserver, (away, away), settings);
+    match App::start(config, Clock::system()).await {
+        Ok(running) => {
+            running.stop().await;
+            panic!("it started")
+        }
+        Err(refused) => refused.to_string(),
+    }
+}
+
+fn config(
+    state: &Path,
+    mailserver: &Path,
+    (imap, smtp): (SocketAddr, SocketAddr),
+    settings: &str,
+) -> Config {
+    let state = state.display();
+    let generous = [
+        "mail",
+        "search",
+        "sign_in",
+        "registration",
+        "public",
+        "readiness",
+        "session",
+    ]
+    .map(|area| format!("limits.{area} = 100000"))
+    .join("\n");
+    // A test's own lines come last and in dotted form, so that they go over these.
+    let text = format!(
+        "listen = '127.0.0.1:0'
+base_url = 'http://service.test'
+key_file = '{state}/latchmail.key'
+cache_dir = '{cache}'
+database.url = 'sqlite:{state}/latchmail.db'
+database.mailserver = '{mailserver}'
+imap.address = '{imap}'
+smtp.address = '{smtp}'
+registration.domains = ['{DOMAIN}', 'second.test']
+log.filter = 'warn'
+modules.mail.source = '{modules}/latchmail_mail.wasm'
+modules.mail.grants = ['caller', 'mailbox']
+{generous}
+",
+        cache = cache().display(),
+        mailserver = mailserver.display(),
+        modules = modules().display(),
+    );
+    let kept: String = text
+        .lines()
+        .filter(|line| {
+            let key = line.split(" = ").next().unwrap_or_default();
+            !settings
+                .lines()
+                .any(|own| own.starts_with(&format!("{key} = ")))
+        })
+        .fold(String::new(), |text, line| text + line + "\n");
+    Config::parse(&format!("{kept}{settings}"), "test", HashMap::new()).unwrap()
+}
+
+/// Where `./just modules` puts the built components: `LATCHMAIL_MODULES`, else beside this test's own binary.
+pub fn modules() -> PathBuf {
+    std::env::var_os("LATCHMAIL_MODULES").map_or_else(|| target().join("modules"), PathBuf::from)
+}
+
+/// Where `./just modules` puts the components that only tests use.
+pub fn fixtures() -> PathBuf {
+    modules().with_file_name("fixtures")
+}
+
+/// Compiled components are shared by all tests: they are kept by their digests.
+fn cache() -> PathBuf {
+    target().join("compiled-modules")
+}
+
+fn target() -> PathBuf {
+    let binary = std::env::current_exe().unwrap();
+    let profile = binary.ancestors().find(|p| p.join("deps").is_dir());
+    profile.and_then(Path::parent).unwrap().to_owned()
+}
+
+impl Service {
+    /// One with the usual configuration.
+    pub async fn start() -> Self {
+        Setup::default().start().await
+    }
+
+    /// One with further lines of configuration, in dotted form (`limits.sign_in = 5`).
+    pub async fn with(settings: &str) -> Self {
+        Setup::default().with(settings).start().await
+    }
+
+    /// Ends the host, finishing what is in flight, and starts it again on the same state. Its address changes.
+    pub async fn restart(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop().await;
+        }
+        let running = App::start(self.config.clone(), self.clock.clone())
+            .await
+            .unwrap();
+        self.base = format!("http://{}", running.address);
+        self.running = Some(running);
+    }
+
+    /// Where its database is.
+    pub fn database(&self) -> &Database {
+        &self.config.database
+    }
+
+    /// Ends the host, finishing what is in flight.
+    pub async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop().await;
+        }
+    }
+
+    /// A request of this service: `service.request("GET /api/health")`.
+    pub fn request(&self, line: &str) -> reqwest::RequestBuilder {
+        let (method, path) = line.split_once(' ').unwrap();
+        self.client
+            .request(method.parse().unwrap(), format!("{}{path}", self.base))
+    }
+
+    /// The answer to a request without credential or body.
+    pub async fn ask(&self, line: &str) -> Answer {
+        Answer::of(self.request(line)).await
+    }
+
+    /// The answer to a request with a JSON body.
+    pub async fn post(&self, path: &str, body: &serde_json::Value) -> Answer {
+        Answer::of(self.request(&format!("POST {path}")).json(body)).await
+    }
+
+    /// Somebody who has registered.
+    pub async fn person(&self, name: &str) -> Person<'_> {
+        Person::register(self, name).await
+    }
+
+    /// Hands a message to the mail server, as one from outside, and answers once it was taken.
+    pub async fn deliver(&self, to: &str, message: &str) {
+        self.deliver_raw(to, &message.replace('\n', "\r\n").into_bytes())
+            .await;
+    }
+
+    /// The same with bytes as they are.
+    pub async fn deliver_raw(&self, to: &str, message: &[u8]) {
+        let envelope = Envelope::new(
+            Some("sender@outside.test".parse().unwrap()),
+            vec![to.parse().unwrap()],
+        )
+        .unwrap();
+        let transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(
+            self.stack.smtp.ip().to_string(),
+        )
+        .port(self.stack.smtp.port())
+        .build();
+        transport.send_raw(&envelope, message).await.unwrap();
+    }
+}
+
+/// A test that fails shows what the mail servers had to say.
+impl Drop for Service {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for log in std::fs::read_dir(&self.stack.log)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let text = std::fs::read_to_string(log.path()).unwrap_or_default();
+            eprintln!("--- {}\n{text}", log.path().display());
+        }
+    }
+}
