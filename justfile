@@ -1,0 +1,47 @@
+# The tasks of Latchmail. `./just` runs them with a just of its own where the machine has none.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+export PATH := env("PATH") + ":" + env("XDG_CACHE_HOME", env("HOME") / ".cache") / "latchmail/bin"
+export CARGO_TARGET_DIR := env("CARGO_TARGET_DIR", justfile_directory() / "target")
+
+[private]
+default:
+    @{{ just_executable() }} --justfile {{ quote(justfile()) }} --list --unsorted
+
+# Start the service with mail servers of its own; --database postgres://… keeps the directory there
+[positional-arguments]
+run *arguments:
+    @exec ./scripts/run "$@"
+
+# Run every test; arguments go to cargo nextest run
+[positional-arguments]
+test *arguments: (setup "--tests") modules fixtures
+    ./scripts/with-postgres ./scripts/test "$@"
+
+# Compile everything that `test` runs, and run nothing
+build-tests: (setup "--tests") modules fixtures
+    ./scripts/test --no-run
+
+# Check format, lints, the WIT contract, scripts, licences and advisories
+check: setup
+    cargo fmt --all --check
+    # The bindings parse and resolve the whole of wit/; a contract that is not valid does not compile.
+    ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
+    ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
+    sh -n just scripts/run
+    for script in scripts/setup scripts/with-postgres scripts/test scripts/each-crate scripts/build-components .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    ./scripts/dependencies
+
+# Build the modules into <target>/modules
+modules: setup
+    ./scripts/build-components components "$CARGO_TARGET_DIR/modules"
+
+# Build the modules that the tests try the sandbox with into <target>/fixtures
+fixtures: setup
+    ./scripts/build-components tests/fixtures "$CARGO_TARGET_DIR/fixtures"
+
+# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL and cargo-nextest too
+[positional-arguments]
+setup *arguments:
+    @./scripts/setup "$@"
