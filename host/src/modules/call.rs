@@ -65,6 +65,11 @@ impl Module {
             .latchmail_host_module()
             .call_handle(&mut store, &route.operation, &request)
             .await;
+        if answered.is_ok()
+            && let Some(written) = sandbox::written(&store)
+        {
+            tracing::info!(target: "module", module = &*self.name, "it wrote: {written}");
+        }
         match answered {
             Ok(response) => {
                 convert::response(response, &mut store.data_mut().call.table).map_err(|detail| {

@@ -91,12 +91,16 @@ pub(crate) async fn instantiate(
 
 /// What is known of a trap: the sandbox's word, and the last of what the guest wrote (a panic's message).
 pub(crate) fn trap(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
+    match written(store) {
+        Some(written) => format!("{error:#}; it wrote: {written}"),
+        None => format!("{error:#}"),
+    }
+}
+
+/// What the guest wrote to its standard output and error, fit for one line of the log; none where it wrote nothing.
+pub(crate) fn written(store: &Store<Sandbox>) -> Option<String> {
     let output = store.data().output.contents();
     let written = String::from_utf8_lossy(&output);
     let written = written.trim();
-    if written.is_empty() {
-        format!("{error:#}")
-    } else {
-        format!("{error:#}; it wrote: {}", api::bounded(written))
-    }
+    (!written.is_empty()).then(|| api::bounded(written))
 }
