@@ -124,9 +124,6 @@ fn route(route: wit::Route) -> Result<Route, String> {
             "asks for blob fields on {named}, which this host does not offer"
         ));
     }
-    if route.area.is_empty() {
-        return Err(format!("names no rate-limit area for {named}"));
-    }
     if route.max_body > LARGEST_BODY {
         return Err(format!(
             "takes a body of {} bytes on {named}; the largest is {LARGEST_BODY}",
