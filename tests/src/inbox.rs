@@ -2,6 +2,7 @@
 
 use async_imap::Session;
 use latchmail::auth::secrets::{AppPassword, id, refresh_token, sha256_hex};
+use latchmail::clock::Timestamp;
 use latchmail::config::Database;
 use latchmail::directory::Directory;
 use latchmail::directory::credentials::{AppPasswordKind, NewAppPassword};
@@ -9,23 +10,24 @@ use latchmail::directory::sessions::NewSession;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpStream;
 
-use crate::{Person, Service};
+use crate::Person;
 
 /// A connection of another IMAP client to a person's mailbox, with a credential of its own.
 ///
 /// No route makes app passwords for mail clients yet, so this one is put into the directory as the app password of one more session.
 pub async fn imap(person: &Person<'_>) -> Session<TcpStream> {
     let service = person.service;
-    let password = credential(service, &person.address).await;
+    let now = service.clock.now();
+    let secret = app_password(service.database(), &person.address, now).await;
     let stream = TcpStream::connect(service.stack.imap).await.unwrap();
     let mut client = async_imap::Client::new(stream);
     client.read_response().await.unwrap();
-    let secret = password.secret().expose_secret().to_owned();
     client.login(&person.address, secret).await.unwrap()
 }
 
-async fn credential(service: &Service, address: &str) -> AppPassword {
-    let directory = Directory::open(&database(service), &[]).await.unwrap();
+/// A new app password of the account with that address, put into the service's database.
+pub async fn app_password(database: &Database, address: &str, now: Timestamp) -> String {
+    let directory = Directory::open(database, &[]).await.unwrap();
     let account = directory
         .account_by_address(address)
         .await
@@ -33,7 +35,6 @@ async fn credential(service: &Service, address: &str) -> AppPassword {
         .unwrap();
     let password = AppPassword::generate().unwrap();
     let token = refresh_token().unwrap();
-    let now = service.clock.now();
     let session = NewSession {
         sid: id().unwrap(),
         account_id: account.id,
@@ -52,9 +53,5 @@ async fn credential(service: &Service, address: &str) -> AppPassword {
     };
     directory.begin_session(&session).await.unwrap();
     directory.db().close().await;
-    password
-}
-
-fn database(service: &Service) -> Database {
-    service.database().clone()
+    password.secret().expose_secret().to_owned()
 }

@@ -9,6 +9,6 @@ mod person;
 mod service;
 
 pub use answer::Answer;
-pub use inbox::imap;
+pub use inbox::{app_password, imap};
 pub use person::{PASSWORD, Person};
 pub use service::{DOMAIN, Service, Setup, fixtures, modules, refusal};

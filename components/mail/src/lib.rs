@@ -2,6 +2,7 @@
 //!
 //! This file is the route list; an action is a file of its own. IMAP, credentials and the mailbox's numbers are the host's.
 
+mod attachment;
 mod folders;
 mod message;
 mod messages;
@@ -16,8 +17,13 @@ use utoipa::OpenApi;
 /// Folder names, summaries and messages are bounded by the host; what a client writes here is only a path and a few numbers.
 #[derive(OpenApi)]
 #[openapi(
-    paths(folders::list_folders, messages::list_messages, message::get_message),
-    tags((name = "Mail", description = "Folders and messages"))
+    paths(
+        folders::list_folders,
+        messages::list_messages,
+        message::get_message,
+        attachment::get_attachment
+    ),
+    tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
 struct Description;
 
@@ -40,6 +46,11 @@ pub fn module<H: Mailbox + Caller>() -> Module<H> {
             "/api/v1/mail/messages/{uid}",
             "getMessage",
             message::get_message,
+        )))
+        .route(reading(Route::get(
+            "/api/v1/mail/messages/{uid}/attachments/{index}",
+            "getAttachment",
+            attachment::get_attachment,
         )))
 }
 

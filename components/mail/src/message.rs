@@ -27,15 +27,21 @@ pub(crate) fn get_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
+    let (uid, folder) = named(request)?;
+    let detail = host
+        .get_message(uid, folder)
+        .map_err(|error| Failure::of(error, "Message not found", host))?;
+    Reply::json(&Detail::from(detail))
+}
+
+/// The message that a request names: its number, and where to look first.
+pub(crate) fn named(request: &Request) -> Result<(u64, Option<&str>), Failure> {
     let uid = request
         .path_number::<u64>("uid")
         .filter(|uid| *uid >= 1)
         .ok_or(Failure::bad_request("Invalid message UID"))?;
     let folder = request.query("folder").filter(|folder| !folder.is_empty());
-    let detail = host
-        .get_message(uid, folder)
-        .map_err(|error| Failure::of(error, "Message not found", host))?;
-    Reply::json(&Detail::from(detail))
+    Ok((uid, folder))
 }
 
 #[cfg(test)]

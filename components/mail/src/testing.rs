@@ -3,16 +3,17 @@
 use std::cell::RefCell;
 
 use latchmail_sdk::capability::{
-    Address, Attachment, Caller, Detail, Error, Folder, Identity, Kind, Listing, Mailbox, Page,
-    Role, Summary,
+    Address, Attachment, Blob, Caller, Detail, Error, Folder, Identity, Kind, Listing, Mailbox,
+    Page, Role, Summary,
 };
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Content, Failure, Reply, Request};
 
 pub(crate) struct FakeHost {
     pub(crate) kind: Kind,
     pub(crate) folders: Result<Vec<Folder>, Error>,
     pub(crate) listing: Result<Listing, Error>,
     pub(crate) detail: Result<Detail, Error>,
+    pub(crate) attachment: Result<Option<Attachment>, Error>,
     pub(crate) asked: RefCell<Vec<String>>,
 }
 
@@ -23,6 +24,7 @@ impl Default for FakeHost {
             folders: Err(Error::Internal),
             listing: Err(Error::Internal),
             detail: Err(Error::Internal),
+            attachment: Err(Error::Internal),
             asked: RefCell::default(),
         }
     }
@@ -54,10 +56,29 @@ impl Mailbox for FakeHost {
         self.asked.borrow_mut().push(format!("{uid} {folder:?}"));
         self.detail.clone()
     }
+
+    fn get_attachment(
+        &self,
+        uid: u64,
+        index: u32,
+        folder: Option<&str>,
+    ) -> Result<Option<(Attachment, Blob)>, Error> {
+        let asked = format!("{uid} {index} {folder:?}");
+        self.asked.borrow_mut().push(asked);
+        let attachment = self.attachment.clone()?;
+        Ok(attachment.map(|attachment| (attachment, Blob::Bytes(b"PDF".to_vec()))))
+    }
 }
 
 pub(crate) fn json(answer: Result<Reply, Failure>) -> serde_json::Value {
-    serde_json::from_slice(&answer.unwrap().body).unwrap()
+    serde_json::from_slice(&body(answer.unwrap())).unwrap()
+}
+
+pub(crate) fn body(reply: Reply) -> Vec<u8> {
+    match reply.body {
+        Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => bytes,
+        Content::Blob(Blob::Host(_)) => panic!("there is no host"),
+    }
 }
 
 pub(crate) fn asked(path: &[(&str, &str)], query: &[(&str, &str)]) -> Request {
@@ -112,12 +133,16 @@ pub(crate) fn detail(uid: u64) -> Detail {
         references: Vec::new(),
         text: Some("Hello".into()),
         html: None,
-        attachments: vec![Attachment {
-            index: 0,
-            filename: "a.pdf".into(),
-            content_type: "application/pdf".into(),
-            size: 3,
-        }],
+        attachments: vec![attachment()],
         truncated: false,
+    }
+}
+
+pub(crate) fn attachment() -> Attachment {
+    Attachment {
+        index: 0,
+        filename: "a.pdf".into(),
+        content_type: "application/pdf".into(),
+        size: 3,
     }
 }

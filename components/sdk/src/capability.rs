@@ -8,7 +8,16 @@ pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Detail, Folder, Listing, Page, Role, Summary,
 };
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
-use crate::bindings::latchmail::host::{caller, config, log, mailbox};
+use crate::bindings::latchmail::host::{blobs, caller, config, log, mailbox};
+
+/// Bytes that stay with the host, to be handed on as the body of an answer.
+#[derive(Debug)]
+pub enum Blob {
+    /// The host's, by its handle.
+    Host(blobs::Blob),
+    /// Those of a test that answers in the host's place.
+    Bytes(Vec<u8>),
+}
 
 /// Who is asking.
 pub trait Caller {
@@ -35,6 +44,17 @@ pub trait Mailbox {
     /// # Errors
     /// [`Error::NotFound`] where there is no such message.
     fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error>;
+
+    /// One attachment by its message's number and its own; none where only the attachment is missing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is no such message; [`Error::TooLarge`] where the attachment lies beyond what is read of one.
+    fn get_attachment(
+        &self,
+        uid: u64,
+        index: u32,
+        folder: Option<&str>,
+    ) -> Result<Option<(Attachment, Blob)>, Error>;
 }
 
 /// The host's log.
@@ -70,6 +90,16 @@ impl Mailbox for Host {
 
     fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
         mailbox::get_message(uid, folder)
+    }
+
+    fn get_attachment(
+        &self,
+        uid: u64,
+        index: u32,
+        folder: Option<&str>,
+    ) -> Result<Option<(Attachment, Blob)>, Error> {
+        let found = mailbox::get_attachment(uid, index, folder)?;
+        Ok(found.map(|found| (found.attachment, Blob::Host(found.content))))
     }
 }
 

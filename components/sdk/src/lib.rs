@@ -19,6 +19,7 @@
 pub mod bindings;
 pub mod capability;
 mod description;
+mod disposition;
 mod export;
 mod failure;
 mod message;
@@ -27,5 +28,5 @@ pub mod time;
 
 pub use description::Failed;
 pub use failure::Failure;
-pub use message::{Reply, Request};
+pub use message::{Content, Reply, Request};
 pub use module::{Handler, Module, Route};

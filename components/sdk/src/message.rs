@@ -5,6 +5,8 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
+use crate::capability::Blob;
+use crate::disposition;
 use crate::failure::Failure;
 
 /// A request that the host has routed, admitted and read.
@@ -108,15 +110,26 @@ fn whole(text: &str) -> Option<u32> {
     digits.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// An answer: a status and its JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An answer: a status, headers and a body.
+#[derive(Debug)]
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
+    /// The body's media type.
+    pub content_type: &'static str,
     /// Headers besides the content type.
     pub headers: Vec<(String, String)>,
     /// The body.
-    pub body: Vec<u8>,
+    pub body: Content,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub enum Content {
+    /// Bytes of the module's own.
+    Bytes(Vec<u8>),
+    /// Bytes that stay with the host.
+    Blob(Blob),
 }
 
 impl Reply {
@@ -137,23 +150,45 @@ impl Reply {
             .map_err(|_| Failure::new(500, "The operation could not be completed"))?;
         Ok(Self {
             status,
+            content_type: JSON,
             headers: Vec::new(),
-            body,
+            body: Content::Bytes(body),
         })
     }
+
+    /// 200 with a file to be saved under `filename` (RFC 6266). Whatever it is, it is `application/octet-stream`: nothing that a stranger sent is to be
+    /// run where it is shown. Nobody but its reader may keep it.
+    #[must_use]
+    pub fn download(filename: &str, content: Blob) -> Self {
+        Self {
+            status: 200,
+            content_type: "application/octet-stream",
+            headers: vec![
+                (
+                    "content-disposition".into(),
+                    disposition::attachment(filename),
+                ),
+                ("cache-control".into(), "private, no-store".into()),
+            ],
+            body: Content::Blob(content),
+        }
+    }
 }
+
+const JSON: &str = "application/json";
 
 impl From<Failure> for Reply {
     fn from(failure: Failure) -> Self {
         let body = serde_json::json!({ "error": failure.text });
         Self {
             status: failure.status,
+            content_type: JSON,
             headers: failure
                 .retry_after
                 .map(|seconds| ("retry-after".into(), seconds.to_string()))
                 .into_iter()
                 .collect(),
-            body: body.to_string().into_bytes(),
+            body: Content::Bytes(body.to_string().into_bytes()),
         }
     }
 }
@@ -161,11 +196,14 @@ impl From<Failure> for Reply {
 impl From<Reply> for wit::Response {
     fn from(reply: Reply) -> Self {
         let mut headers = reply.headers;
-        headers.push(("content-type".into(), "application/json".into()));
+        headers.push(("content-type".into(), reply.content_type.into()));
         Self {
             status: reply.status,
             headers,
-            body: Body::Bytes(reply.body),
+            body: match reply.body {
+                Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => Body::Bytes(bytes),
+                Content::Blob(Blob::Host(blob)) => Body::Blob(blob),
+            },
         }
     }
 }

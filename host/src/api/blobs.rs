@@ -23,13 +23,19 @@ impl HostBlob for Call {
         offset: u64,
         length: u32,
     ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
-        let blob = self.table.get(&blob)?;
+        let blob = self.table.get_mut(&blob)?;
         if length > LARGEST_READ {
             return Ok(Err(Error::TooLarge(format!(
                 "At most {LARGEST_READ} bytes are read at once"
             ))));
         }
-        Ok(Ok(blob.read(offset, length as usize).to_vec()))
+        match blob.read(offset, length as usize).await {
+            Ok(bytes) => Ok(Ok(bytes.into())),
+            Err(error) => {
+                tracing::error!("a blob cannot be read: {error}");
+                Ok(Err(Error::Internal))
+            }
+        }
     }
 
     async fn drop(&mut self, blob: Resource<Blob>) -> wasmtime::Result<()> {

@@ -29,6 +29,7 @@ impl From<mail::Error> for wit::Error {
                 tracing::warn!("the mail server is not available: {detail}");
                 Self::Unavailable
             }
+            mail::Error::TooLarge(sentence) => Self::TooLarge(sentence),
             mail::Error::Internal(detail) => {
                 tracing::error!("the mailbox failed: {detail}");
                 Self::Internal

@@ -1,8 +1,12 @@
 //! `mailbox`: the caller's mail, reading.
 
-use latchmail_bindings::Blob;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_bindings::{Blob, Pieces, Source};
 
 use super::Call;
 use crate::caller::Scope;
@@ -45,10 +49,23 @@ impl Host for Call {
         let Some(found) = found else {
             return Ok(Ok(None));
         };
+        let content = match found.content.whole() {
+            Some(bytes) => Blob::new(bytes),
+            None => Blob::from_source(found.attachment.size, Arc::new(Attached(found.content))),
+        };
         Ok(Ok(Some(wit::AttachmentContent {
             attachment: found.attachment.into(),
-            content: self.table.push(Blob::new(found.content))?,
+            content: self.table.push(content)?,
         })))
+    }
+}
+
+/// An attachment as a blob.
+struct Attached(mail::Download);
+
+impl Source for Attached {
+    fn open(&self) -> Pieces {
+        self.0.open().map_err(io::Error::other).boxed()
     }
 }
 

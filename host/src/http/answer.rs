@@ -2,12 +2,11 @@
 
 use std::any::Any;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
-use http_body_util::Full;
 
 use super::client::REQUEST_ID;
 use super::message::Reply;
+use super::outgoing::Outgoing;
 use crate::error::Failure;
 use crate::modules::Content;
 
@@ -35,7 +34,7 @@ const OF_THE_CONNECTION: [HeaderName; 5] = [
 ];
 
 /// What a handler answered, or why it did not.
-pub(super) fn response(served: Result<Reply, Failure>) -> Response<Full<Bytes>> {
+pub(super) fn response(served: Result<Reply, Failure>) -> Response<Outgoing> {
     let Reply {
         status,
         mut headers,
@@ -44,17 +43,14 @@ pub(super) fn response(served: Result<Reply, Failure>) -> Response<Full<Bytes>> 
         log(&failure);
         failed(failure)
     });
-    let body = match body {
-        Content::Bytes(bytes) => bytes,
-        Content::Blob(blob) => blob.into_bytes(),
-    };
+    let body = Outgoing::new(body);
     for name in OF_THE_CONNECTION {
         headers.remove(name);
     }
     if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
-        headers.insert(header::CONTENT_LENGTH, body.len().into());
+        headers.insert(header::CONTENT_LENGTH, body.length().into());
     }
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,6 +26,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::framing::{self, BothLengths};
+use super::outgoing::Outgoing;
 use super::wire::{Exchange, MAX_HEAD, Wire};
 use super::{State, answer, client, pipeline};
 use crate::clock::Timestamp;
@@ -161,18 +163,18 @@ fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
 
 /// An answer's body, which says when hyper has all of it.
 struct Answer {
-    body: Full<Bytes>,
+    body: Outgoing,
     exchange: Arc<Exchange>,
 }
 
 impl Body for Answer {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

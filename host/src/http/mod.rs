@@ -26,6 +26,7 @@ mod framing;
 pub mod message;
 pub mod module;
 pub mod openapi;
+pub mod outgoing;
 mod peers;
 pub mod pipeline;
 pub mod query;

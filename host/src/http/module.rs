@@ -114,7 +114,7 @@ mod tests {
         let Content::Blob(blob) = handed.body else {
             panic!("bytes");
         };
-        assert_eq!(blob.into_bytes(), "body");
+        assert_eq!(blob.into_bytes().unwrap(), "body");
     }
 
     #[test]

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::Full;
 use hyper::body::Body;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -19,6 +18,7 @@ use tracing::Instrument as _;
 
 use super::body::Intake;
 use super::message::{Reply, Request};
+use super::outgoing::Outgoing;
 use super::router::{Entry, Lookup, Target};
 use super::{State, access, answer, body, client, framing, module, query};
 use crate::caller::Caller;
@@ -57,7 +57,7 @@ pub async fn answer<S, B>(
     state: &Arc<S>,
     peer: IpAddr,
     request: http::Request<B>,
-) -> http::Response<Full<Bytes>>
+) -> http::Response<Outgoing>
 where
     S: State,
     B: Body<Data = Bytes> + Send + Unpin,
@@ -74,7 +74,7 @@ async fn one<S, B>(
     peer: IpAddr,
     id: String,
     request: http::Request<B>,
-) -> http::Response<Full<Bytes>>
+) -> http::Response<Outgoing>
 where
     S: State,
     B: Body<Data = Bytes> + Send + Unpin,
@@ -106,9 +106,9 @@ where
     if !whole {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    let bytes = response.body().size_hint().exact().unwrap_or_default();
+    let bytes = response.body().length();
     if parts.method == Method::HEAD {
-        *response.body_mut() = Full::default();
+        *response.body_mut() = Outgoing::default();
     }
     hung_up.0 = None;
     let took = http.clock.monotonic().saturating_sub(began);

@@ -1,16 +1,33 @@
 //! Every bound on what a message or a mail server may cost, in one place.
 
-/// Bytes of one message that are read; what lies behind is left out and the answer says so.
-pub(super) const MESSAGE: usize = 40 * 1024 * 1024;
+use std::time::Duration;
 
-/// Bytes of a message that are read in one round trip; the rest of a larger one is asked for when there is room for it.
+/// Bytes of one message that are looked at; what lies behind is left out and the answer says so.
+pub(super) const MESSAGE: usize = 128 * 1024 * 1024;
+
+/// Bytes of a message that are read in one round trip; the rest of a larger one comes in pieces.
 pub(super) const FIRST: usize = 1024 * 1024;
 
-/// What all larger messages that are being read may take at a time, in MiB, as they are and decoded.
+/// Bytes of one piece. A download has two of them in memory at most, one as it came and one decoded; smaller ones cost round trips.
+pub(super) const PIECE: usize = 256 * 1024;
+
+/// What all larger messages and downloads may take at a time, in MiB.
 pub(super) const ROOM_MIB: usize = 256;
 
-/// Bytes of one reply of the mail server.
-pub(super) const REPLY: usize = MESSAGE + 1024 * 1024;
+/// What reading a larger message takes, in MiB: its first bytes, its text and its HTML as they came and decoded.
+pub(super) const LARGE_MIB: u32 = 12;
+
+/// What a download takes, in MiB.
+pub(super) const DOWNLOAD_MIB: u32 = 1;
+
+/// Downloads of one account at a time.
+pub(super) const DOWNLOADS: usize = 16;
+
+/// How long a client may be slower than the mail server before its download lets go of the connection to it.
+pub(super) const SLOW: Duration = Duration::from_millis(100);
+
+/// Bytes of one reply of the mail server: a text as it is encoded is the largest that is asked for.
+pub(super) const REPLY: usize = 4 * BODY + 1024 * 1024;
 
 /// Bytes of one line of a reply, literals aside.
 pub(super) const REPLY_LINE: usize = 1024 * 1024;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use sqlx::QueryBuilder;
 
 use super::identity::Identity;
-use super::imap::Opened;
+use super::imap::{Opened, Spot};
 use crate::directory::Db;
 use crate::directory::db::{Error, Tx, on, on_tx};
 
@@ -38,12 +38,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn uid_validity(&self) -> u32 {
-        u32::try_from(self.uid_validity).unwrap_or(0)
-    }
-
-    pub(super) fn imap_uid(&self) -> u32 {
-        u32::try_from(self.imap_uid).unwrap_or(0)
+    pub(super) fn spot(&self) -> Spot<'_> {
+        Spot {
+            path: &self.path,
+            uid_validity: u32::try_from(self.uid_validity).unwrap_or(0),
+            uid: u32::try_from(self.imap_uid).unwrap_or(0),
+        }
     }
 }
 

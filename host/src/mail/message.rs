@@ -1,57 +1,142 @@
 //! One message as a client is shown it.
 
-use super::Held;
-use super::imap::Fetched;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::imap::{self, Fetched, Session};
 use super::listing::summary;
-use super::mime::{self, Header};
+use super::mime::{self, Header, Section, Structure, Walker};
 use super::preview::Preview;
-use super::types::{AttachmentContent, Detail};
+use super::types::Detail;
 use super::{Error, blocking, bounds};
 
-/// The whole message. `uid` is the service's number for it.
-pub(super) async fn detail(uid: u64, kept: Held) -> Result<Detail, Error> {
-    blocking(move || {
-        // The room is taken until the thread is done, also where nobody waits for it any more.
-        let Held {
+/// A message as far as it was read: what is told of it, its first bytes, where its parts are, and its texts.
+#[derive(Debug)]
+pub(super) struct Read {
+    message: Fetched,
+    structure: Structure,
+    texts: [Option<Bytes>; 2],
+}
+
+impl Read {
+    /// Of a message that is there to its end.
+    pub(super) fn of(message: Fetched) -> Self {
+        let mut walker = Walker::new();
+        walker.push(&message.whole);
+        let structure = walker.finish(true);
+        let texts = mime::texts(&structure).map(|range| Some(message.whole.slice(range?)));
+        Self {
             message,
-            room: _room,
-        } = kept;
-        let (head, body) = mime::split(&message.whole);
-        let complete = is_complete(&message);
-        let header = Header::of(head, bounds::FIELD);
-        let preview = Preview::of_body(head, body, complete).text;
-        let content = mime::content(&message.whole, complete);
-        Detail {
-            summary: summary(uid, &message, &header, preview),
-            cc: header.cc,
-            reply_to: header.reply_to,
-            message_id: header.message_id,
-            in_reply_to: header.in_reply_to,
-            references: header.references,
-            text: content.text,
-            html: content.html,
-            attachments: content.attachments,
-            truncated: content.truncated || header.truncated,
+            structure,
+            texts,
         }
-    })
-    .await
-    .map_err(Error::Internal)
-}
+    }
 
-/// One of its attachments.
-pub(super) async fn attachment(kept: Held, index: u32) -> Result<Option<AttachmentContent>, Error> {
-    blocking(move || {
-        let Held {
+    /// Reads what `message` lacks, on the connection that has its folder open. None where it went away meanwhile.
+    pub(super) async fn on(
+        session: &mut Session,
+        message: Fetched,
+    ) -> Result<Option<Self>, imap::Error> {
+        let Some(structure) = walked(session, &message).await? else {
+            return Ok(None);
+        };
+        let mut texts = [None, None];
+        for (text, range) in texts.iter_mut().zip(mime::texts(&structure)) {
+            let Some(range) = range else { continue };
+            *text = if range.end <= message.whole.len() {
+                Some(message.whole.slice(range))
+            } else {
+                let Some(bytes) = session.piece(message.uid, &range).await? else {
+                    return Ok(None);
+                };
+                Some(bytes)
+            };
+        }
+        Ok(Some(Self {
             message,
-            room: _room,
-        } = kept;
-        mime::attachment(&message.whole, is_complete(&message), index)
+            structure,
+            texts,
+        }))
+    }
+}
+
+/// Where the parts of a message are. Those bytes of it that are not there yet are read, looked at, and dropped.
+pub(super) async fn walked(
+    session: &mut Session,
+    message: &Fetched,
+) -> Result<Option<Structure>, imap::Error> {
+    let mut walker = pushed(Walker::new(), message.whole.clone()).await?;
+    let mut at = message.whole.len();
+    let mut ended = at < bounds::FIRST;
+    while !ended && at < bounds::MESSAGE {
+        let range = at..bounds::MESSAGE.min(at + bounds::PIECE);
+        let Some(piece) = session.piece(message.uid, &range).await? else {
+            return Ok(None);
+        };
+        ended = piece.len() < range.len();
+        at += piece.len();
+        walker = pushed(walker, piece).await?;
+    }
+    let structure = blocking(move || walker.finish(ended)).await;
+    Ok(Some(structure.map_err(imap::Error::Protocol)?))
+}
+
+async fn pushed(mut walker: Walker, piece: Bytes) -> Result<Walker, imap::Error> {
+    blocking(move || {
+        walker.push(&piece);
+        walker
+    })
+    .await
+    .map_err(imap::Error::Protocol)
+}
+
+/// A message that is there to its end. `uid` is the service's number for it.
+pub(super) async fn whole(uid: u64, message: Fetched) -> Result<(Detail, Arc<[Section]>), Error> {
+    blocking(move || shown(uid, Read::of(message)))
+        .await
+        .map_err(Error::Internal)
+}
+
+/// A larger one. Its `room` is taken until the work is done, also where nobody waits for it any more.
+pub(super) async fn large(
+    uid: u64,
+    read: Read,
+    room: OwnedSemaphorePermit,
+) -> Result<(Detail, Arc<[Section]>), Error> {
+    blocking(move || {
+        let shown = shown(uid, read);
+        drop(room);
+        shown
     })
     .await
     .map_err(Error::Internal)
 }
 
-/// Whether the message is there to its end: no more was read of it than the bound allows.
-fn is_complete(message: &Fetched) -> bool {
-    message.whole.len() < bounds::MESSAGE
+fn shown(uid: u64, read: Read) -> (Detail, Arc<[Section]>) {
+    let Read {
+        message,
+        structure,
+        texts,
+    } = read;
+    let (head, body) = mime::split(&message.whole);
+    let header = Header::of(head, bounds::FIELD);
+    let preview = Preview::of_body(head, body, message.whole.len() < bounds::FIRST).text;
+    let texts = texts.each_ref().map(Option::as_deref);
+    let content = mime::content(&structure, texts);
+    let sections: Arc<[Section]> = mime::sections(&structure).collect();
+    let detail = Detail {
+        summary: summary(uid, &message, &header, preview),
+        cc: header.cc,
+        reply_to: header.reply_to,
+        message_id: header.message_id,
+        in_reply_to: header.in_reply_to,
+        references: header.references,
+        text: content.text,
+        html: content.html,
+        attachments: sections.iter().map(|s| s.attachment.clone()).collect(),
+        truncated: content.truncated || header.truncated,
+    };
+    (detail, sections)
 }

@@ -3,9 +3,11 @@
 //! Knows neither HTTP nor WIT. It acts with the credential it is handed and asks no further who is asking.
 
 mod bounds;
+mod download;
 mod identity;
 mod imap;
 mod index;
+mod kept;
 mod listing;
 mod message;
 mod mime;
@@ -17,14 +19,18 @@ pub mod types;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::caller::MailCredential;
 use crate::config;
 use crate::directory::Db;
+pub use download::Download;
 use identity::identity;
-use imap::{Connector, Fetched};
+use imap::Connector;
+use index::Place;
+use kept::Kept;
+use message::Read;
+use mime::Section;
 use pool::Pool;
 pub use types::{Address, Attachment, AttachmentContent, Detail, Folder, Listing, Role, Summary};
 
@@ -46,6 +52,9 @@ pub enum Error {
     /// The mail server cannot be reached, is starting, or has no connection to spare; nothing was begun.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
+    /// It is larger than what is read of a message. The sentence is fit to be shown.
+    #[error("{0}")]
+    TooLarge(String),
     /// The mail server or the index failed or said what cannot be understood.
     #[error("the mailbox failed: {0}")]
     Internal(String),
@@ -63,15 +72,10 @@ pub struct Mail {
     connector: Connector,
     pool: Pool,
     db: Db,
+    kept: Kept,
     /// MiB that larger messages may take while they are read.
     room: Arc<Semaphore>,
     patience: Duration,
-}
-
-/// A message that is being read, and the room that it takes.
-struct Held {
-    message: Fetched,
-    room: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads on a leased connection. One that was idle may have died meanwhile: then, once, on a new one. Reading may be repeated.
@@ -89,6 +93,7 @@ macro_rules! reading {
         }
     }};
 }
+use reading;
 
 impl Mail {
     /// Nothing is connected yet.
@@ -101,6 +106,7 @@ impl Mail {
             pool: Pool::new(connector.clone(), config),
             connector,
             db,
+            kept: Kept::new(),
             room: Arc::new(Semaphore::new(bounds::ROOM_MIB)),
             patience: config.timeout,
         })
@@ -165,12 +171,32 @@ impl Mail {
         &self,
         access: &Access,
         uid: u64,
-        folder: Option<&str>,
+        _folder: Option<&str>,
     ) -> Result<Option<Detail>, Error> {
-        match self.fetched(access, uid, folder).await? {
-            Some(held) => Ok(Some(message::detail(uid, held).await?)),
-            None => Ok(None),
-        }
+        let Some(place) = index::place(&self.db, &access.account, uid).await? else {
+            return Ok(None);
+        };
+        let spot = place.spot();
+        let mut lease = self
+            .pool
+            .lease(&access.account, &access.credential, Some(spot.path))
+            .await?;
+        let Some(message) = reading!(lease, session => session.message(spot)) else {
+            return Ok(None);
+        };
+        let (detail, sections) = if message.whole.len() < bounds::FIRST {
+            drop(lease);
+            message::whole(uid, message).await?
+        } else {
+            let room = self.room_for(bounds::LARGE_MIB).await?;
+            let Some(read) = Read::on(lease.session().await?, message).await? else {
+                return Ok(None);
+            };
+            drop(lease);
+            message::large(uid, read, room).await?
+        };
+        self.kept.keep_sections(&access.account, uid, &sections);
+        Ok(Some(detail))
     }
 
     /// One attachment. `None` where there is no such message, `Some(None)` where it has no such attachment.
@@ -178,16 +204,62 @@ impl Mail {
     /// # Errors
     /// Any of [`Error`].
     pub async fn attachment(
-        &self,
+        self: &Arc<Self>,
         access: &Access,
         uid: u64,
         index: u32,
-        folder: Option<&str>,
+        _folder: Option<&str>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
-        match self.fetched(access, uid, folder).await? {
-            Some(held) => Ok(Some(message::attachment(held, index).await?)),
-            None => Ok(None),
+        let Some(place) = index::place(&self.db, &access.account, uid).await? else {
+            return Ok(None);
+        };
+        let sections = match self.kept.sections(&access.account, uid) {
+            Some(sections) => sections,
+            None => match self.sections(access, uid, &place).await? {
+                Some(sections) => sections,
+                None => return Ok(None),
+            },
+        };
+        let section = usize::try_from(index).ok().and_then(|i| sections.get(i));
+        let Some(section) = section.cloned() else {
+            return Ok(Some(None));
+        };
+        if !section.complete {
+            return Err(Error::TooLarge(
+                "The message is too large to be read to the end of this attachment".into(),
+            ));
         }
+        let attachment = section.attachment.clone();
+        let content = Download::begin(Arc::clone(self), access, place, section).await?;
+        Ok(content.map(|content| {
+            Some(AttachmentContent {
+                attachment,
+                content,
+            })
+        }))
+    }
+
+    /// Where the attachments of a message are. None where the message is gone.
+    async fn sections(
+        &self,
+        access: &Access,
+        uid: u64,
+        place: &Place,
+    ) -> Result<Option<Arc<[Section]>>, Error> {
+        let spot = place.spot();
+        let mut lease = self
+            .pool
+            .lease(&access.account, &access.credential, Some(spot.path))
+            .await?;
+        let Some(message) = reading!(lease, session => session.message(spot)) else {
+            return Ok(None);
+        };
+        let structure = message::walked(lease.session().await?, &message).await?;
+        Ok(structure.map(|structure| {
+            let sections: Arc<[Section]> = mime::sections(&structure).collect();
+            self.kept.keep_sections(&access.account, uid, &sections);
+            sections
+        }))
     }
 
     /// Closes every connection made with the app password `credential`: it was revoked.
@@ -196,54 +268,8 @@ impl Mail {
         self.pool.close(credential);
     }
 
-    /// The whole message with the service's number `uid`, from the place where it was seen last. The number alone names it, so
-    /// the hint is not needed.
-    async fn fetched(
-        &self,
-        access: &Access,
-        uid: u64,
-        _folder: Option<&str>,
-    ) -> Result<Option<Held>, Error> {
-        let Some(place) = index::place(&self.db, &access.account, uid).await? else {
-            return Ok(None);
-        };
-        let mut lease = self
-            .pool
-            .lease(&access.account, &access.credential, Some(&place.path))
-            .await?;
-        let read = reading!(lease, session => session.message(&place.path, place.uid_validity(), place.imap_uid()));
-        let Some(mut message) = read else {
-            return Ok(None);
-        };
-        if message.whole.len() < bounds::FIRST {
-            return Ok(Some(Held {
-                message,
-                room: None,
-            }));
-        }
-        // A server that tells a size which cannot be true is asked for as much as there may be, and no room is saved on it.
-        let size = usize::try_from(message.size)
-            .ok()
-            .filter(|size| *size >= message.whole.len())
-            .map_or(bounds::MESSAGE, |size| size.min(bounds::MESSAGE));
-        let room = self.room_for(size).await?;
-        let Some(rest) = lease.session().await?.rest(message.uid).await? else {
-            return Ok(None);
-        };
-        drop(lease);
-        let mut whole = BytesMut::with_capacity(message.whole.len() + rest.len());
-        whole.extend_from_slice(&message.whole);
-        whole.extend_from_slice(&rest);
-        message.whole = whole.freeze();
-        Ok(Some(Held {
-            message,
-            room: Some(room),
-        }))
-    }
-
-    /// Room for a message of `size` bytes, once as it is and once decoded.
-    async fn room_for(&self, size: usize) -> Result<OwnedSemaphorePermit, Error> {
-        let mib = u32::try_from(size.saturating_mul(2).div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
+    /// Waits for so much room.
+    async fn room_for(&self, mib: u32) -> Result<OwnedSemaphorePermit, Error> {
         let room = Arc::clone(&self.room).acquire_many_owned(mib);
         match tokio::time::timeout(self.patience, room).await {
             Ok(Ok(room)) => Ok(room),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::bounds;
 use super::imap::{Connector, Error, Session};
 use crate::caller::MailCredential;
 use crate::config;
@@ -32,6 +33,8 @@ struct Inner {
 /// The connections of one account. As many permits are out as connections are busy.
 struct Account {
     permits: Arc<Semaphore>,
+    /// As many are out as downloads are under way.
+    downloads: Arc<Semaphore>,
     idle: Vec<Idle>,
     busy: Vec<Busy>,
 }
@@ -88,17 +91,7 @@ impl Pool {
         folder: Option<&str>,
     ) -> Result<Lease, Error> {
         Inner::sweep(&self.0);
-        let permits = {
-            let mut accounts = self.0.lock();
-            let account = accounts
-                .entry(account.to_owned())
-                .or_insert_with(|| Account {
-                    permits: Arc::new(Semaphore::new(self.0.cap)),
-                    idle: Vec::new(),
-                    busy: Vec::new(),
-                });
-            Arc::clone(&account.permits)
-        };
+        let permits = self.0.shared(account, |account| &account.permits);
         let permit = timeout(self.0.patience, permits.acquire_owned())
             .await
             .ok()
@@ -122,6 +115,16 @@ impl Pool {
             doomed,
             permit: Some(permit),
         })
+    }
+
+    /// Waits until `account` has fewer downloads under way than it may have, and holds one.
+    pub(super) async fn download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
+        let downloads = self.0.shared(account, |account| &account.downloads);
+        timeout(self.0.patience, downloads.acquire_owned())
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .ok_or_else(|| Error::Unavailable("the account has enough downloads under way".into()))
     }
 
     /// Closes what was made with `credential`; what is busy closes when it is done.
@@ -177,6 +180,20 @@ impl Inner {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the calls of an account share.
+    fn shared(&self, account: &str, which: fn(&Account) -> &Arc<Semaphore>) -> Arc<Semaphore> {
+        let mut accounts = self.lock();
+        let account = accounts
+            .entry(account.to_owned())
+            .or_insert_with(|| Account {
+                permits: Arc::new(Semaphore::new(self.cap)),
+                downloads: Arc::new(Semaphore::new(bounds::DOWNLOADS)),
+                idle: Vec::new(),
+                busy: Vec::new(),
+            });
+        Arc::clone(which(account))
+    }
+
     /// Starts the one task that closes what was idle too long. It ends with the pool.
     fn sweep(this: &Arc<Self>) {
         if this.sweeping.swap(true, Ordering::SeqCst) {
@@ -197,6 +214,7 @@ impl Inner {
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
                         || Arc::strong_count(&account.permits) > 1
+                        || Arc::strong_count(&account.downloads) > 1
                 });
             }
         });

@@ -1,7 +1,6 @@
 //! What a mailbox holds, as the rest of the service sees it. Plain values: no protocol, no JSON.
 
-use bytes::Bytes;
-
+use super::download::Download;
 use crate::clock::Timestamp;
 
 /// A folder's role (RFC 6154, and `\Inbox`), in the order in which a list shows them.
@@ -122,10 +121,10 @@ pub struct Detail {
 }
 
 /// An attachment with its bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct AttachmentContent {
     /// What the message says of it.
     pub attachment: Attachment,
     /// Its decoded bytes.
-    pub content: Bytes,
+    pub content: Download,
 }

@@ -1,4 +1,4 @@
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 use super::*;

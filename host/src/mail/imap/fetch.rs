@@ -5,6 +5,7 @@
 //! alone.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use chrono::DateTime;
@@ -79,12 +80,12 @@ pub(super) fn whole(uid: u32) -> String {
     )
 }
 
-/// The command for what [`whole`] left out, up to [`bounds::MESSAGE`] bytes in all.
-pub(super) fn rest(uid: u32) -> String {
+/// The command for some of a message's bytes.
+pub(super) fn piece(uid: u32, range: &Range<usize>) -> String {
     format!(
         "UID FETCH {uid} (UID BODY.PEEK[]<{}.{}>)",
-        bounds::FIRST,
-        bounds::MESSAGE - bounds::FIRST
+        range.start,
+        range.len()
     )
 }
 

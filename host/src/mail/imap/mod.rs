@@ -14,7 +14,7 @@ pub(super) mod wire;
 
 pub(super) use client::Connector;
 pub(super) use fetch::Fetched;
-pub(super) use session::{Opened, Session};
+pub(super) use session::{Opened, Session, Spot};
 
 /// Why a command did not give its answer. Every one but [`Error::Refused`] and [`Error::No`] leaves the connection unusable.
 #[derive(Debug, thiserror::Error)]

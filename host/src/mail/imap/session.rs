@@ -1,6 +1,7 @@
 //! A connection that is logged in. It remembers the folder that it has open, and a failed or abandoned command consumes it: the
 //! wire is taken out for every command and put back only when all of its answers were read.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,6 +38,17 @@ pub(in crate::mail) struct Opened {
     pub(in crate::mail) uid_validity: u32,
     /// The least UID that the next message may get; 0 where the server does not say.
     pub(in crate::mail) uid_next: u32,
+}
+
+/// Where a message is: nothing but these three together names one in IMAP (RFC 3501, section 2.3.1.1).
+#[derive(Clone, Copy, Debug)]
+pub(in crate::mail) struct Spot<'a> {
+    /// The folder's path.
+    pub(in crate::mail) path: &'a str,
+    /// Under which `uid` holds.
+    pub(in crate::mail) uid_validity: u32,
+    /// The IMAP UID.
+    pub(in crate::mail) uid: u32,
 }
 
 impl Session {
@@ -194,33 +206,59 @@ impl Session {
         ))
     }
 
-    /// The message with an IMAP UID in `path`, up to [`bounds::FIRST`] bytes of it. None where there is no such folder, or no such message under
-    /// `uid_validity`. One round trip.
+    /// The message at `spot`, up to [`bounds::FIRST`] bytes of it. None where there is no such folder, or no such message in it. One round
+    /// trip.
     pub(in crate::mail) async fn message(
         &mut self,
-        path: &str,
-        uid_validity: u32,
-        uid: u32,
+        spot: Spot<'_>,
     ) -> Result<Option<Fetched>, Error> {
-        let Some(mut name) = super::utf7::name(path) else {
+        self.one(spot, &fetch::whole(spot.uid)).await
+    }
+
+    /// Some bytes of the message at `spot`, fewer where it ends before. None where it is not there. One round trip.
+    pub(in crate::mail) async fn piece_of(
+        &mut self,
+        spot: Spot<'_>,
+        range: &Range<usize>,
+    ) -> Result<Option<Bytes>, Error> {
+        let fetched = self.one(spot, &fetch::piece(spot.uid, range)).await?;
+        Ok(fetched.map(|fetched| fetched.whole))
+    }
+
+    /// The same of a message of the folder that is open.
+    pub(in crate::mail) async fn piece(
+        &mut self,
+        uid: u32,
+        range: &Range<usize>,
+    ) -> Result<Option<Bytes>, Error> {
+        let (outcome, fetched) = self.fetch(&fetch::piece(uid, range)).await?;
+        match outcome.status {
+            Status::Ok | Status::No => {
+                Ok(fetched.into_iter().find(|f| f.uid == uid).map(|f| f.whole))
+            }
+            _ => Err(Error::Protocol("FETCH was not understood".into())),
+        }
+    }
+
+    async fn one(&mut self, spot: Spot<'_>, command: &str) -> Result<Option<Fetched>, Error> {
+        let Some(mut name) = super::utf7::name(spot.path) else {
             return Ok(None);
         };
-        let command = fetch::whole(uid);
         for sought in [false, true] {
-            let (opened, outcome, fetched) = self.examine(&name, Some(&command)).await?;
+            let (opened, outcome, fetched) = self.examine(&name, Some(command)).await?;
             match opened {
                 Ok(opened) => {
-                    if opened.uid_validity != uid_validity {
+                    if opened.uid_validity != spot.uid_validity {
                         return Ok(None);
                     }
-                    let found = fetched.into_iter().find(|f| f.uid == uid);
+                    let found = fetched.into_iter().find(|f| f.uid == spot.uid);
                     return match outcome.map(|o| o.status) {
                         // NO: the message was expunged a moment ago.
                         Some(Status::Ok | Status::No) => Ok(found),
                         _ => Err(Error::Protocol("FETCH was not understood".into())),
                     };
                 }
-                Err(no) if !sought => match self.unopened(path, &name, no).await? {
+                Err(no) if !sought => match self.unopened(spot.path, &name, no).await? {
                     Some(other) => name = other,
                     None => return Ok(None),
                 },
@@ -228,17 +266,6 @@ impl Session {
             }
         }
         Ok(None)
-    }
-
-    /// What [`Session::message`] left out of a larger message of the folder that is open. Nothing where it is gone by now.
-    pub(in crate::mail) async fn rest(&mut self, uid: u32) -> Result<Option<Bytes>, Error> {
-        let (outcome, fetched) = self.fetch(&fetch::rest(uid)).await?;
-        match outcome.status {
-            Status::Ok | Status::No => {
-                Ok(fetched.into_iter().find(|f| f.uid == uid).map(|f| f.whole))
-            }
-            _ => Err(Error::Protocol("FETCH was not understood".into())),
-        }
     }
 
     /// Longer beginnings of messages of the folder that is open, for those whose text the first did not reach.

@@ -37,7 +37,11 @@ async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
         .unwrap()
         .unwrap();
     assert_eq!(
-        (found.path.as_str(), found.uid_validity(), found.imap_uid()),
+        (
+            found.spot().path,
+            found.spot().uid_validity,
+            found.spot().uid
+        ),
         ("INBOX", 7, 4)
     );
     for unknown in [0, 6, u64::MAX] {

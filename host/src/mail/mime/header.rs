@@ -124,8 +124,6 @@ pub(in crate::mail) struct Part {
     pub(super) charset: Option<String>,
     /// Of a multipart, what its delimiters are made of.
     pub(super) boundary: Option<String>,
-    /// Whether what is in it are messages unless they say otherwise (RFC 2046, section 5.1.5).
-    pub(super) digest: bool,
     pub(super) encoding: Encoding,
     /// Whether it is to be shown apart from the message.
     pub(super) attached: bool,
@@ -135,7 +133,7 @@ pub(in crate::mail) struct Part {
 }
 
 impl Part {
-    /// Reads a part's header; `in_digest` says which type it has where it names none.
+    /// Reads a part's header. Where it names no type, what is in a digest is a message (RFC 2046, section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
         let (header, truncated) = within(header);
         let header = &*words::joined(&header);
@@ -180,7 +178,6 @@ impl Part {
                 .filter(|name| !name.is_empty());
         }
         if part.media.starts_with("multipart/") {
-            part.digest = part.media == "multipart/digest";
             part.boundary = attribute("boundary");
             if part.boundary.is_none() {
                 // Announced as a multipart that cannot be taken apart: what is there is read as text.

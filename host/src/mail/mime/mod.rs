@@ -1,8 +1,8 @@
 //! Messages as bytes (RFC 5322, RFC 2045 to 2049), read within bounds.
 //!
-//! The structure is walked here, iteratively over slices and never deeper than [`bounds::DEPTH`]: `mail-parser` has no bounds of
-//! its own, and dropping a message that it nested a hundred thousand times overflows the stack. Header fields and character sets
-//! are `mail-parser`'s. A message inside a message is one attachment and is not looked into.
+//! The structure is found here, line by line as the bytes come and never deeper than [`bounds::DEPTH`]: `mail-parser` needs the whole
+//! message, has no bounds of its own, and dropping a message that it nested a hundred thousand times overflows the stack. Header
+//! fields and character sets are `mail-parser`'s. A message inside a message is one attachment and is not looked into.
 
 mod date;
 mod filename;
@@ -12,13 +12,15 @@ mod structure;
 mod transfer;
 mod words;
 
-use bytes::Bytes;
+use std::ops::Range;
 
 use super::bounds;
-use super::types::{Attachment, AttachmentContent};
+use super::types::Attachment;
 pub(super) use header::Header;
 pub(super) use html::to_text as html_to_text;
-use structure::{Leaf, Structure};
+use structure::Leaf;
+pub(super) use structure::{Structure, Walker};
+pub(super) use transfer::{Decoder, Encoding};
 
 /// A message's content.
 #[derive(Debug, Default)]
@@ -27,8 +29,6 @@ pub(super) struct Content {
     pub(super) text: Option<String>,
     /// The chosen HTML.
     pub(super) html: Option<String>,
-    /// Every other part.
-    pub(super) attachments: Vec<Attachment>,
     /// Whether anything was left out.
     pub(super) truncated: bool,
 }
@@ -47,61 +47,77 @@ pub(super) fn split(message: &[u8]) -> (&[u8], &[u8]) {
     structure::split_header(message)
 }
 
-/// Reads a whole message; `complete` says whether its end is there.
-pub(super) fn content(message: &[u8], complete: bool) -> Content {
-    let structure = Structure::of_message(message, complete);
-    let mut content = Content {
-        truncated: structure.truncated || !complete,
-        ..Content::default()
-    };
-    let body = |place: Option<usize>, truncated: &mut bool| {
-        place.map(|place| {
-            let (text, cut) = text(&structure.leaves[place], bounds::BODY);
-            let (text, too_long) = printable(text, bounds::BODY);
-            *truncated |= cut || too_long;
-            text
-        })
-    };
-    content.text = body(structure.text, &mut content.truncated);
-    content.html = body(structure.html, &mut content.truncated);
-    content.attachments = structure
-        .attachments()
-        .zip(0..)
-        .map(|(leaf, index)| {
-            described(
-                leaf,
-                index,
-                transfer::decoded_length(leaf.body, leaf.part.encoding),
-            )
-        })
-        .collect();
-    content
+/// Where in a message an attachment is, and what is said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    /// As it is encoded.
+    pub(super) range: Range<usize>,
+    pub(super) encoding: Encoding,
+    pub(super) attachment: Attachment,
+    /// Whether its end is there.
+    pub(super) complete: bool,
 }
 
-/// One attachment of a message, with its bytes.
-pub(super) fn attachment(message: &[u8], complete: bool, index: u32) -> Option<AttachmentContent> {
-    let structure = Structure::of_message(message, complete);
-    let leaf = structure.attachments().nth(usize::try_from(index).ok()?)?;
-    let content = Bytes::from(transfer::decoded(leaf.body, leaf.part.encoding));
-    Some(AttachmentContent {
-        attachment: described(leaf, index, content.len()),
-        content,
+/// Where the chosen text and the chosen HTML of a message are: as much of them as is read.
+pub(super) fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
+    [structure.text(), structure.html()].map(|leaf| {
+        let range = &leaf?.range;
+        Some(range.start..range.end.min(range.start + ENCODED_BODY))
     })
+}
+
+/// A message's content; `texts` are the bytes that [`texts`] asked for.
+pub(super) fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
+    let mut truncated = structure.truncated;
+    let leaves = [structure.text(), structure.html()];
+    let mut texts = leaves.into_iter().zip(texts).map(|(leaf, bytes)| {
+        let (text, cut) = text(leaf?, bytes?, bounds::BODY);
+        let (text, too_long) = printable(text, bounds::BODY);
+        truncated |= cut || too_long;
+        Some(text)
+    });
+    let (text, html) = (texts.next().flatten(), texts.next().flatten());
+    drop(texts);
+    Content {
+        text,
+        html,
+        truncated,
+    }
+}
+
+/// The attachments of a message, in the order of their indexes.
+pub(super) fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
+    structure
+        .attachments()
+        .zip(0..)
+        .map(|(leaf, index)| Section {
+            range: leaf.range.clone(),
+            encoding: leaf.part.encoding,
+            attachment: Attachment {
+                index,
+                filename: filename::of(leaf.part.filename.as_deref(), &leaf.part.media, index),
+                content_type: leaf.part.media.clone(),
+                size: leaf.size as u64,
+            },
+            complete: leaf.complete,
+        })
 }
 
 /// The chosen text of a message of which only the beginning of what follows its header is there: the plain text where there is
 /// one, else the HTML. The second value says whether it reaches to its end.
 pub(super) fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
-    let structure = Structure::of_parts(header, body, complete);
-    let place = structure.text.or(structure.html)?;
-    let leaf = &structure.leaves[place];
-    let (mut text, cut) = text(leaf, bounds::BODY);
+    let mut walker = Walker::behind(header);
+    walker.push(body);
+    let structure = walker.finish(complete);
+    let leaf = structure.text().or(structure.html())?;
+    let bytes = &body[leaf.range.start..leaf.range.end.min(leaf.range.start + ENCODED_BODY)];
+    let (mut text, cut) = text(leaf, bytes, bounds::BODY);
     let whole = leaf.complete && !cut;
     if !whole {
         // The last character may have been cut in two.
         text.truncate(text.trim_end_matches('\u{fffd}').len());
     }
-    let text = if structure.text.is_some() {
+    let text = if structure.text().is_some() {
         Beginning::Text(text)
     } else {
         Beginning::Html(text)
@@ -109,20 +125,12 @@ pub(super) fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(B
     Some((text, whole))
 }
 
-fn described(leaf: &Leaf<'_>, index: u32, size: usize) -> Attachment {
-    Attachment {
-        index,
-        filename: filename::of(leaf.part.filename.as_deref(), &leaf.part.media, index),
-        content_type: leaf.part.media.clone(),
-        size: size as u64,
-    }
-}
+/// How much of a text is read as it is encoded: no encoding takes more than three bytes for one, line breaks aside.
+const ENCODED_BODY: usize = bounds::BODY * 4;
 
-/// A part's text, decoded, at most `limit` bytes of it; whether anything was cut.
-fn text(leaf: &Leaf<'_>, limit: usize) -> (String, bool) {
-    // No encoding takes more than three bytes for one, line breaks aside.
-    let encoded = leaf.body.get(..limit * 4).unwrap_or(leaf.body);
-    let mut cut = encoded.len() < leaf.body.len();
+/// A part's text, decoded, at most `limit` bytes of it; whether anything was cut. `encoded` is its beginning.
+fn text(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
+    let mut cut = encoded.len() < leaf.range.len();
     let bytes = transfer::decoded(encoded, leaf.part.encoding);
     let mut text = words::text(bytes, leaf.part.charset.as_deref(), cut || !leaf.complete);
     cut |= shortened(&mut text, limit);

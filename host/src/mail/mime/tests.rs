@@ -2,11 +2,43 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-fn read(message: &[u8]) -> Content {
+/// A message, and what was found in it.
+struct Shown {
+    text: Option<String>,
+    html: Option<String>,
+    attachments: Vec<Attachment>,
+    truncated: bool,
+}
+
+fn structure(message: &[u8], complete: bool) -> Structure {
+    let mut walker = Walker::new();
+    walker.push(message);
+    walker.finish(complete)
+}
+
+fn content(message: &[u8], complete: bool) -> Shown {
+    let structure = structure(message, complete);
+    let slices = texts(&structure).map(|range| Some(&message[range?]));
+    let content = super::content(&structure, slices);
+    Shown {
+        text: content.text,
+        html: content.html,
+        attachments: sections(&structure).map(|s| s.attachment).collect(),
+        truncated: content.truncated,
+    }
+}
+
+fn attachment(message: &[u8], complete: bool, index: usize) -> Option<(Attachment, Vec<u8>)> {
+    let section = sections(&structure(message, complete)).nth(index)?;
+    let bytes = transfer::decoded(&message[section.range], section.encoding);
+    Some((section.attachment, bytes))
+}
+
+fn read(message: &[u8]) -> Shown {
     content(message, true)
 }
 
-fn shown(content: &Content) -> Vec<(&str, &str, u64)> {
+fn shown(content: &Shown) -> Vec<(&str, &str, u64)> {
     content
         .attachments
         .iter()
@@ -71,10 +103,7 @@ fn parts_are_counted_in_order_and_a_message_within_is_one() {
         ]
     );
     let third = attachment(message, true, 2).unwrap();
-    assert_eq!(
-        (third.attachment.index, &third.content[..]),
-        (2, &b"notes"[..])
-    );
+    assert_eq!((third.0.index, &third.1[..]), (2, &b"notes"[..]));
     assert_eq!(attachment(message, true, 4), None);
 }
 
@@ -279,8 +308,9 @@ fn no_bytes_make_a_message_unreadable() {
         let complete = random(2) == 0;
         let read = content(&message, complete);
         for described in read.attachments {
-            let again = attachment(&message, complete, described.index).unwrap();
-            assert_eq!(again.attachment, described);
+            let again = attachment(&message, complete, described.index as usize).unwrap();
+            assert_eq!(again.1.len() as u64, described.size);
+            assert_eq!(again.0, described);
         }
         if let Some((Beginning::Html(html), _)) = beginning(header, body, complete) {
             html_to_text(&html);

@@ -1,20 +1,9 @@
-//! Content-Transfer-Encodings (RFC 2045, section 6), forgiving: whatever the bytes are, something is decoded.
-
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-
-/// Padding is dealt with before, and bits beyond the last byte mean nothing.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_allow_trailing_bits(true)
-        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
-);
+//! Content-Transfer-Encodings (RFC 2045, section 6), decoded as the bytes come and forgiving: whatever they are, something is decoded, and the
+//! same wherever they were cut on their way.
 
 /// How a part's bytes are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(in crate::mail) enum Encoding {
     /// As they are.
     #[default]
     Identity,
@@ -35,74 +24,282 @@ impl Encoding {
     }
 }
 
+/// Where decoded bytes go.
+pub(super) trait Sink {
+    /// Takes some more.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Counts them only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Length(pub(super) usize);
+
+impl Sink for Length {
+    fn put(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
+}
+
+/// Decodes a part's bytes as they come.
+#[derive(Debug)]
+pub(in crate::mail) struct Decoder(State);
+
+#[derive(Debug)]
+enum State {
+    Identity,
+    Base64(Base64),
+    QuotedPrintable(QuotedPrintable),
+}
+
+impl Decoder {
+    pub(in crate::mail) fn new(encoding: Encoding) -> Self {
+        Self(match encoding {
+            Encoding::Identity => State::Identity,
+            Encoding::Base64 => State::Base64(Base64::default()),
+            Encoding::QuotedPrintable => State::QuotedPrintable(QuotedPrintable::default()),
+        })
+    }
+
+    /// What `encoded` stands for, as far as that can be told before what follows is there.
+    pub(in crate::mail) fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
+        let mut decoded = Vec::with_capacity(match self.0 {
+            State::Base64(_) => encoded.len() / 4 * 3 + 3,
+            State::Identity | State::QuotedPrintable(_) => encoded.len(),
+        });
+        self.push(encoded, &mut decoded);
+        if last {
+            self.finish(&mut decoded);
+        }
+        decoded
+    }
+
+    pub(super) fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
+        match &mut self.0 {
+            State::Identity => sink.put(encoded),
+            State::Base64(state) => state.push(encoded, sink),
+            State::QuotedPrintable(state) => state.push(encoded, sink),
+        }
+    }
+
+    /// There is no more to come.
+    pub(super) fn finish(&mut self, sink: &mut impl Sink) {
+        match &mut self.0 {
+            State::Identity => {}
+            State::Base64(state) => state.end_run(sink),
+            State::QuotedPrintable(state) => state.finish(sink),
+        }
+    }
+}
+
 /// The bytes that `encoded` stands for.
 pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
-    match encoding {
-        Encoding::Identity => encoded.to_vec(),
-        Encoding::Base64 => base64(encoded),
-        Encoding::QuotedPrintable => quoted_printable(encoded),
-    }
+    Decoder::new(encoding).decode(encoded, true)
 }
 
-/// How many bytes `encoded` stands for.
-pub(super) fn decoded_length(encoded: &[u8], encoding: Encoding) -> usize {
-    match encoding {
-        Encoding::Identity => encoded.len(),
-        Encoding::Base64 => encoded
-            .split(|b| *b == b'=')
-            .map(|run| run.iter().filter(|b| in_base64(**b)).count() * 3 / 4)
-            .sum(),
-        Encoding::QuotedPrintable => quoted_printable(encoded).len(),
+/// The value of each letter of the alphabet (RFC 2045, table 1); what is not of it has a high bit.
+const SEXTETS: [u8; 256] = {
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut sextets = [0xff; 256];
+    let mut value: u8 = 0;
+    while value < 64 {
+        sextets[alphabet[value as usize] as usize] = value;
+        value += 1;
     }
-}
+    sextets
+};
 
 /// What is not of the alphabet is passed over, as RFC 2045 asks. Padding ends a run; another may follow.
-fn base64(encoded: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(encoded.len() / 4 * 3);
-    for run in encoded.split(|b| *b == b'=') {
-        let mut run: Vec<u8> = run.iter().copied().filter(|b| in_base64(*b)).collect();
-        if run.len() % 4 == 1 {
-            run.pop();
-        }
-        // Nothing is left in it that could fail.
-        let _ = BASE64.decode_vec(&run, &mut decoded);
-    }
-    decoded
+#[derive(Debug, Default)]
+struct Base64 {
+    /// Of a group of four, what is there.
+    sextets: [u8; 4],
+    filled: usize,
 }
 
-fn in_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
-}
-
-/// What is not an escape stands for itself. White space at the end of a line was added on the way.
-fn quoted_printable(encoded: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(encoded.len());
-    for line in encoded.split_inclusive(|b| *b == b'\n') {
-        let (text, end) = match line {
-            [text @ .., b'\r', b'\n'] => (text, &b"\r\n"[..]),
-            [text @ .., b'\n'] => (text, &b"\n"[..]),
-            text => (text, &b""[..]),
-        };
-        let text = text.trim_ascii_end();
-        let (text, end) = match text.strip_suffix(b"=") {
-            Some(soft) => (soft, &b""[..]),
-            None => (text, end),
-        };
-        let mut bytes = text.iter();
-        while let Some(byte) = bytes.next() {
-            if *byte == b'='
-                && let [high, low, ..] = bytes.as_slice()
-                && let (Some(high), Some(low)) = (hexadecimal(*high), hexadecimal(*low))
-            {
-                decoded.push(high << 4 | low);
-                bytes.nth(1);
-            } else {
-                decoded.push(*byte);
+impl Base64 {
+    fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
+        let mut rest = encoded;
+        loop {
+            if self.filled == 0 {
+                rest = whole_groups(rest, sink);
+            }
+            let Some((byte, after)) = rest.split_first() else {
+                return;
+            };
+            rest = after;
+            match SEXTETS[usize::from(*byte)] {
+                sextet @ 0..64 => {
+                    self.sextets[self.filled] = sextet;
+                    self.filled += 1;
+                    if self.filled == 4 {
+                        self.filled = 0;
+                        sink.put(&joined(self.sextets));
+                    }
+                }
+                _ if *byte == b'=' => self.end_run(sink),
+                _ => {}
             }
         }
-        decoded.extend_from_slice(end);
     }
-    decoded
+
+    /// Bits beyond the last byte mean nothing, and so does a single letter.
+    fn end_run(&mut self, sink: &mut impl Sink) {
+        self.sextets[self.filled..].fill(0);
+        let bytes = joined(self.sextets);
+        sink.put(&bytes[..self.filled * 3 / 4]);
+        self.filled = 0;
+    }
+}
+
+/// Decodes groups of four letters up to the first that is not one; answers the rest. Almost all there is to do is done here.
+fn whole_groups<'e>(encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
+    let mut decoded = [0; 3 * 256];
+    let (groups, _) = encoded.as_chunks::<4>();
+    let (mut done, mut length) = (0, 0);
+    for group in groups {
+        let sextets = group.map(|byte| SEXTETS[usize::from(byte)]);
+        if sextets.iter().fold(0, |all, one| all | one) >= 64 {
+            break;
+        }
+        if length == decoded.len() {
+            sink.put(&decoded);
+            length = 0;
+        }
+        decoded[length..length + 3].copy_from_slice(&joined(sextets));
+        length += 3;
+        done += 4;
+    }
+    sink.put(&decoded[..length]);
+    &encoded[done..]
+}
+
+fn joined([a, b, c, d]: [u8; 4]) -> [u8; 3] {
+    [a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d]
+}
+
+/// White space at the end of a line was added on the way (RFC 2045, section 6.7, rule 3). A longer run of it was meant.
+const LONGEST_SPACE: usize = 1024;
+
+/// What is not an escape stands for itself.
+#[derive(Debug, Default)]
+struct QuotedPrintable {
+    escape: Escape,
+    /// White space that may be the end of a line. It stands behind the escape.
+    space: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Escape {
+    #[default]
+    None,
+    /// `=`
+    Begun,
+    /// `=` and a hexadecimal digit.
+    High(u8),
+}
+
+impl QuotedPrintable {
+    fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
+        let mut rest = encoded;
+        while let Some((byte, after)) = rest.split_first() {
+            match byte {
+                b'\n' => self.end_line(sink),
+                b' ' | b'\t' | b'\r' | b'\x0c' => self.space(*byte, sink),
+                _ => {
+                    if !self.space.is_empty() {
+                        self.keep_space(sink);
+                    }
+                    if matches!(
+                        (self.escape, byte),
+                        (Escape::None, b'A'..=b'z' | b'0'..=b'9')
+                    ) {
+                        let plain = rest
+                            .iter()
+                            .position(|b| b.is_ascii_whitespace() || *b == b'=')
+                            .unwrap_or(rest.len());
+                        sink.put(&rest[..plain]);
+                        rest = &rest[plain..];
+                        continue;
+                    }
+                    self.letter(*byte, sink);
+                }
+            }
+            rest = after;
+        }
+    }
+
+    fn letter(&mut self, byte: u8, sink: &mut impl Sink) {
+        let (high, low) = (self.escape, hexadecimal(byte));
+        self.escape = match (high, low) {
+            (Escape::High(first), Some(low)) => {
+                sink.put(&[hexadecimal(first).unwrap_or_default() << 4 | low]);
+                Escape::None
+            }
+            (Escape::Begun, Some(_)) => Escape::High(byte),
+            (escape, _) => {
+                escape.plain(sink);
+                if byte == b'=' {
+                    Escape::Begun
+                } else {
+                    sink.put(&[byte]);
+                    Escape::None
+                }
+            }
+        };
+    }
+
+    fn space(&mut self, byte: u8, sink: &mut impl Sink) {
+        if let Escape::High(_) = self.escape {
+            std::mem::take(&mut self.escape).plain(sink);
+        }
+        if self.space.len() == LONGEST_SPACE {
+            self.keep_space(sink);
+        }
+        self.space.push(byte);
+    }
+
+    /// The line goes on.
+    fn keep_space(&mut self, sink: &mut impl Sink) {
+        std::mem::take(&mut self.escape).plain(sink);
+        sink.put(&self.space);
+        self.space.clear();
+    }
+
+    fn end_line(&mut self, sink: &mut impl Sink) {
+        match std::mem::take(&mut self.escape) {
+            // A soft one, which is none.
+            Escape::Begun => {}
+            escape => {
+                escape.plain(sink);
+                let carriage_return = self.space.last() == Some(&b'\r');
+                sink.put(if carriage_return { b"\r\n" } else { b"\n" });
+            }
+        }
+        self.space.clear();
+    }
+
+    fn finish(&mut self, sink: &mut impl Sink) {
+        if let Escape::High(_) = self.escape {
+            std::mem::take(&mut self.escape).plain(sink);
+        }
+    }
+}
+
+impl Escape {
+    /// It was none.
+    fn plain(self, sink: &mut impl Sink) {
+        match self {
+            Self::None => {}
+            Self::Begun => sink.put(b"="),
+            Self::High(first) => sink.put(&[b'=', first]),
+        }
+    }
 }
 
 fn hexadecimal(digit: u8) -> Option<u8> {
@@ -113,11 +310,31 @@ fn hexadecimal(digit: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
+
+    /// However the bytes are cut, and whether they are counted or decoded.
+    fn decodes(encoded: &[u8], encoding: Encoding, plain: &[u8]) {
+        for size in (1..=encoded.len().clamp(1, 200)).chain([encoded.len().max(1)]) {
+            let mut decoder = Decoder::new(encoding);
+            let mut counter = Decoder::new(encoding);
+            let (mut bytes, mut length) = (Vec::new(), Length::default());
+            for piece in encoded.chunks(size) {
+                bytes.extend(decoder.decode(piece, false));
+                counter.push(piece, &mut length);
+            }
+            bytes.extend(decoder.decode(b"", true));
+            counter.finish(&mut length);
+            assert_eq!(bytes, plain, "{encoded:?} in pieces of {size}");
+            assert_eq!(length.0, plain.len());
+        }
+    }
 
     #[test]
     fn base64_is_read_through_what_does_not_belong_there() {
-        let cases: [(&[u8], &[u8]); 8] = [
+        let cases: [(&[u8], &[u8]); 10] = [
             (b"aGVsbG8=", b"hello"),
             (b"aGVs\r\nbG8=\r\n", b"hello"),
             (b"aGVsbG8", b"hello"),
@@ -126,16 +343,30 @@ mod tests {
             (b"aGVsbG8a=", b"hello\x1a"),
             (b"a", b""),
             (b"\xff\x00===", b""),
+            (b"aG\r\nVs bG8=", b"hello"),
+            (b"aGVsb=G8AA", b"hel\x1b\xc0\x00"),
         ];
         for (encoded, plain) in cases {
-            assert_eq!(decoded(encoded, Encoding::Base64), plain);
-            assert_eq!(decoded_length(encoded, Encoding::Base64), plain.len());
+            decodes(encoded, Encoding::Base64, plain);
         }
     }
 
     #[test]
+    fn long_base64_is_what_it_was() {
+        let plain: Vec<u8> = (0..5000_u32).map(|n| n.to_le_bytes()[0] ^ 0x5a).collect();
+        let letters = STANDARD.encode(&plain);
+        let lines: Vec<u8> = letters
+            .as_bytes()
+            .chunks(76)
+            .flat_map(|line| [line, b"\r\n"].concat())
+            .collect();
+        decodes(&lines, Encoding::Base64, &plain);
+        assert_eq!(decoded(letters.as_bytes(), Encoding::Base64), plain);
+    }
+
+    #[test]
     fn quoted_printable_is_read_through_what_does_not_belong_there() {
-        let cases: [(&[u8], &[u8]); 7] = [
+        let cases: [(&[u8], &[u8]); 13] = [
             (b"caf=C3=a9", "café".as_bytes()),
             (b"so=\r\nft  \r\nhard", b"soft\r\nhard"),
             (b"so= \r\nft", b"soft"),
@@ -143,9 +374,27 @@ mod tests {
             (b"tail=", b"tail"),
             (b"=\n=\n", b""),
             (b"\xff=3D", b"\xff="),
+            (b"a==41=4=41=4 \nb", b"a=A=4A=4\nb"),
+            (b"a b\tc \t ", b"a b\tc"),
+            (b"a\rb\r\r\nc", b"a\rb\r\nc"),
+            (b"a= b==\nc", b"a= b=c"),
+            (b"x = \ny", b"x y"),
+            (b"", b""),
         ];
         for (encoded, plain) in cases {
-            assert_eq!(decoded(encoded, Encoding::QuotedPrintable), plain);
+            decodes(encoded, Encoding::QuotedPrintable, plain);
         }
+    }
+
+    #[test]
+    fn white_space_without_an_end_takes_no_memory() {
+        let mut decoder = Decoder::new(Encoding::QuotedPrintable);
+        for _ in 0..1000 {
+            decoder.decode(&[b' '; 1000], false);
+        }
+        let State::QuotedPrintable(state) = decoder.0 else {
+            panic!("another decoder");
+        };
+        assert!(state.space.len() <= LONGEST_SPACE);
     }
 }

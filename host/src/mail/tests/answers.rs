@@ -8,7 +8,7 @@ use crate::mail::imap::Fetched;
 use crate::mail::mime::Header;
 use crate::mail::preview::Preview;
 use crate::mail::types::{Address, Detail, Summary};
-use crate::mail::{Held, bounds, listing, message};
+use crate::mail::{bounds, listing, message};
 
 /// What a module may answer with at most.
 const ANSWER: usize = 8 * 1024 * 1024;
@@ -107,16 +107,13 @@ async fn one_hostile_message_fits_an_answer() {
             "\\\"".repeat(300)
         );
         whole_message.push_str(&part.repeat(bounds::PARTS));
-        let held = Held {
-            message: Fetched {
-                flags: flags(),
-                whole: Bytes::from(whole_message),
-                size: u32::MAX,
-                ..Fetched::default()
-            },
-            room: None,
+        let message = Fetched {
+            flags: flags(),
+            whole: Bytes::from(whole_message),
+            size: u32::MAX,
+            ..Fetched::default()
         };
-        let detail = message::detail(u64::MAX, held).await.unwrap();
+        let (detail, _) = message::whole(u64::MAX, message).await.unwrap();
         assert!(detail.truncated && detail.attachments.len() > 900);
         assert!(
             detail

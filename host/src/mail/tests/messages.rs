@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
 use tokio::sync::Semaphore;
 
 use super::{World, in_a_world};
-use crate::mail::{Attachment, Error, Mail};
+use crate::mail::bounds::LARGE_MIB;
+use crate::mail::{Access, Attachment, AttachmentContent, Error, Mail};
 
 const LETTER: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
 To: ada@example.org, Team: x@example.org, y@example.org;\r\n\
@@ -53,6 +56,22 @@ Content-Type: text/plain\r\n\
 a footer\r\n\
 --outer--\r\n\
 epilogue\r\n";
+
+/// An attachment with all its bytes; none where the message has no such one.
+async fn downloaded(
+    mail: &Arc<Mail>,
+    access: &Access,
+    uid: u64,
+    index: u32,
+) -> Option<(Attachment, Vec<u8>)> {
+    let found = mail.attachment(access, uid, index, None).await;
+    let AttachmentContent {
+        attachment,
+        content,
+    } = found.unwrap().unwrap()?;
+    let pieces: Vec<Bytes> = content.open().try_collect().await.unwrap();
+    Some((attachment, pieces.concat()))
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
@@ -118,21 +137,10 @@ async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
             b"a footer",
         ];
         for (attachment, bytes) in detail.attachments.iter().zip(contents) {
-            let read = world
-                .mail
-                .attachment(&world.access, uid, attachment.index, None)
-                .await;
-            let read = read.unwrap().unwrap().unwrap();
-            assert_eq!((&read.attachment, &read.content[..]), (attachment, bytes));
+            let read = downloaded(&world.mail, &world.access, uid, attachment.index).await;
+            assert_eq!(read, Some((attachment.clone(), bytes.to_vec())));
         }
-        assert_eq!(
-            world
-                .mail
-                .attachment(&world.access, uid, 3, None)
-                .await
-                .unwrap(),
-            Some(None)
-        );
+        assert_eq!(downloaded(&world.mail, &world.access, uid, 3).await, None);
     })
     .await;
 }
@@ -169,14 +177,8 @@ async fn a_number_that_names_nothing_is_none_and_the_folder_is_but_a_hint() {
                     .unwrap(),
                 None
             );
-            assert_eq!(
-                world
-                    .mail
-                    .attachment(&world.access, unknown, 0, None)
-                    .await
-                    .unwrap(),
-                None
-            );
+            let attachment = world.mail.attachment(&world.access, unknown, 0, None).await;
+            assert!(attachment.unwrap().is_none());
         }
         // The numbers are the mailbox's own: another account's open nothing here.
         world
@@ -234,8 +236,9 @@ async fn a_message_of_more_than_one_reply_is_read_to_its_last_byte() {
                 (size, false)
             );
             assert_eq!(detail.text.as_deref(), Some("text"));
-            let attachment = world.mail.attachment(&world.access, uid, 0, None).await;
-            let content = attachment.unwrap().unwrap().unwrap().content;
+            let (_, content) = downloaded(&world.mail, &world.access, uid, 0)
+                .await
+                .unwrap();
             assert_eq!(content.len() as u64, size);
             assert!(
                 content
@@ -254,8 +257,9 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
         let mut config = world.dovecot.config();
         config.timeout = Duration::from_secs(5);
         let mut mail = Mail::new(&config, world.fresh.directory.db().clone()).unwrap();
-        // One of 3 MB takes 6 MiB: there is room for one at a time.
-        let room = Arc::new(Semaphore::new(7));
+        // There is room for one of 3 MB at a time.
+        let all = LARGE_MIB as usize + 1;
+        let room = Arc::new(Semaphore::new(all));
         mail.room = Arc::clone(&room);
         let mail = Arc::new(mail);
         for _ in 0..5 {
@@ -265,7 +269,7 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
                     .unwrap()
                     .is_some()
             );
-            assert_eq!(room.available_permits(), 7);
+            assert_eq!(room.available_permits(), all);
         }
         let readers: Vec<_> = (0..6)
             .map(|n| {
@@ -276,10 +280,7 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
                             .message(&access, uid, None)
                             .await
                             .map(|found| found.is_some()),
-                        _ => mail
-                            .attachment(&access, uid, 0, None)
-                            .await
-                            .map(|found| found.is_some()),
+                        _ => Ok(downloaded(&mail, &access, uid, 0).await.is_some()),
                     }
                 })
             })
@@ -287,9 +288,12 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
         for reader in readers {
             assert!(reader.await.unwrap().unwrap());
         }
-        assert_eq!(room.available_permits(), 7);
+        assert_eq!(room.available_permits(), all);
         // While there is none, a small message is read and a large one waits.
-        let taken = Arc::clone(&room).acquire_many_owned(7).await.unwrap();
+        let taken = Arc::clone(&room)
+            .acquire_many_owned(LARGE_MIB + 1)
+            .await
+            .unwrap();
         world
             .dovecot
             .client("ada")

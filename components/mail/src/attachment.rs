@@ -1,0 +1,129 @@
+//! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: the bytes of an attachment, which never come into this module.
+
+use latchmail_sdk::capability::{Caller, Mailbox};
+use latchmail_sdk::{Failure, Reply, Request};
+
+use crate::message::named;
+
+/// Download an attachment
+///
+/// The decoded bytes of the attachment with this index in the message's `attachments`, always as `application/octet-stream`. The file's name is in
+/// `Content-Disposition`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/mail/messages/{uid}/attachments/{index}",
+    operation_id = "getAttachment",
+    tag = "Mail",
+    params(
+        ("uid" = u64, Path, minimum = 1, description = "The message's number"),
+        ("index" = u32, Path, minimum = 0, description = "The attachment's index in the message"),
+        ("folder" = Option<String>, Query, description = "Where to look first; `INBOX` where absent")
+    ),
+    responses(
+        (
+            status = 200,
+            description = "The attachment's bytes",
+            body = Vec<u8>,
+            content_type = "application/octet-stream",
+            headers(
+                ("Content-Disposition" = String, description = "`attachment` with the file's name (RFC 6266)"),
+                ("Content-Length" = u64, description = "The attachment's `size`"),
+                ("X-Content-Type-Options" = String, description = "`nosniff`"),
+                ("Cache-Control" = String, description = "`private, no-store`")
+            )
+        ),
+        (status = 400, description = "`Invalid message UID`, `Invalid attachment index`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Message not found`, `Attachment not found`", body = latchmail_sdk::Failed),
+        (status = 413, description = "The attachment lies beyond what is read of a message", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn get_attachment(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let (uid, folder) = named(request)?;
+    let index = request
+        .path_number::<u64>("index")
+        .ok_or(Failure::bad_request("Invalid attachment index"))?;
+    // No message has so many: one that is too large for the host is as missing as any.
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    let (attachment, content) = host
+        .get_attachment(uid, index, folder)
+        .map_err(|error| Failure::of(error, "Message not found", host))?
+        .ok_or(Failure::not_found("Attachment not found"))?;
+    Ok(Reply::download(&attachment.filename, content))
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::Error;
+
+    use super::*;
+    use crate::testing::{FakeHost, asked, attachment, body};
+
+    #[test]
+    fn an_attachment_is_a_file_to_be_saved_whatever_it_calls_itself() {
+        let host = FakeHost {
+            attachment: Ok(Some(attachment())),
+            ..FakeHost::default()
+        };
+        let request = asked(&[("uid", "7"), ("index", "0")], &[("folder", "Work")]);
+        let reply = get_attachment(&host, &request).unwrap();
+        assert_eq!(reply.content_type, "application/octet-stream");
+        let header = |name| {
+            reply
+                .headers
+                .iter()
+                .find(|(n, _)| n == name)
+                .unwrap()
+                .1
+                .as_str()
+        };
+        assert_eq!(
+            header("content-disposition"),
+            "attachment; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
+        );
+        assert_eq!(header("cache-control"), "private, no-store");
+        assert_eq!(body(reply), b"PDF");
+        assert_eq!(*host.asked.borrow(), ["7 0 Some(\"Work\")"]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused_before_the_mailbox_is_asked() {
+        let host = FakeHost::default();
+        for (uid, index, text) in [
+            ("0", "x", "Invalid message UID"),
+            ("1", "-1", "Invalid attachment index"),
+            ("1", "", "Invalid attachment index"),
+            ("1", "1.0", "Invalid attachment index"),
+            ("1", "99999999999999999999", "Invalid attachment index"),
+        ] {
+            let request = asked(&[("uid", uid), ("index", index)], &[]);
+            let refused = get_attachment(&host, &request).unwrap_err();
+            assert_eq!(refused, Failure::bad_request(text));
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_missing_message_and_a_missing_attachment_are_told_apart() {
+        let answered = |attachment| {
+            let host = FakeHost {
+                attachment,
+                ..FakeHost::default()
+            };
+            let request = asked(&[("uid", "1"), ("index", "99999999999")], &[]);
+            get_attachment(&host, &request).unwrap_err()
+        };
+        assert_eq!(
+            answered(Err(Error::NotFound)),
+            Failure::not_found("Message not found")
+        );
+        assert_eq!(
+            answered(Ok(None)),
+            Failure::not_found("Attachment not found")
+        );
+        let large = answered(Err(Error::TooLarge("So large".into())));
+        assert_eq!((large.status, &*large.text), (413, "So large"));
+    }
+}

@@ -1,0 +1,56 @@
+//! `Content-Disposition` (RFC 6266): what a download is to be called.
+
+use std::fmt::Write as _;
+
+/// The value for a file of that name, whatever it holds: its plain letters for clients that know no others, and all of it (RFC 8187).
+pub(crate) fn attachment(filename: &str) -> String {
+    let plain: String = filename
+        .chars()
+        // A quote or a backslash would end the quoted string, and some clients take a percent sign for an escape.
+        .map(|c| match c {
+            '"' | '\\' | '%' => '_',
+            ' '..='~' => c,
+            _ => '_',
+        })
+        .collect();
+    let mut value = format!("attachment; filename=\"{plain}\"; filename*=UTF-8''");
+    for byte in filename.bytes() {
+        if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) {
+            value.push(char::from(byte));
+        } else {
+            let _ = write!(value, "%{byte:02X}");
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::attachment;
+
+    #[test]
+    fn a_plain_name_is_given_as_it_is() {
+        assert_eq!(
+            attachment("report 1.pdf"),
+            "attachment; filename=\"report 1.pdf\"; filename*=UTF-8''report%201.pdf"
+        );
+    }
+
+    #[test]
+    fn any_other_is_given_whole_beside_what_old_clients_can_read() {
+        assert_eq!(
+            attachment("résumé.pdf"),
+            "attachment; filename=\"r_sum_.pdf\"; filename*=UTF-8''r%C3%A9sum%C3%A9.pdf"
+        );
+    }
+
+    #[test]
+    fn no_name_can_say_more_than_a_name() {
+        let value = attachment("a\"; filename=b\\\r\nSet-Cookie: c'*%41\u{202e}");
+        assert_eq!(
+            value,
+            "attachment; filename=\"a_; filename=b___Set-Cookie: c'*_41_\"; \
+             filename*=UTF-8''a%22%3B%20filename%3Db%5C%0D%0ASet-Cookie%3A%20c%27%2A%2541%E2%80%AE"
+        );
+    }
+}
