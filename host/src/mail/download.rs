@@ -141,9 +141,15 @@ impl Reader {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let range = self.at..end.min(self.at + bounds::PIECE);
+        // No length is none of the protocol's: that the message is there has to be seen of an empty attachment too.
+        let asked = if range.is_empty() {
+            0..1
+        } else {
+            range.clone()
+        };
         let spot = self.source.place.spot();
         let piece = if let Some(lease) = &mut self.lease {
-            lease.session().await?.piece(spot.uid, &range).await?
+            lease.session().await?.piece(spot.uid, &asked).await?
         } else {
             let access = &self.source.access;
             let mut lease = self
@@ -152,12 +158,17 @@ impl Reader {
                 .pool
                 .lease(&access.account, &access.credential, Some(spot.path))
                 .await?;
-            let piece = reading!(lease, session => session.piece_of(spot, &range));
+            let piece = reading!(lease, session => session.piece_of(spot, &asked));
             self.lease = Some(lease);
             piece
         };
         let Some(piece) = piece else {
             return Ok(None);
+        };
+        let piece = if range.is_empty() {
+            Bytes::new()
+        } else {
+            piece
         };
         if piece.len() != range.len() {
             return Err(Error::Internal(

@@ -222,9 +222,12 @@ impl Mail {
         };
         let section = usize::try_from(index).ok().and_then(|i| sections.get(i));
         let Some(section) = section.cloned() else {
-            return Ok(Some(None));
+            return Ok(self.is_there(access, &place).await?.then_some(None));
         };
         if !section.complete {
+            if !self.is_there(access, &place).await? {
+                return Ok(None);
+            }
             return Err(Error::TooLarge(
                 "The message is too large to be read to the end of this attachment".into(),
             ));
@@ -237,6 +240,17 @@ impl Mail {
                 content,
             })
         }))
+    }
+
+    /// Whether a message is where it was seen last.
+    async fn is_there(&self, access: &Access, place: &Place) -> Result<bool, Error> {
+        let spot = place.spot();
+        let mut lease = self
+            .pool
+            .lease(&access.account, &access.credential, Some(spot.path))
+            .await?;
+        let beginning = reading!(lease, session => session.piece_of(spot, &(0..1)));
+        Ok(beginning.is_some())
     }
 
     /// Where the attachments of a message are. None where the message is gone.
