@@ -5,10 +5,13 @@
 
 mod answer;
 mod inbox;
+mod log;
 mod person;
+pub mod process;
 mod service;
 
 pub use answer::Answer;
 pub use inbox::{app_password, imap};
+pub use log::Log;
 pub use person::{PASSWORD, Person};
 pub use service::{DOMAIN, Service, Setup, fixtures, modules, refusal};

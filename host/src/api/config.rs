@@ -4,8 +4,15 @@ use latchmail_bindings::latchmail::host::config::Host;
 
 use super::Call;
 
+/// Asked for this, the host panics, where it is built for tests: no capability has another way to, and what then becomes of the service has to be
+/// seen.
+#[cfg(feature = "testing")]
+const PANIC: &str = "latchmail-test-panic";
+
 impl Host for Call {
     async fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
+        #[cfg(feature = "testing")]
+        assert_ne!(key, PANIC, "a capability panicked");
         Ok(self.settings.get(&key).cloned())
     }
 

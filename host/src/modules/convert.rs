@@ -17,6 +17,10 @@ const LARGEST_BODY: u32 = 40 * 1024 * 1024;
 /// The largest body that a module may answer with in bytes of its own; what is larger goes as a blob.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
 
+/// Routes of one module, and the bytes of what it says of them: every one is compared with every other when it is loaded.
+const MOST_ROUTES: usize = 1000;
+const LARGEST_DESCRIPTION: usize = 1024 * 1024;
+
 /// Headers of one answer, and their bytes in all.
 const MOST_HEADERS: usize = 64;
 const LARGEST_HEADERS: usize = 16 * 1024;
@@ -88,6 +92,18 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
     }
     if manifest.routes.is_empty() {
         return Err("names no route".into());
+    }
+    if manifest.routes.len() > MOST_ROUTES {
+        return Err(format!(
+            "names {} routes; it may name {MOST_ROUTES}",
+            manifest.routes.len()
+        ));
+    }
+    if manifest.description.len() > LARGEST_DESCRIPTION {
+        return Err(format!(
+            "describes its routes in {} bytes; it may use {LARGEST_DESCRIPTION}",
+            manifest.description.len()
+        ));
     }
     let routes: Vec<Route> = manifest
         .routes

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchmail_bindings::{Everything, EverythingPre};
-use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
+use wasmtime::{Engine, ResourceLimiter, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -23,7 +23,7 @@ const LARGEST_RANDOM: u64 = 64 * 1024;
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
-    limits: StoreLimits,
+    limits: Limits,
     output: MemoryOutputPipe,
 }
 
@@ -45,6 +45,43 @@ pub(crate) struct Budget {
     pub(crate) cpu: Duration,
 }
 
+/// What a guest's memory and tables may grow to. What goes beyond is refused, and remembered: a guest that gets no memory most often ends itself
+/// in a way that does not tell why.
+struct Limits {
+    memory: usize,
+    refused: bool,
+}
+
+/// Entries of a table: some have one for every function of theirs.
+const LARGEST_TABLE: usize = 100_000;
+
+impl ResourceLimiter for Limits {
+    fn memory_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let fits = desired <= self.memory;
+        self.refused |= !fits;
+        Ok(fits)
+    }
+
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(desired <= LARGEST_TABLE)
+    }
+}
+
+/// Why a guest is interrupted that used its time up.
+#[derive(Debug, thiserror::Error)]
+#[error("it used up its CPU time of {} s", .0.as_secs_f64())]
+struct Exhausted(Duration);
+
 /// A fresh instance in a store of its own.
 pub(crate) async fn instantiate(
     engine: &Engine,
@@ -58,10 +95,10 @@ pub(crate) async fn instantiate(
         .stderr(output.clone())
         .max_random_size(LARGEST_RANDOM)
         .build();
-    let limits = StoreLimitsBuilder::new()
-        .memory_size(budget.memory)
-        .trap_on_grow_failure(false)
-        .build();
+    let limits = Limits {
+        memory: budget.memory,
+        refused: false,
+    };
     let mut store = Store::new(
         engine,
         Sandbox {
@@ -77,7 +114,7 @@ pub(crate) async fn instantiate(
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(move |_| {
         if ticks == 0 {
-            return Err(wasmtime::Error::msg("its CPU budget is exhausted"));
+            return Err(Exhausted(budget.cpu).into());
         }
         ticks -= 1;
         Ok(UpdateDeadline::YieldCustom(
@@ -89,11 +126,29 @@ pub(crate) async fn instantiate(
     Ok((store, instance))
 }
 
-/// What is known of a trap: the sandbox's word, and the last of what the guest wrote (a panic's message).
+/// How a call ended that had no answer, for the log: in words where it is one of the usual ways, and the last of what the guest wrote (a panic's
+/// message).
 pub(crate) fn trap(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
+    let sandbox = store.data();
+    let causes = || error.chain();
+    let how = if let Some(exhausted) = causes().find_map(|e| e.downcast_ref::<Exhausted>()) {
+        exhausted.to_string()
+    } else {
+        match causes().find_map(|e| e.downcast_ref::<Trap>()) {
+            Some(Trap::StackOverflow) => "it used up its stack".into(),
+            Some(Trap::UnreachableCodeReached) if sandbox.limits.refused => format!(
+                "it used up its memory of {} MiB",
+                sandbox.limits.memory / (1024 * 1024)
+            ),
+            Some(Trap::UnreachableCodeReached) => "it gave up".into(),
+            Some(trap) => trap.to_string(),
+            // What the host says of a call that it would not take; without the guest's frames.
+            None => error.root_cause().to_string(),
+        }
+    };
     match written(store) {
-        Some(written) => format!("{error:#}; it wrote: {written}"),
-        None => format!("{error:#}"),
+        Some(written) => format!("{how}; it wrote: {written}"),
+        None => how,
     }
 }
 

@@ -1,0 +1,222 @@
+//! Modules that do their worst: each ends in its own words in the log and in the right status, and nobody else notices.
+
+use latchmail_tests::process::{descriptors, memory};
+use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal};
+
+const FAILED: &str = "The operation could not be completed";
+const LATE: &str = "The operation took too long, please try again in a moment";
+
+/// The hostile module with little of everything, and further lines of its section.
+fn hostile(more: &str) -> String {
+    let source = fixtures().join("fixture_hostile.wasm");
+    let source = format!("source = '{}'", source.display());
+    let mut settings = String::new();
+    for line in [
+        &source,
+        "grants = ['caller']",
+        "paths = ['/hostile/']",
+        "memory = 8",
+        "cpu = 0.3",
+        "deadline = 1",
+        "concurrency = 4",
+        more,
+    ] {
+        if !line.is_empty() {
+            settings += &format!("modules.hostile.{line}\n");
+        }
+    }
+    settings
+}
+
+/// What a guest does with a request, what its client is told, and what the operator reads.
+const DEEDS: [(&str, u16, &str, &str); 22] = [
+    ("spin", 500, FAILED, "it used up its CPU time of 0.3 s"),
+    ("call", 500, FAILED, "it used up its CPU time of 0.3 s"),
+    ("log", 500, FAILED, "it used up its CPU time of 0.3 s"),
+    ("print", 500, FAILED, "it wrote: xxxx"),
+    ("grow", 500, FAILED, "it used up its memory of 8 MiB"),
+    ("recurse", 500, FAILED, "it used up its stack"),
+    ("trap", 500, FAILED, "it gave up"),
+    ("panic", 500, FAILED, "it was asked to"),
+    ("exit", 500, FAILED, "exit"),
+    ("exit-1", 500, FAILED, "exit"),
+    ("wait", 503, LATE, "passed its deadline"),
+    ("much", 500, FAILED, "it used up its memory of 8 MiB"),
+    ("header-break", 500, FAILED, "value of header \"x-a\""),
+    ("header-name", 500, FAILED, "header name \"x a\""),
+    (
+        "header-own",
+        500,
+        FAILED,
+        "header \"content-length\" is the host's own",
+    ),
+    ("headers", 500, FAILED, "10000 headers"),
+    ("status-99", 500, FAILED, "status 99"),
+    ("status-101", 500, FAILED, "status 101"),
+    ("status-600", 500, FAILED, "status 600"),
+    ("unknown-blob", 500, FAILED, "unknown handle index 4242"),
+    ("blob-twice", 500, FAILED, "unknown handle index"),
+    ("blob-read-after", 500, FAILED, "unknown handle index"),
+];
+
+/// A deed done; those with a blob need one.
+async fn does(service: &Service, what: &str) -> Answer {
+    let method = if what.starts_with("blob") {
+        "POST"
+    } else {
+        "GET"
+    };
+    let request = service.request(&format!("{method} /hostile/{what}"));
+    Answer::of(request.body(if method == "POST" { "a blob" } else { "" })).await
+}
+
+async fn reads_mail(person: &Person<'_>) {
+    let listing = person
+        .ask("GET /api/v1/mail/folders/INBOX/messages")
+        .await
+        .succeeds(200);
+    assert_eq!(listing["total"], 0);
+}
+
+#[tokio::test]
+async fn whatever_a_guest_does_ends_its_own_request_and_the_log_says_what_it_was() {
+    let log = Log::keep();
+    let service = Service::with(&hostile("")).await;
+    let ada = service.person("ada").await;
+    for (what, status, text, logged) in DEEDS {
+        let (answer, ()) = tokio::join!(does(&service, what), reads_mail(&ada));
+        assert_eq!(answer.status, status, "{what}: {}", answer.json);
+        answer.fails(status, text);
+        assert_eq!(answer.header("set-cookie"), None);
+        let id = answer.header("x-request-id").unwrap();
+        let lines = log.about(id);
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.contains("module hostile") && line.contains(logged)),
+            "{what}: {lines:#?}"
+        );
+        assert!(
+            lines.iter().all(|line| line.len() < 12_000),
+            "{what} fills the log"
+        );
+        reads_mail(&ada).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_guest_leaves_behind_or_asks_too_far_harms_nobody() {
+    let service = Service::with(&hostile("")).await;
+    let said = async |what| String::from_utf8(does(&service, what).await.body).unwrap();
+    assert_eq!(said("blob-leaked").await, "leaked");
+    assert_eq!(said("blob-far").await, "Ok(0) true");
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_may_be_is_not_sent_even_by_a_guest_that_has_the_memory() {
+    let log = Log::keep();
+    let service = Service::with(&hostile("").replace("memory = 8", "memory = 256")).await;
+    does(&service, "much").await.fails(500, FAILED);
+    // Over what may be handed over in a call; a smaller one would be over what may be answered.
+    assert!(!log.about("module hostile").is_empty());
+    does(&service, "nothing").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_hosts_own_ends_one_request_and_not_the_service() {
+    let log = Log::keep();
+    let service = Service::with(&hostile("")).await;
+    let ada = service.person("ada").await;
+    for _ in 0..10 {
+        let (answer, ()) = tokio::join!(does(&service, "host-panic"), reads_mail(&ada));
+        assert_eq!(answer.status, 500, "{}", answer.json);
+        assert!(answer.json["error"].is_string());
+        let id = answer.header("x-request-id").unwrap();
+        let panicked = |line: &String| line.contains("a capability panicked");
+        assert!(log.about(id).iter().any(panicked));
+    }
+    does(&service, "nothing").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_module_that_misbehaves_when_asked_what_it_is_is_not_loaded() {
+    for (describe, reason) in [
+        ("panic", "it would not say"),
+        ("spin", "it used up its CPU time of 0.3 s"),
+        ("grow", "it used up its memory of 8 MiB"),
+        ("recurse", "it used up its stack"),
+        ("wait", "longer than 5 s"),
+        ("many routes", "names 4000 routes"),
+        ("long", "describes its routes in 2097"),
+        ("deep", "recursion limit"),
+    ] {
+        let sentence = refusal(&hostile(&format!("config = {{ describe = '{describe}' }}"))).await;
+        assert!(
+            sentence.starts_with("module `hostile` cannot be loaded: ")
+                && sentence.contains(reason)
+                && sentence.len() < 6_000,
+            "{describe}: {sentence}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_import_that_was_not_granted_is_named() {
+    let sentence = refusal(&hostile("").replace("grants = ['caller']", "grants = []")).await;
+    assert_eq!(
+        sentence,
+        "module `hostile` cannot be loaded: it imports what it was not granted: latchmail:host/caller@1.0.0"
+    );
+}
+
+#[tokio::test]
+async fn a_route_that_is_anothers_is_refused_with_both_names() {
+    for (path, mentions) in [
+        ("/api/v1/mail/folders", ["hostile", "mail"]),
+        ("/api/v1/mail/{any}", ["hostile", "mail"]),
+        ("/api/v1/mail/messages/{other}", ["hostile", "mail"]),
+        ("/api/health", ["hostile", "host"]),
+        ("/api/v1/auth/login", ["hostile", "host"]),
+        ("/api/v1/auth/{any}", ["hostile", "host"]),
+        ("/api/{any}", ["hostile", "host"]),
+        ("/{a}/{b}/{c}/{d}", ["hostile", "host"]),
+    ] {
+        let settings = hostile(&format!("config = {{ path = '{path}' }}"))
+            .replace("paths = ['/hostile/']", "paths = ['/']");
+        let sentence = refusal(&settings).await;
+        for mention in mentions {
+            assert!(sentence.contains(mention), "{path}: {sentence}");
+        }
+        assert!(sentence.contains(path), "{path}: {sentence}");
+    }
+}
+
+#[tokio::test]
+async fn after_all_of_it_memory_descriptors_and_sandboxes_are_where_they_were() {
+    let service = Service::with(&hostile("").replace("deadline = 1", "deadline = 0.2")).await;
+    let ada = service.person("ada").await;
+    let everything = async || {
+        for (what, ..) in DEEDS {
+            does(&service, what).await;
+        }
+        for what in ["blob-leaked", "blob-far", "host-panic"] {
+            does(&service, what).await;
+        }
+        reads_mail(&ada).await;
+    };
+    // What is made once and kept: pages of the pool, connections of the clients, caches.
+    everything().await;
+    let (open, resident) = (descriptors(), memory());
+    for _ in 0..4 {
+        everything().await;
+    }
+    assert_eq!(descriptors(), open);
+    // One request of any kind that kept what it held (8 MiB of a sandbox, a stack, 16 MiB handed over) would show 4 times over.
+    let grown = memory().saturating_sub(resident);
+    assert!(grown < 24, "{grown} MiB more than before");
+    // A sandbox that was lost would be missing here: there are four.
+    let at_once = (0..4).map(|_| does(&service, "nothing"));
+    for answer in futures_util::future::join_all(at_once).await {
+        assert_eq!(answer.status, 200);
+    }
+}
