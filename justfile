@@ -33,6 +33,15 @@ check: setup
     for script in scripts/setup scripts/with-postgres scripts/test scripts/each-crate scripts/build-components .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/dependencies
 
+# Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
+[positional-arguments]
+bench *arguments: setup modules
+    cargo build --locked --release -p latchmail-bench
+    # Apart from it: what is measured is the program without what is there for tests.
+    cargo build --locked --release -p latchmail
+    "$CARGO_TARGET_DIR/release/latchmail-bench" --host "$CARGO_TARGET_DIR/release/latchmail" --modules "$CARGO_TARGET_DIR/modules" \
+        --results "$CARGO_TARGET_DIR/bench" "$@"
+
 # Build the modules into <target>/modules
 modules: setup
     ./scripts/build-components components "$CARGO_TARGET_DIR/modules"

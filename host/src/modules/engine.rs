@@ -33,7 +33,10 @@ const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
 
 /// Makes the engine, with room for `sandboxes` at a time, and its ticker. Compiled components are kept in `cache_dir` by the digest of their
 /// bytes, the engine's version and its settings.
-pub(crate) fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
+///
+/// # Errors
+/// Where the cache's folder cannot be used, or the machine has no room for the pool.
+pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(sandboxes)
         .total_core_instances(sandboxes.saturating_mul(CORE_INSTANCES_EACH))

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+pub use engine::engine;
 use http::{HeaderMap, StatusCode};
 use latchmail_bindings::{Blob, EverythingPre};
 pub use load::load;

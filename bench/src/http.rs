@@ -1,0 +1,114 @@
+//! The least of an HTTP/1.1 client: one warm connection, one request at a time, the answer read to its end and not looked into.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use anyhow::{Context as _, bail};
+
+/// A connection to the service.
+pub(crate) struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    authorization: String,
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    /// The status.
+    pub(crate) status: u16,
+    /// The body, where it was asked for.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Client {
+    /// Connects; requests carry `token`.
+    pub(crate) fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            buffer: vec![0; 256 * 1024],
+            authorization: format!("Authorization: Bearer {token}\r\n"),
+        })
+    }
+
+    /// Reads a resource and drops it. Answers how long its body was.
+    pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<usize> {
+        let (status, length) = self.exchange("GET", path, "", |_| {})?;
+        anyhow::ensure!(status == 200, "{path} was answered {status}");
+        Ok(length)
+    }
+
+    /// Reads a resource.
+    pub(crate) fn read(&mut self, path: &str) -> anyhow::Result<Answer> {
+        let mut body = Vec::new();
+        let (status, _) = self.exchange("GET", path, "", |piece| body.extend_from_slice(piece))?;
+        Ok(Answer { status, body })
+    }
+
+    /// Posts JSON.
+    pub(crate) fn post(&mut self, path: &str, json: &str) -> anyhow::Result<Answer> {
+        let mut body = Vec::new();
+        let (status, _) =
+            self.exchange("POST", path, json, |piece| body.extend_from_slice(piece))?;
+        Ok(Answer { status, body })
+    }
+
+    fn exchange(
+        &mut self,
+        method: &str,
+        path: &str,
+        json: &str,
+        mut on: impl FnMut(&[u8]),
+    ) -> anyhow::Result<(u16, usize)> {
+        let length = match json.len() {
+            0 => String::new(),
+            length => format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"),
+        };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: bench\r\n{}{length}\r\n{json}",
+            self.authorization
+        );
+        self.stream.write_all(request.as_bytes())?;
+        let mut filled = 0;
+        let (head, status, length) = loop {
+            let read = self.stream.read(&mut self.buffer[filled..])?;
+            if read == 0 {
+                bail!("the service closed the connection");
+            }
+            filled += read;
+            if let Some(head) = head(&self.buffer[..filled])? {
+                break head;
+            }
+        };
+        on(&self.buffer[head..filled]);
+        let mut left = length - (filled - head);
+        while left > 0 {
+            let most = left.min(self.buffer.len());
+            let read = self.stream.read(&mut self.buffer[..most])?;
+            if read == 0 {
+                bail!("the service ended an answer early");
+            }
+            on(&self.buffer[..read]);
+            left -= read;
+        }
+        Ok((status, length))
+    }
+}
+
+/// Where the body begins, the status, and how long the body is, once the head is there.
+fn head(bytes: &[u8]) -> anyhow::Result<Option<(usize, u16, usize)>> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let head = std::str::from_utf8(&bytes[..end])?;
+    let status = head
+        .get(9..12)
+        .and_then(|status| status.parse().ok())
+        .context("no status")?;
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .context("no length")?;
+    Ok(Some((end + 4, status, length.parse()?)))
+}

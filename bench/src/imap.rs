@@ -1,0 +1,99 @@
+//! The least of an IMAP client: one warm connection, one command at a time, its answer read to the tagged line and not looked into.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// A connection to the mail server.
+pub(crate) struct Client {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+    line: Vec<u8>,
+}
+
+impl Client {
+    /// Connects, logs in and opens the inbox.
+    pub(crate) fn connect(
+        address: SocketAddr,
+        username: &str,
+        password: &str,
+    ) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let mut client = Self {
+            reader: BufReader::with_capacity(256 * 1024, stream.try_clone()?),
+            writer: stream,
+            line: Vec::new(),
+        };
+        client.line()?;
+        let plain = STANDARD.encode(format!("\0{username}\0{password}"));
+        client.run(&format!("AUTHENTICATE PLAIN {plain}"))?;
+        client.run("SELECT INBOX")?;
+        Ok(client)
+    }
+
+    /// Runs a command to its end. Answers how many bytes the literals in the replies held.
+    pub(crate) fn run(&mut self, command: &str) -> anyhow::Result<usize> {
+        self.writer
+            .write_all(format!("a {command}\r\n").as_bytes())?;
+        self.answer()
+    }
+
+    /// Puts messages into the inbox, all in one command (RFC 3502, RFC 7888).
+    pub(crate) fn append(&mut self, messages: &[Vec<u8>]) -> anyhow::Result<()> {
+        let mut command = b"a APPEND INBOX".to_vec();
+        for message in messages {
+            command.extend_from_slice(format!(" {{{}+}}\r\n", message.len()).as_bytes());
+            command.extend_from_slice(message);
+        }
+        command.extend_from_slice(b"\r\n");
+        self.writer.write_all(&command)?;
+        self.answer()?;
+        Ok(())
+    }
+
+    fn answer(&mut self) -> anyhow::Result<usize> {
+        let mut literals = 0;
+        loop {
+            self.line()?;
+            if let Some(rest) = self.line.strip_prefix(b"a ") {
+                let line = String::from_utf8_lossy(rest);
+                anyhow::ensure!(line.starts_with("OK"), "the mail server said {line}");
+                return Ok(literals);
+            }
+            while let Some(length) = literal(&self.line) {
+                literals += length;
+                self.skip(length)?;
+                self.line()?;
+            }
+        }
+    }
+
+    fn line(&mut self) -> anyhow::Result<()> {
+        self.line.clear();
+        self.reader.read_until(b'\n', &mut self.line)?;
+        anyhow::ensure!(
+            !self.line.is_empty(),
+            "the mail server closed the connection"
+        );
+        Ok(())
+    }
+
+    fn skip(&mut self, mut length: usize) -> anyhow::Result<()> {
+        while length > 0 {
+            let there = self.reader.fill_buf()?.len().min(length);
+            anyhow::ensure!(there > 0, "the mail server closed the connection");
+            self.reader.consume(there);
+            length -= there;
+        }
+        Ok(())
+    }
+}
+
+fn literal(line: &[u8]) -> Option<usize> {
+    let line = line.strip_suffix(b"}\r\n")?;
+    let open = line.iter().rposition(|byte| *byte == b'{')?;
+    std::str::from_utf8(&line[open + 1..]).ok()?.parse().ok()
+}

@@ -1,0 +1,207 @@
+//! The mailbox that is measured: the same at every run, and shaped as mailboxes are.
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::service::Service;
+
+/// Messages in one APPEND.
+const AT_ONCE: usize = 200;
+
+/// Folders beside those that every mailbox has.
+const FURTHER: [&str; 5] = [
+    "Family",
+    "Family/Holidays",
+    "Projects",
+    "Receipts",
+    "Travel",
+];
+
+/// What there is.
+pub(crate) struct Mailbox {
+    /// How many messages the inbox holds.
+    pub(crate) messages: usize,
+    /// One of 20 kB.
+    pub(crate) letter: Known,
+    /// One with a file of 1 MB.
+    pub(crate) file: Known,
+    /// One with a file of 20 MB.
+    pub(crate) film: Known,
+}
+
+/// A message that is asked for by its number.
+pub(crate) struct Known {
+    /// The service's number.
+    pub(crate) uid: u64,
+    /// Its position in the inbox, which is its IMAP UID too: nothing was ever deleted.
+    pub(crate) imap_uid: usize,
+}
+
+/// Fills the inbox: `messages` of all kinds, and in the middle of them the three that are known.
+pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox> {
+    let mut client = service.imap()?;
+    for folder in FURTHER {
+        client.run(&format!("CREATE {folder}"))?;
+    }
+    let mut random = Random(1);
+    let known = messages / 2;
+    let all = (1..=messages).map(|number| match number.checked_sub(known) {
+        Some(0) => newsletter(number, 20_000, &mut random),
+        Some(1) => with_file(number, 1024 * 1024, &mut random),
+        Some(2) => with_file(number, 20 * 1024 * 1024, &mut random),
+        _ => usual(number, &mut random),
+    });
+    let mut batch = Vec::new();
+    for message in all {
+        batch.push(message);
+        if batch.len() == AT_ONCE {
+            client.append(&batch)?;
+            batch.clear();
+        }
+    }
+    if !batch.is_empty() {
+        client.append(&batch)?;
+    }
+    let mut http = service.http()?;
+    let mut find = |imap_uid: usize| -> anyhow::Result<Known> {
+        // One message a page: the page counts from the newest.
+        let page = messages - imap_uid + 1;
+        let path = format!("/api/v1/mail/folders/INBOX/messages?limit=1&page={page}");
+        let listing: Value = serde_json::from_slice(&http.read(&path)?.body)?;
+        let message = &listing["messages"][0];
+        anyhow::ensure!(message["seq"] == imap_uid, "another message: {message}");
+        Ok(Known {
+            uid: message["uid"].as_u64().context("no number")?,
+            imap_uid,
+        })
+    };
+    Ok(Mailbox {
+        messages,
+        letter: find(known)?,
+        file: find(known + 1)?,
+        film: find(known + 2)?,
+    })
+}
+
+/// Numbers that are the same at every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next()).unwrap_or(0) % end
+    }
+}
+
+fn usual(number: usize, random: &mut Random) -> Vec<u8> {
+    match random.below(10) {
+        0..=5 => {
+            let length = 500 + random.below(4_500);
+            let mut message = header(number, random);
+            message.push_str("Content-Type: text/plain; charset=utf-8\r\n\r\n");
+            message.push_str(&prose(length, random));
+            message.into_bytes()
+        }
+        6..=8 => {
+            let length = 4_000 + random.below(16_000);
+            newsletter(number, length, random)
+        }
+        _ => with_file(number, 2_000 + random.below(20_000), random),
+    }
+}
+
+fn header(number: usize, random: &mut Random) -> String {
+    let (sender, day) = (random.below(300), 1 + random.below(28));
+    format!(
+        "Return-Path: <sender{sender}@outside.test>\r\n\
+         Received: from mail.outside.test (mail.outside.test [192.0.2.7])\r\n\tby bench.test with ESMTPS id {number:08x}\r\n\tfor <ada@bench.test>; Fri, {day} Nov 2026 09:00:00 +0000\r\n\
+         DKIM-Signature: v=1; a=rsa-sha256; d=outside.test; s=one; h=from:to:subject:date;\r\n\tbh=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=; b={}\r\n\
+         From: \"Sender Number {sender}\" <sender{sender}@outside.test>\r\nTo: Ada Lovelace <ada@bench.test>, list{sender}@outside.test\r\n\
+         Subject: =?utf-8?Q?Number_{number}_=E2=80=93_?= {}\r\nDate: Fri, {day} Nov 2026 10:00:00 +0100\r\n\
+         Message-ID: <{number}.{sender}@outside.test>\r\nMIME-Version: 1.0\r\n",
+        "dGhpcyBpcyBub3QgYSByZWFsIHNpZ25hdHVyZSBidXQgYXMgbG9uZyBhcyBvbmU".repeat(4),
+        prose(40, random).replace("\r\n", " "),
+    )
+}
+
+fn newsletter(number: usize, length: usize, random: &mut Random) -> Vec<u8> {
+    let plain = prose(length / 4, random);
+    let mut html = String::from("<html><head><style>p { margin: 0 }</style></head><body>");
+    while html.len() < length * 3 / 4 {
+        html.push_str("<p style=3D\"color: #333\">");
+        html.push_str(&prose(300, random));
+        html.push_str("</p>\r\n");
+    }
+    format!(
+        "{}Content-Type: multipart/alternative; boundary=\"alternative\"\r\n\r\n\
+         --alternative\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n{plain}\r\n\
+         --alternative\r\nContent-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n{html}</body></html>\r\n\
+         --alternative--\r\n",
+        header(number, random)
+    )
+    .into_bytes()
+}
+
+fn with_file(number: usize, length: usize, random: &mut Random) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..length)
+        .map(|_| random.next().to_le_bytes()[1])
+        .collect();
+    let mut message = format!(
+        "{}Content-Type: multipart/mixed; boundary=\"mixed\"\r\n\r\n\
+         --mixed\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{}\r\n\
+         --mixed\r\nContent-Type: application/pdf; name=\"file.pdf\"\r\nContent-Disposition: attachment; filename=\"file.pdf\"\r\n\
+         Content-Transfer-Encoding: base64\r\n\r\n",
+        header(number, random),
+        prose(800, random)
+    )
+    .into_bytes();
+    for line in STANDARD.encode(bytes).as_bytes().chunks(76) {
+        message.extend_from_slice(line);
+        message.extend_from_slice(b"\r\n");
+    }
+    message.extend_from_slice(b"--mixed--\r\n");
+    message
+}
+
+/// Words in lines of a mail's width.
+fn prose(length: usize, random: &mut Random) -> String {
+    const WORDS: [&str; 16] = [
+        "the",
+        "engine",
+        "weaves",
+        "algebraic",
+        "patterns",
+        "just",
+        "as",
+        "a",
+        "loom",
+        "weaves",
+        "flowers",
+        "and",
+        "leaves",
+        "of",
+        "many",
+        "colours",
+    ];
+    let (mut text, mut line) = (String::new(), 0);
+    while text.len() < length {
+        let word = WORDS[random.below(WORDS.len())];
+        if line + word.len() > 70 {
+            text.push_str("\r\n");
+            line = 0;
+        }
+        text.push_str(word);
+        text.push(' ');
+        line += word.len() + 1;
+    }
+    text
+}

@@ -1,0 +1,74 @@
+//! What the service costs beside what it stands on: every figure is measured next to its counterpart, in turns, in one run, and told as a
+//! ratio. `./just bench` builds all of it optimised and runs it.
+//!
+//! - HTTP against raw IMAP: the same facts from one warm mailbox, over warm connections, by clients that are alike.
+//! - The sandbox against its native twin: the mail component and the same code as a library, over the same values in memory.
+//! - Memory: an idle host, what a connection adds, what downloads add.
+//!
+//! Figures of different runs or machines mean nothing beside each other; their ratios do. A run writes `<target>/bench/<time>.json`.
+
+mod http;
+mod imap;
+mod mailbox;
+mod measure;
+mod memory;
+mod report;
+mod routes;
+mod sandbox;
+mod service;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use report::Report;
+use service::Service;
+
+/// Measure the service.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The `latchmail` program that is measured.
+    #[arg(long)]
+    host: PathBuf,
+    /// The folder with the built components.
+    #[arg(long)]
+    modules: PathBuf,
+    /// Where the results are kept.
+    #[arg(long)]
+    results: PathBuf,
+    /// A small mailbox and few rounds: tells whether the bench works, not what the service costs.
+    #[arg(long)]
+    quick: bool,
+    /// Fail where a target is missed.
+    #[arg(long)]
+    strict: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let size = if arguments.quick {
+        measure::Size::QUICK
+    } else {
+        measure::Size::FULL
+    };
+    let mut report = Report::default();
+    let runtime = tokio::runtime::Runtime::new()?;
+    let (host, modules) = (&arguments.host, &arguments.modules);
+    let service = runtime.block_on(Service::start(host, modules, &mut report))?;
+    let mailbox = mailbox::fill(&service, size.messages)?;
+    // Before the routes: what they leave with the allocator would hide what these add.
+    memory::downloads(&service, &mailbox, &mut report)?;
+    memory::connections(&service, &mut report)?;
+    routes::measure(&service, &mailbox, &size, &mut report)?;
+    runtime.block_on(service.stop());
+    sandbox::measure(&arguments.modules, &size, &mut report)?;
+    report.print();
+    if !arguments.quick {
+        report.keep(&arguments.results)?;
+    }
+    anyhow::ensure!(
+        !(arguments.strict && report.misses()),
+        "a target was missed"
+    );
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! What the host takes of the machine's memory: idle, for a connection, for downloads.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use crate::mailbox::Mailbox;
+use crate::report::Report;
+use crate::service::Service;
+
+/// Idle HTTP connections that are opened to see what one takes.
+const IDLE: usize = 500;
+/// Accounts that have a connection to the mail server each.
+const ACCOUNTS: usize = 30;
+/// Downloads at once.
+const AT_ONCE: usize = 8;
+/// What one download of 20 MB may add at most, in KiB.
+const MOST_OF_DOWNLOAD: f64 = 8.0 * 1024.0;
+
+/// The host that has started and served nobody.
+pub(crate) fn idle(service: &Service, report: &mut Report) -> anyhow::Result<()> {
+    report.memory("idle host", resident(service.pid())?, None);
+    Ok(())
+}
+
+/// What a connection adds: a client's, and one to the mail server.
+pub(crate) fn connections(service: &Service, report: &mut Report) -> anyhow::Result<()> {
+    let before = resident(service.pid())?;
+    let idle = (0..IDLE)
+        .map(|_| TcpStream::connect(service.address()))
+        .collect::<Result<Vec<_>, _>>()?;
+    // The last of them is held when the host answers behind it.
+    service.http()?.get("/api/health")?;
+    let after = resident(service.pid())?;
+    drop(idle);
+    #[expect(clippy::cast_precision_loss, reason = "a count of connections")]
+    let each = |added: f64, count: usize| added / count as f64;
+    report.memory("idle HTTP connection", each(after - before, IDLE), None);
+
+    // Their passwords are hashed before the measuring, which takes memory of its own.
+    let tokens = (0..ACCOUNTS)
+        .map(|number| service.register(&format!("person{number}")))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let before = resident(service.pid())?;
+    for token in &tokens {
+        service.http_of(token)?.get("/api/v1/mail/folders")?;
+    }
+    let after = resident(service.pid())?;
+    report.memory(
+        "pooled IMAP connection",
+        each(after - before, ACCOUNTS),
+        None,
+    );
+    Ok(())
+}
+
+/// What downloads of 20 MB add at their peak, alone and several at once.
+pub(crate) fn downloads(
+    service: &Service,
+    mailbox: &Mailbox,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let path = format!("/api/v1/mail/messages/{}/attachments/0", mailbox.film.uid);
+    let before = resident(service.pid())?;
+    for at_once in [1, AT_ONCE] {
+        forget_peak(service.pid())?;
+        let clients: Vec<_> = (0..at_once)
+            .map(|_| service.http())
+            .collect::<anyhow::Result<_>>()?;
+        std::thread::scope(|scope| {
+            let downloads: Vec<_> = clients
+                .into_iter()
+                .map(|mut client| {
+                    let path = &path;
+                    scope.spawn(move || client.get(path))
+                })
+                .collect();
+            downloads.into_iter().try_for_each(|download| {
+                let length = download.join().expect("a download panicked")?;
+                anyhow::ensure!(length == 20 * 1024 * 1024, "{length} bytes");
+                Ok(())
+            })
+        })?;
+        let added = peak(service.pid())? - before;
+        #[expect(clippy::cast_precision_loss, reason = "a count of downloads")]
+        let each = added / at_once as f64;
+        let name = format!("download of 20 MB, {at_once} at once, each");
+        report.memory(&name, each, Some(MOST_OF_DOWNLOAD));
+    }
+    Ok(())
+}
+
+/// Resident memory, in KiB.
+fn resident(pid: u32) -> anyhow::Result<f64> {
+    // The allocator and the kernel settle a moment after the last request.
+    let patience = Instant::now() + Duration::from_millis(500);
+    let mut least = status(pid, "VmRSS:")?;
+    while Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(50));
+        least = least.min(status(pid, "VmRSS:")?);
+    }
+    Ok(least)
+}
+
+/// The most that was resident since [`forget_peak`], in KiB.
+fn peak(pid: u32) -> anyhow::Result<f64> {
+    status(pid, "VmHWM:")
+}
+
+fn forget_peak(pid: u32) -> anyhow::Result<()> {
+    // proc(5): 5 resets the peak.
+    Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
+}
+
+fn status(pid: u32, key: &str) -> anyhow::Result<f64> {
+    let mut status = String::new();
+    fs::File::open(format!("/proc/{pid}/status"))?.read_to_string(&mut status)?;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB"))
+        .and_then(|kib| kib.parse().ok())
+        .with_context(|| format!("no {key}"))
+}

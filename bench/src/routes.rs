@@ -1,0 +1,119 @@
+//! The routes beside the same facts over raw IMAP.
+
+use crate::mailbox::Mailbox;
+use crate::measure::{Call, Size, both};
+use crate::report::Report;
+use crate::service::Service;
+
+/// What a listing asks the mail server for, as the host does (`host/src/mail/imap/fetch.rs`).
+const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
+    CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION)]<0.65536> BODY.PEEK[TEXT]<0.4096>)";
+
+/// A route and its counterpart.
+struct Pair {
+    name: &'static str,
+    path: String,
+    command: String,
+    /// The least bytes of an answer, raw and of the route: what answers less has not answered.
+    least: [usize; 2],
+    /// The most that the route's p50 may be of its counterpart's.
+    target: f64,
+}
+
+/// At how many clients' throughput is compared, and the least share of the counterpart's that is to be reached.
+const CLIENTS: usize = 8;
+const LEAST_SHARE: f64 = 0.5;
+
+/// Measures all of them with one client and with several.
+pub(crate) fn measure(
+    service: &Service,
+    mailbox: &Mailbox,
+    size: &Size,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let pairs = [
+        Pair {
+            name: "folders",
+            path: "/api/v1/mail/folders".into(),
+            command: r#"LIST "" "*" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN))"#.into(),
+            least: [0, 500],
+            target: 2.0,
+        },
+        Pair {
+            name: "listing of 50",
+            path: "/api/v1/mail/folders/INBOX/messages?limit=50".into(),
+            command: format!(
+                "FETCH {}:{} {SUMMARY}",
+                mailbox.messages - 49,
+                mailbox.messages
+            ),
+            least: [20_000, 10_000],
+            target: 2.0,
+        },
+        Pair {
+            name: "message of 20 kB",
+            path: format!("/api/v1/mail/messages/{}", mailbox.letter.uid),
+            command: format!("UID FETCH {} (BODY.PEEK[])", mailbox.letter.imap_uid),
+            least: [15_000, 15_000],
+            target: 2.5,
+        },
+        Pair {
+            name: "attachment of 1 MB",
+            path: format!("/api/v1/mail/messages/{}/attachments/0", mailbox.file.uid),
+            command: format!("UID FETCH {} (BODY.PEEK[2])", mailbox.file.imap_uid),
+            least: [1_398_100, 1_048_576],
+            target: 1.5,
+        },
+    ];
+    for pair in &pairs {
+        for clients in [1, CLIENTS] {
+            let mut left = raw(service, &pair.command, clients, pair.least[0])?;
+            let mut right = routed(service, &pair.path, clients, pair.least[1])?;
+            let [raw, route] = both(size, &mut left, &mut right)?;
+            if clients == 1 {
+                report.latency(pair.name, &raw, &route, pair.target);
+            } else {
+                report.throughput(pair.name, clients, &raw, &route, LEAST_SHARE);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn raw<'a>(
+    service: &Service,
+    command: &'a str,
+    clients: usize,
+    least: usize,
+) -> anyhow::Result<Vec<Call<'a>>> {
+    let one = || -> anyhow::Result<Call<'a>> {
+        let mut client = service.imap()?;
+        let expected = client.run(command)?;
+        anyhow::ensure!(expected >= least, "{command} answers {expected} bytes");
+        Ok(Box::new(move || {
+            let length = client.run(command)?;
+            anyhow::ensure!(length == expected, "{length} bytes instead of {expected}");
+            Ok(())
+        }))
+    };
+    (0..clients).map(|_| one()).collect()
+}
+
+fn routed<'a>(
+    service: &Service,
+    path: &'a str,
+    clients: usize,
+    least: usize,
+) -> anyhow::Result<Vec<Call<'a>>> {
+    let one = || -> anyhow::Result<Call<'a>> {
+        let mut client = service.http()?;
+        let expected = client.get(path)?;
+        anyhow::ensure!(expected >= least, "{path} answers {expected} bytes");
+        Ok(Box::new(move || {
+            let length = client.get(path)?;
+            anyhow::ensure!(length == expected, "{length} bytes instead of {expected}");
+            Ok(())
+        }))
+    };
+    (0..clients).map(|_| one()).collect()
+}

@@ -1,0 +1,252 @@
+//! The sandbox beside its native twin: one listing of 50, by the mail component in a fresh sandbox and by the same code as a library, both over
+//! the same values in memory.
+
+use std::path::Path;
+
+use latchmail_bindings::exports::latchmail::host::module as wit;
+use latchmail_bindings::latchmail::host;
+use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_bindings::{Blob, Everything, EverythingPre};
+use latchmail_sdk::capability as sdk;
+use wasmtime::component::{Component, HasSelf, Linker, Resource, ResourceTable};
+use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
+use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::measure::{Call, Size, both};
+use crate::report::Report;
+
+/// What the sandbox may add at most, in microseconds.
+const MOST: f64 = 120.0;
+const SUMMARIES: u32 = 50;
+
+/// Measures the difference.
+pub(crate) fn measure(modules: &Path, size: &Size, report: &mut Report) -> anyhow::Result<()> {
+    let cache = tempfile::tempdir()?;
+    let engine = latchmail::modules::engine(64, cache.path())?;
+    let component = Component::from_file(&engine, modules.join("latchmail_mail.wasm"))?;
+    let pre = EverythingPre::new(linker(&engine)?.instantiate_pre(&component)?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let native = latchmail_mail::module::<Memory>();
+    let asked = latchmail_sdk::Request {
+        path: vec![("folder".into(), "INBOX".into())],
+        ..latchmail_sdk::Request::default()
+    };
+    let mut left: [Call<'_>; 1] = [Box::new(|| {
+        let reply = native.serve(&Memory, "listMessages", &asked);
+        anyhow::ensure!(reply.status == 200, "{}", reply.status);
+        Ok(())
+    })];
+    let mut right: [Call<'_>; 1] = [Box::new(|| {
+        let reply = runtime.block_on(once(&engine, &pre))?;
+        anyhow::ensure!(reply.status == 200, "{}", reply.status);
+        Ok(())
+    })];
+    let [native, sandboxed] = both(size, &mut left, &mut right)?;
+    report.sandbox("sandbox, listing of 50", &native, &sandboxed, MOST);
+    Ok(())
+}
+
+/// One request through a fresh sandbox, bounded as the host's are.
+async fn once(engine: &Engine, pre: &EverythingPre<State>) -> anyhow::Result<wit::Response> {
+    let output = MemoryOutputPipe::new(64 * 1024);
+    let state = State {
+        memory: Memory,
+        wasi: WasiCtx::builder()
+            .stdout(output.clone())
+            .stderr(output)
+            .max_random_size(64 * 1024)
+            .build(),
+        table: ResourceTable::new(),
+        limits: StoreLimitsBuilder::new().memory_size(64 << 20).build(),
+    };
+    let mut store = Store::new(engine, state);
+    store.limiter(|state| &mut state.limits);
+    store.set_hostcall_fuel(16 * 1024 * 1024);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Continue(1)));
+    let instance: Everything = pre.instantiate_async(&mut store).await?;
+    let request = wit::Request {
+        id: "bench".into(),
+        path: vec![("folder".into(), "INBOX".into())],
+        query: Vec::new(),
+        headers: Vec::new(),
+        body: wit::Body::Bytes(Vec::new()),
+        blobs: Vec::new(),
+    };
+    let module = instance.latchmail_host_module();
+    Ok(module
+        .call_handle(&mut store, "listMessages", &request)
+        .await?)
+}
+
+/// The mailbox of both sides.
+struct Memory;
+
+fn text(number: u32) -> String {
+    format!("Number {number} – the engine weaves algebraic patterns just as a loom weaves flowers")
+}
+
+/// One listing, in the words of either side.
+macro_rules! listing {
+    ($words:ident, $limit:expr) => {
+        $words::Listing {
+            messages: (0..$limit.min(SUMMARIES))
+                .map(|number| $words::Summary {
+                    uid: u64::from(number) + 1,
+                    seq: number + 1,
+                    from: vec![$words::Address {
+                        name: "Grace Hopper".into(),
+                        address: "grace@outside.test".into(),
+                    }],
+                    to: vec![$words::Address {
+                        name: "Ada Lovelace".into(),
+                        address: "ada@bench.test".into(),
+                    }],
+                    subject: text(number),
+                    date: 1_795_161_600_000 + i64::from(number),
+                    flags: vec!["\\Seen".into()],
+                    size: 20_000,
+                    preview: text(number).repeat(3),
+                })
+                .collect(),
+            total: SUMMARIES,
+        }
+    };
+}
+
+impl sdk::Mailbox for Memory {
+    fn list_folders(&self) -> Result<Vec<sdk::Folder>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn list_messages(&self, _: &str, page: sdk::Page) -> Result<sdk::Listing, sdk::Error> {
+        Ok(listing!(sdk, page.limit))
+    }
+
+    fn get_message(&self, _: u64, _: Option<&str>) -> Result<sdk::Detail, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn get_attachment(
+        &self,
+        _: u64,
+        _: u32,
+        _: Option<&str>,
+    ) -> Result<Option<(sdk::Attachment, sdk::Blob)>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+}
+
+impl sdk::Caller for Memory {
+    fn current(&self) -> sdk::Identity {
+        sdk::Identity {
+            kind: sdk::Kind::Session,
+            address: "ada@bench.test".into(),
+            admin: false,
+            scopes: Vec::new(),
+        }
+    }
+}
+
+/// What a sandbox's store holds.
+struct State {
+    memory: Memory,
+    wasi: WasiCtx,
+    table: ResourceTable,
+    limits: StoreLimits,
+}
+
+impl State {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    let memory = State::memory;
+    host::types::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::blobs::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::caller::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::mailbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    Ok(linker)
+}
+
+impl host::types::Host for Memory {}
+
+impl host::blobs::Host for Memory {}
+
+impl host::blobs::HostBlob for Memory {
+    async fn size(&mut self, _: Resource<Blob>) -> wasmtime::Result<u64> {
+        Err(wasmtime::Error::msg("there are no blobs here"))
+    }
+
+    async fn read(
+        &mut self,
+        _: Resource<Blob>,
+        _: u64,
+        _: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
+        Err(wasmtime::Error::msg("there are no blobs here"))
+    }
+
+    async fn drop(&mut self, _: Resource<Blob>) -> wasmtime::Result<()> {
+        Err(wasmtime::Error::msg("there are no blobs here"))
+    }
+}
+
+impl host::caller::Host for Memory {
+    async fn current(&mut self) -> wasmtime::Result<host::caller::Identity> {
+        Ok(host::caller::Identity {
+            kind: host::caller::Kind::Session,
+            address: "ada@bench.test".into(),
+            admin: false,
+            scopes: Vec::new(),
+        })
+    }
+}
+
+impl host::mailbox::Host for Memory {
+    async fn list_folders(
+        &mut self,
+    ) -> wasmtime::Result<Result<Vec<host::mailbox::Folder>, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn list_messages(
+        &mut self,
+        _: String,
+        page: host::mailbox::Page,
+    ) -> wasmtime::Result<Result<host::mailbox::Listing, Error>> {
+        use host::mailbox as words;
+        Ok(Ok(listing!(words, page.limit)))
+    }
+
+    async fn get_message(
+        &mut self,
+        _: u64,
+        _: Option<String>,
+    ) -> wasmtime::Result<Result<host::mailbox::Detail, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn get_attachment(
+        &mut self,
+        _: u64,
+        _: u32,
+        _: Option<String>,
+    ) -> wasmtime::Result<Result<Option<host::mailbox::AttachmentContent>, Error>> {
+        Ok(Err(Error::Internal))
+    }
+}

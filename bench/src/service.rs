@@ -1,0 +1,171 @@
+//! The service that is measured: a private Dovecot, and the host as a process of its own.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use latchmail::clock::Clock;
+use latchmail::config::Database;
+use latchmail::dev::{Lookup, Stack};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::report::Report;
+use crate::{http, imap, memory};
+
+/// Whose mailbox it is.
+const ADDRESS: &str = "ada@bench.test";
+const PASSWORD: &str = "Correct-Horse-7";
+
+/// A service that runs.
+pub(crate) struct Service {
+    http: SocketAddr,
+    stack: Stack,
+    host: Host,
+    token: String,
+    app_password: String,
+    folder: TempDir,
+}
+
+/// The host's process, which ends with this.
+struct Host(Child);
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Service {
+    /// Starts it, with one account.
+    pub(crate) async fn start(
+        host: &Path,
+        modules: &Path,
+        report: &mut Report,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("lm-bench")
+            .tempdir_in("/tmp")?;
+        let state = folder.path();
+        let mailserver = state.join("mailserver/mailserver.db");
+        fs::create_dir_all(state.join("mailserver"))?;
+        let stack = Stack::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
+        // Free a moment ago; nobody else asks for ports of this machine's loopback while a bench runs.
+        let http = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let limits: String = ["mail", "sign_in", "registration", "public"]
+            .map(|area| format!("{area} = 1000000\n"))
+            .concat();
+        let config = state.join("latchmail.toml");
+        fs::write(
+            &config,
+            format!(
+                "listen = '{http}'\nbase_url = 'http://bench.test'\nkey_file = '{state}/key'\ncache_dir = '{state}/cache'\n\
+                 [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
+                 [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
+                 [http]\nconnections_per_client = 1000\n[log]\nfilter = 'warn'\n[modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox']\n\
+                 [limits]\n{limits}",
+                state = state.display(),
+                imap = stack.imap,
+                smtp = stack.submission,
+                modules = modules.display(),
+            ),
+        )?;
+        let host = Command::new(host)
+            .arg("serve")
+            .arg("--config")
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("the host cannot be started")?;
+        let mut service = Self {
+            http,
+            stack,
+            host: Host(host),
+            token: String::new(),
+            app_password: String::new(),
+            folder,
+        };
+        service.answers()?;
+        memory::idle(&service, report)?;
+        service.token = service.register("ada")?;
+        let database = Database {
+            url: format!("sqlite:{}/latchmail.db", service.folder.path().display()),
+            mailserver: service.folder.path().join("mailserver/mailserver.db"),
+            ..Database::default()
+        };
+        service.app_password =
+            latchmail_tests::app_password(&database, ADDRESS, Clock::system().now()).await;
+        Ok(service)
+    }
+
+    /// Registers somebody and answers their access token.
+    pub(crate) fn register(&self, name: &str) -> anyhow::Result<String> {
+        let person = json!({
+            "local_part": name, "domain": "bench.test", "password": PASSWORD,
+            "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
+        });
+        let mut client = http::Client::connect(self.http, "")?;
+        let answer = client.post("/api/v1/auth/register", &person.to_string())?;
+        anyhow::ensure!(
+            answer.status == 201,
+            "registering was answered {}",
+            answer.status
+        );
+        let pair: Value = serde_json::from_slice(&answer.body)?;
+        Ok(pair["accessToken"].as_str().context("no token")?.into())
+    }
+
+    /// A connection, once the service takes one.
+    fn answers(&mut self) -> anyhow::Result<()> {
+        let patience = Instant::now() + Duration::from_mins(1);
+        loop {
+            match http::Client::connect(self.http, "") {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > patience => return Err(error),
+                Err(_) => {}
+            }
+            if let Some(status) = self.host.0.try_wait()? {
+                anyhow::bail!("the host ended: {status}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A connection to the host on the account's behalf.
+    pub(crate) fn http(&self) -> anyhow::Result<http::Client> {
+        http::Client::connect(self.http, &self.token)
+    }
+
+    /// The same on another's behalf.
+    pub(crate) fn http_of(&self, token: &str) -> anyhow::Result<http::Client> {
+        http::Client::connect(self.http, token)
+    }
+
+    /// Where the host listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// A connection to the mail server on the account's behalf.
+    pub(crate) fn imap(&self) -> anyhow::Result<imap::Client> {
+        imap::Client::connect(self.stack.imap, ADDRESS, &self.app_password)
+    }
+
+    /// The host's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.host.0.id()
+    }
+
+    /// Ends all of it.
+    pub(crate) async fn stop(self) {
+        drop(self.host);
+        if let Err(error) = self.stack.stop().await {
+            eprintln!("{error:#}");
+        }
+    }
+}
