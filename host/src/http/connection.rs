@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::framing::{self, BothLengths};
+use super::framing;
 use super::outgoing::Outgoing;
 use super::wire::{Exchange, MAX_HEAD, Wire};
 use super::{State, answer, client, pipeline};
@@ -67,8 +67,9 @@ pub(super) async fn serve<S: State>(
     let service = service_fn(move |mut request: Request<Incoming>| {
         let state = Arc::clone(&serving);
         let exchange = Arc::clone(&seen);
-        if framing::both_lengths(&exchange.open()) {
-            request.extensions_mut().insert(BothLengths);
+        let head = exchange.open(request.body().size_hint().exact());
+        if let Some(unclear) = framing::unclear(&head) {
+            request.extensions_mut().insert(unclear);
         }
         Box::pin(async move {
             let response = pipeline::answer(&state, peer, request).await;
@@ -203,9 +204,7 @@ struct HeadTimer {
 
 impl hyper::rt::Timer for HeadTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        // hyper asks as it begins to wait for a head. Bytes of it that came with the request before do not count as its first:
-        // then the longer limit holds.
-        self.exchange.await_head();
+        // hyper asks as it begins to wait for a head.
         let idle = if self.exchange.used() {
             self.idle
         } else {

@@ -2,7 +2,7 @@
 //! body's length.
 //!
 //! Whoever stands in front of the service may read such a request in another way than we do, and so take one request for two. Left
-//! to hyper: a last coding that is not `chunked` (400), lines that end in a bare LF (taken, as section 2.2 allows; it has no switch).
+//! to hyper: a last coding that is not `chunked`, lengths that differ, names and values with what they may not hold (all 400).
 
 use http::request::Parts;
 use http::uri::Authority;
@@ -10,36 +10,56 @@ use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::error::Failure;
 
-/// Marks a request whose head gave its body's length twice: hyper goes by `Transfer-Encoding` and takes the other header away.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BothLengths;
+/// Marks a request whose head, as it came over the wire, could be read in two ways; in a sentence. hyper settles them silently, and
+/// nothing of it is left in what it hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unclear(&'static str);
 
-/// Whether a head, as it came over the wire, has `Content-Length` and `Transfer-Encoding`.
-pub(super) fn both_lengths(head: &[u8]) -> bool {
-    let mut names = head
-        .split(|byte| *byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-        .skip_while(|line| line.is_empty())
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.split(|byte| *byte == b':').next());
-    let (mut length, mut encoding) = (false, false);
-    names.any(|name| {
-        length |= name.eq_ignore_ascii_case(header::CONTENT_LENGTH.as_str().as_bytes());
-        encoding |= name.eq_ignore_ascii_case(header::TRANSFER_ENCODING.as_str().as_bytes());
-        length && encoding
-    })
+/// Whether a head, from its first byte to its last, could be read in two ways.
+pub(super) fn unclear(head: &[u8]) -> Option<Unclear> {
+    // Bare line feeds a recipient may take for line ends (section 2.2), and not all do.
+    let Some(lines) = head.strip_suffix(b"\r\n\r\n") else {
+        return Some(Unclear(LINE_ENDS));
+    };
+    let (mut lengths, mut codings, mut begun) = (0, 0, false);
+    let mut lines = lines.split(|byte| *byte == b'\n').peekable();
+    while let Some(line) = lines.next() {
+        let line = match (line.strip_suffix(b"\r"), lines.peek()) {
+            (Some(line), Some(_)) => line,
+            (None, None) => line,
+            (Some(_), None) | (None, Some(_)) => return Some(Unclear(LINE_ENDS)),
+        };
+        if begun && line.is_empty() {
+            // More than one head: it was not seen whole.
+            return Some(Unclear(LINE_ENDS));
+        }
+        begun |= !line.is_empty();
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        let named = |header: header::HeaderName| {
+            usize::from(name.eq_ignore_ascii_case(header.as_str().as_bytes()))
+        };
+        lengths += named(header::CONTENT_LENGTH);
+        codings += named(header::TRANSFER_ENCODING);
+    }
+    match (lengths, codings) {
+        (0 | 1, 0) | (0, _) => None,
+        (_, 0) => Some(Unclear("A request has no more than one Content-Length")),
+        _ => Some(Unclear(
+            "A request has Content-Length or Transfer-Encoding, not both",
+        )),
+    }
 }
+
+const LINE_ENDS: &str = "The lines of a request's head end in CR LF";
 
 /// Lets a request through whose head means one thing only.
 ///
 /// # Errors
-/// 400 where it names no host or several (section 3.2) or gives its body's length twice (section 6.3), 501 for another transfer
-/// coding than `chunked` (section 6.1).
+/// 400 where it could be read in two ways ([`unclear`]) or names no host or several (section 3.2), 501 for another transfer coding
+/// than `chunked` (section 6.1).
 pub(super) fn check(parts: &Parts) -> Result<(), Failure> {
-    if parts.extensions.get::<BothLengths>().is_some() {
-        return Err(Failure::bad_request(
-            "A request has Content-Length or Transfer-Encoding, not both",
-        ));
+    if let Some(Unclear(sentence)) = parts.extensions.get() {
+        return Err(Failure::bad_request(*sentence));
     }
     if !chunked_or_none(&parts.headers) {
         return Err(Failure::new(
@@ -147,20 +167,34 @@ mod tests {
     }
 
     #[test]
-    fn a_length_given_twice_is_seen_in_the_head_alone() {
-        let head = "\r\nPOST / HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 5\r\n";
-        assert!(both_lengths(
-            format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()
-        ));
-        assert!(both_lengths(
-            b"POST / HTTP/1.1\nTransfer-Encoding:chunked\nContent-Length:5\n\n"
-        ));
-        assert!(!both_lengths(
-            format!("{head}\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes()
-        ));
-        assert!(!both_lengths(
-            format!("{head}X: Transfer-Encoding: chunked\r\n\r\n").as_bytes()
-        ));
-        assert!(!both_lengths(b""));
+    fn a_head_that_could_be_read_in_two_ways_is_known_by_its_bytes() {
+        let of = |headers: &str| {
+            let head = format!("\r\nPOST / HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
+            unclear(head.as_bytes()).map(|Unclear(sentence)| sentence)
+        };
+        for clear in [
+            "",
+            "content-LENGTH: 5\r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "Content-Length: 5\r\nX: Transfer-Encoding: chunked\r\n",
+        ] {
+            assert_eq!(of(clear), None, "{clear:?}");
+        }
+        let both = "A request has Content-Length or Transfer-Encoding, not both";
+        let twice = "A request has no more than one Content-Length";
+        for (headers, sentence) in [
+            ("content-LENGTH: 5\r\nTransfer-Encoding:chunked\r\n", both),
+            ("Transfer-Encoding:chunked\r\nContent-Length:5\r\n", both),
+            ("Content-Length: 5\r\nContent-Length: 5\r\n", twice),
+            ("X: y\nContent-Length: 5\r\n", LINE_ENDS),
+            ("X: y\n", LINE_ENDS),
+            ("\r\nGET / HTTP/1.1\r\n", LINE_ENDS),
+            ("\n", LINE_ENDS),
+        ] {
+            assert_eq!(of(headers), Some(sentence), "{headers:?}");
+        }
+        assert!(unclear(b"GET / HTTP/1.1\nHost: a\n\n").is_some());
+        assert!(unclear(b"GET / HTTP/1.1\r\nHost: a").is_some());
+        assert!(unclear(b"").is_some());
     }
 }

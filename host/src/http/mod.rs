@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`server`] | accepts connections, and ends them all in good order |
 //! | `peers`, `descriptors` | how many connections: of one client, and at all |
-//! | `connection`, `wire` | one connection: hyper, its time limits, and the end of it |
+//! | `connection`, `wire`, `boundary` | one connection: hyper, its time limits, its requests one by one, and the end of it |
 //! | [`pipeline`] | one request from its headers to its answer |
 //! | `framing`, [`body`] | what a head must hold, and the body that follows it |
 //! | [`router`], [`openapi`] | the table of routes and the description that follows from it |
@@ -18,6 +18,7 @@ pub mod access;
 mod answer;
 pub mod auth;
 pub mod body;
+mod boundary;
 pub mod client;
 mod connection;
 pub mod cors;

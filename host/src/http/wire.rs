@@ -1,5 +1,7 @@
 //! A connection's bytes, watched: when a request's first byte came and what its head was, whether the peer takes what is written, and hyper's own answers
 //! to what is no HTTP, which are given the form that every failure has.
+//!
+//! hyper is handed one request at a time: what came behind it waits here until it is asked for.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,6 +14,8 @@ use bytes::{Buf, Bytes};
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
+
+use super::boundary::Boundary;
 
 /// The largest head of a request, in bytes.
 pub(super) const MAX_HEAD: usize = 64 * 1024;
@@ -35,11 +39,9 @@ pub(super) struct Exchange {
 struct Head {
     /// When its first byte came.
     began: Option<Instant>,
-    /// It is being waited for: what comes is its own.
-    awaited: bool,
-    /// What came since, as far as a head can reach. Not what came with the request before: of a request in a pipeline, which came
-    /// before it was waited for, there may be nothing here. It may hold a credential.
+    /// It as it came, as far as a head can reach. It may hold a credential.
     bytes: Vec<u8>,
+    boundary: Boundary,
 }
 
 impl Exchange {
@@ -47,26 +49,19 @@ impl Exchange {
         self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on a request is waited for.
-    pub(super) fn await_head(&self) {
-        let mut head = self.head();
-        head.began = None;
-        head.awaited = true;
-        head.bytes.clear();
-    }
-
     /// When the first byte came of the request that is being waited for.
     pub(super) fn head_began(&self) -> Option<Instant> {
         self.head().began
     }
 
-    /// A request was handed over. Answers its head as it came, with what came behind it, where that was seen.
-    pub(super) fn open(&self) -> Vec<u8> {
+    /// A request was handed over, with a body of this length or a chunked one. Answers its head as it came.
+    pub(super) fn open(&self, length: Option<u64>) -> Vec<u8> {
         self.used.store(true, Ordering::Relaxed);
         self.answered.store(false, Ordering::Relaxed);
         self.open.store(true, Ordering::Relaxed);
         let mut head = self.head();
-        head.awaited = false;
+        head.boundary.opened(length);
+        head.began = None;
         std::mem::take(&mut head.bytes)
     }
 
@@ -90,14 +85,17 @@ impl Exchange {
         self.unread.load(Ordering::Relaxed)
     }
 
-    fn received(&self, bytes: &[u8]) {
+    /// How many of `bytes`, which came, are for hyper now.
+    fn received(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut head = self.head();
-        head.began.get_or_insert_with(Instant::now);
-        if head.awaited {
+        let in_head = head.boundary.in_head();
+        let taken = head.boundary.take(bytes)?;
+        if in_head {
+            head.began.get_or_insert_with(Instant::now);
             let room = MAX_HEAD.saturating_sub(head.bytes.len());
-            head.bytes
-                .extend_from_slice(&bytes[..bytes.len().min(room)]);
+            head.bytes.extend_from_slice(&bytes[..taken.min(room)]);
         }
+        Ok(taken)
     }
 
     fn flushed(&self) {
@@ -115,6 +113,8 @@ pub(super) struct Wire<T> {
     inner: T,
     exchange: Arc<Exchange>,
     refusal: Refusal,
+    /// What came behind the request that is being read.
+    held: Bytes,
     /// An answer of our own that takes the place of hyper's.
     instead: Bytes,
     patience: Duration,
@@ -133,6 +133,7 @@ impl<T> Wire<T> {
             inner,
             exchange,
             refusal,
+            held: Bytes::new(),
             instead: Bytes::new(),
             patience,
             stalled: None,
@@ -194,10 +195,19 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.held.is_empty() {
+            let reach = self.held.len().min(buf.remaining());
+            let taken = self.exchange.received(&self.held[..reach])?;
+            buf.put_slice(&self.held.split_to(taken));
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.exchange.received(&buf.filled()[before..]);
+        let came = &buf.filled()[before..];
+        if !came.is_empty() {
+            let taken = self.exchange.received(came)?;
+            self.held = Bytes::copy_from_slice(&came[taken..]);
+            buf.set_filled(before + taken);
         }
         Poll::Ready(Ok(()))
     }
