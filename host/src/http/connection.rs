@@ -81,6 +81,9 @@ pub(super) async fn serve<S: State>(
     });
     let mut connection = http1::Builder::new()
         .timer(timer)
+        // A client that has said all it has to say may shut its side and wait for the answer. One that is gone looks the same: what it
+        // asked for is then done for nobody, within the route's deadline.
+        .half_close(true)
         .header_read_timeout(config.header_timeout)
         .max_buf_size(MAX_BUFFER)
         .max_header_size(MAX_HEAD)
