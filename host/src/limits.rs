@@ -1,12 +1,14 @@
 //! How often one may ask: requests a minute, by area, per credential or per client (specification, section 8).
 //!
 //! Each area is a bucket per key that holds the whole minute's budget and fills again evenly. It decides and counts; which area a
-//! route counts towards is the route's word, and who pays is [`Key`]'s.
+//! route counts towards is the route's word, and who pays is [`Key`]'s. What it remembers is bounded, whoever comes.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use governor::clock::Clock as _;
@@ -27,8 +29,12 @@ pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining
 /// `X-RateLimit-Reset`: when the whole budget is there again, in Unix seconds.
 pub const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// How often keys whose budget is whole again are forgotten. What is held is bounded by the keys seen in this time.
+/// How often keys whose budget is whole again are forgotten.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
+/// The most keys that one area tells apart at a time, some 10 MB of them. Beyond, clients share their neighbours' budgets
+/// ([`Key::crowd`]).
+const MOST_KEYS: usize = 100_000;
 
 macro_rules! areas {
     ($($area:ident = $key:ident),* $(,)?) => {
@@ -68,6 +74,8 @@ areas! {
     Tokens = tokens,
     AppPasswords = app_passwords,
     SignIn = sign_in,
+    SignInAddress = sign_in_address,
+    Unproven = unproven,
     Registration = registration,
     PasswordChange = password_change,
     DomainsRead = domains_read,
@@ -104,6 +112,10 @@ pub enum Key {
     Client(IpAddr),
     /// A mail address that somebody tries to sign in to.
     Address(Box<str>),
+    /// Clients of one region, once there are too many to tell apart: an IPv4 /16, an IPv6 /32.
+    Region(IpAddr),
+    /// Addresses with one hash, likewise.
+    Addresses(u16),
 }
 
 impl Key {
@@ -124,6 +136,26 @@ impl Key {
     #[must_use]
     pub fn client(address: IpAddr) -> Self {
         Self::Client(network(address))
+    }
+
+    /// Who pays where there are too many to tell apart: for whatever a stranger can make up as many of as he likes, somebody with
+    /// whom it shares. Of credentials there are no more than the service gave out.
+    fn crowd(&self, hashes: &RandomState) -> Cow<'_, Self> {
+        match self {
+            Self::Client(IpAddr::V4(v4)) => {
+                let region = Ipv4Addr::from_bits(v4.to_bits() >> 16 << 16);
+                Cow::Owned(Self::Region(region.into()))
+            }
+            Self::Client(IpAddr::V6(v6)) => {
+                let region = Ipv6Addr::from_bits(v6.to_bits() >> 96 << 96);
+                Cow::Owned(Self::Region(region.into()))
+            }
+            Self::Address(address) => {
+                let [high, low, ..] = hashes.hash_one(address).to_be_bytes();
+                Cow::Owned(Self::Addresses(u16::from_be_bytes([high, low])))
+            }
+            _ => Cow::Borrowed(self),
+        }
     }
 }
 
@@ -150,12 +182,24 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The headers that every limited answer carries. What is there already stays: a handler that counted once more
-    /// ([`Limits::check_address`]) knows better.
+    /// The headers that every limited answer carries. Where a handler counted once more ([`Limits::check_address`]), those of the
+    /// budget of which less is left: it is the one that the client meets first.
     pub fn write(&self, headers: &mut HeaderMap) {
-        for (name, value) in self.headers() {
-            headers.entry(name).or_insert(value);
+        let there = headers
+            .get(REMAINING)
+            .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+        if there.is_none_or(|there| self.remaining < there) {
+            for (name, value) in self.headers() {
+                headers.insert(name, value);
+            }
         }
+    }
+
+    /// The same on an answer that is a failure.
+    #[must_use]
+    pub fn on(&self, mut failure: Failure) -> Failure {
+        failure.headers.extend(self.headers());
+        failure
     }
 
     /// The answer to a request that is too much.
@@ -189,8 +233,19 @@ type Buckets = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationM
 /// The budgets of all areas.
 pub struct Limits {
     clock: Clock,
-    buckets: Vec<(NonZeroU32, Buckets)>,
+    budgets: Vec<Budget>,
+    hashes: RandomState,
     swept: AtomicU64,
+}
+
+/// The budgets of one area.
+struct Budget {
+    limit: NonZeroU32,
+    buckets: Buckets,
+    /// No fewer than there are keys: what counting them costs is only paid where they could be too many.
+    keys: AtomicUsize,
+    /// When what is whole again was last forgotten for the sake of room, in seconds.
+    cleared: AtomicU64,
 }
 
 impl Limits {
@@ -199,7 +254,7 @@ impl Limits {
     /// # Errors
     /// A sentence that names the area where a limit is 0.
     pub fn new(config: &config::Limits, clock: Clock) -> Result<Self, StartError> {
-        let buckets = Area::ALL
+        let budgets = Area::ALL
             .iter()
             .map(|area| {
                 let limit = NonZeroU32::new(area.configured(config)).ok_or_else(|| {
@@ -210,13 +265,19 @@ impl Limits {
                     DashMapStateStore::default(),
                     Ticks(clock.clone()),
                 );
-                Ok((limit, buckets))
+                Ok(Budget {
+                    limit,
+                    buckets,
+                    keys: AtomicUsize::new(0),
+                    cleared: AtomicU64::new(0),
+                })
             })
             .collect::<Result<_, StartError>>()?;
         Ok(Self {
             swept: AtomicU64::new(clock.monotonic().as_secs()),
             clock,
-            buckets,
+            budgets,
+            hashes: RandomState::new(),
         })
     }
 
@@ -224,9 +285,15 @@ impl Limits {
     #[must_use]
     pub fn check(&self, area: Area, key: &Key) -> Verdict {
         self.sweep();
-        let (limit, buckets) = &self.buckets[area as usize];
+        let budget = &self.budgets[area as usize];
+        let key = if budget.has_room(self.clock.monotonic().as_secs()) {
+            Cow::Borrowed(key)
+        } else {
+            key.crowd(&self.hashes)
+        };
+        let limit = budget.limit;
         let interval = Duration::from_mins(1) / limit.get();
-        let (remaining, wait, whole_in) = match buckets.check_key(key) {
+        let (remaining, wait, whole_in) = match budget.buckets.check_key(&key) {
             Ok(state) => {
                 let remaining = state.remaining_burst_capacity();
                 let spent = limit.get().saturating_sub(remaining);
@@ -256,9 +323,9 @@ impl Limits {
     ///
     /// # Errors
     /// 429 `Too many requests, please try again later` where the budget is spent.
-    pub fn check_address(&self, area: Area, address: &str) -> Result<Verdict, Failure> {
+    pub fn check_address(&self, address: &str) -> Result<Verdict, Failure> {
         let key = Key::Address(address.to_lowercase().into());
-        self.check(area, &key).admit()
+        self.check(Area::SignInAddress, &key).admit()
     }
 
     fn sweep(&self) {
@@ -272,9 +339,9 @@ impl Limits {
                 .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
         {
-            for (_, buckets) in &self.buckets {
-                buckets.retain_recent();
-                buckets.shrink_to_fit();
+            for budget in &self.budgets {
+                budget.forget();
+                budget.buckets.shrink_to_fit();
             }
         }
     }
@@ -282,7 +349,26 @@ impl Limits {
     /// Keys that are remembered.
     #[cfg(test)]
     fn remembered(&self) -> usize {
-        self.buckets.iter().map(|(_, buckets)| buckets.len()).sum()
+        self.budgets.iter().map(|budget| budget.buckets.len()).sum()
+    }
+}
+
+impl Budget {
+    /// Whether one more key may be told apart.
+    fn has_room(&self, now: u64) -> bool {
+        if self.keys.fetch_add(1, Ordering::Relaxed) < MOST_KEYS {
+            return true;
+        }
+        // Once a second is enough: what it forgets fills again no faster.
+        if self.cleared.swap(now, Ordering::Relaxed) != now {
+            self.forget();
+        }
+        self.buckets.len() < MOST_KEYS
+    }
+
+    fn forget(&self) {
+        self.buckets.retain_recent();
+        self.keys.store(self.buckets.len(), Ordering::Relaxed);
     }
 }
 
@@ -385,11 +471,9 @@ mod tests {
     fn attempts_on_one_address_are_counted_whoever_makes_them() {
         let (limits, _) = limits();
         for _ in 0..5 {
-            limits.check_address(Area::SignIn, "a@example.org").unwrap();
+            limits.check_address("a@example.org").unwrap();
         }
-        let failure = limits
-            .check_address(Area::SignIn, "A@Example.org")
-            .unwrap_err();
+        let failure = limits.check_address("A@Example.org").unwrap_err();
         assert_eq!(failure.status, StatusCode::TOO_MANY_REQUESTS);
         let names: Vec<_> = failure.headers.iter().map(|(name, _)| name).collect();
         assert_eq!(names, [&header::RETRY_AFTER, &LIMIT, &REMAINING, &RESET]);
@@ -408,6 +492,49 @@ mod tests {
         clock.advance(Duration::from_secs(61));
         let _ = limits.check(Area::Public, &session("a"));
         assert_eq!(limits.remembered(), 1);
+    }
+
+    #[test]
+    fn a_flood_of_clients_shares_what_is_left_and_takes_no_more_memory() {
+        let (limits, clock) = limits();
+        let client = |n: u32| Key::client(IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
+        let flood = u32::try_from(MOST_KEYS).unwrap();
+        for n in 0..flood + 1000 {
+            let _ = limits.check(Area::SignIn, &client(n));
+        }
+        assert!(
+            limits.remembered() <= MOST_KEYS + 10,
+            "{}",
+            limits.remembered()
+        );
+        let neighbours = limits.check(Area::SignIn, &client(flood + 2000));
+        assert!(neighbours.admit().is_err(), "its region's budget is spent");
+        let elsewhere = Key::client([192, 0, 2, 1].into());
+        assert!(limits.check(Area::SignIn, &elsewhere).admit().is_ok());
+        let known = limits.check(Area::SignIn, &session("a"));
+        assert_eq!(
+            known.remaining, 4,
+            "a credential has its own, however many come"
+        );
+        clock.advance(Duration::from_mins(1));
+        assert_eq!(limits.check(Area::SignIn, &client(1)).remaining, 4);
+    }
+
+    #[test]
+    fn the_headers_are_of_the_budget_of_which_less_is_left() {
+        let verdict = |remaining| Verdict {
+            limit: 5,
+            remaining,
+            reset: 0,
+            retry_after: None,
+        };
+        for (first, second) in [(3, 4), (4, 3), (3, 3)] {
+            let mut headers = HeaderMap::new();
+            verdict(first).write(&mut headers);
+            verdict(second).write(&mut headers);
+            assert_eq!(headers[REMAINING], "3");
+            assert_eq!(headers.len(), 3);
+        }
     }
 
     #[test]

@@ -10,7 +10,6 @@ use crate::app::App;
 use crate::auth::{address, passwords};
 use crate::error::Failure;
 use crate::http::{Reply, Request, shape};
-use crate::limits::Area;
 use crate::modules::{Access, Route};
 
 /// An address and its password.
@@ -59,11 +58,12 @@ pub fn route() -> Route {
 pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
     let (email, password) = credentials(&request.body)
         .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
-    let verdict = app.http.limits.check_address(Area::SignIn, &email)?;
+    let verdict = app.http.limits.check_address(&email)?;
     let signed_in = app
         .auth
         .sign_in(&email, password, user_agent(request))
-        .await?;
+        .await
+        .map_err(|failure| verdict.on(failure))?;
     let mut reply = Reply::json(StatusCode::OK, &AuthTokens::new(signed_in, None))?;
     verdict.write(&mut reply.headers);
     Ok(reply)
