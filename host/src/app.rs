@@ -9,13 +9,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::api::Services;
-use crate::auth::Auth;
+use crate::auth::{Auth, Recognised};
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{Failure, StartError};
 use crate::http::{self, About, Http, Part, Table};
+use crate::limits::Key;
 use crate::mail::Mail;
 use crate::modules;
 
@@ -40,12 +41,20 @@ pub struct App {
 }
 
 impl http::State for App {
+    type Credential = Recognised;
+
     fn http(&self) -> &Http<Self> {
         &self.http
     }
 
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
-        self.auth.authenticate(headers).await
+    fn recognise(&self, headers: &HeaderMap) -> Result<(Recognised, Option<Key>), Failure> {
+        let recognised = self.auth.recognise(headers)?;
+        let key = recognised.key();
+        Ok((recognised, key))
+    }
+
+    async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
+        self.auth.authenticate(recognised).await
     }
 }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-use self::access_token::AccessTokens;
+use self::access_token::{AccessTokens, Claims};
 use self::header::Presented;
 use self::keyring::Keyring;
 use self::passwords::Passwords;
@@ -44,9 +44,17 @@ use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::directory::Directory;
 use crate::error::{Failure, StartError};
+use crate::limits::Key;
 use crate::mail::Mail;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
+
+/// A request's credential, before anybody was asked whether it is still good.
+#[derive(Debug)]
+pub enum Recognised {
+    /// An access token that this service signed and whose time is not over.
+    Session(Claims),
+}
 
 /// Tells who is asking, and lets people in and out.
 #[derive(Debug)]
@@ -83,15 +91,40 @@ impl Auth {
         })
     }
 
-    /// Who made a request with these headers (specification, section 5).
+    /// The credential of a request with these headers (specification, section 5), as far as it proves itself: nobody is asked.
     ///
     /// # Errors
     /// 401 with the specification's text where there is no credential or none that can be used.
-    pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
+    pub fn recognise(&self, headers: &HeaderMap) -> Result<Recognised, Failure> {
         match header::presented(headers)? {
-            Presented::AccessToken(token) => self.by_access_token(token).await,
+            Presented::AccessToken(token) => self
+                .access_tokens
+                .verify(&self.keys, token, self.clock.now())
+                .map(Recognised::Session)
+                .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),
             Presented::ApiToken(_) => Err(Failure::unauthorized("Invalid API token")),
             Presented::Opaque(_) => Err(Failure::unauthorized(BAD_ACCESS_TOKEN)),
+        }
+    }
+
+    /// Who presents this credential. Asks the directory.
+    ///
+    /// # Errors
+    /// 401 with the specification's text where it is no longer any good.
+    pub async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
+        match recognised {
+            Recognised::Session(claims) => self.by_access_token(&claims).await,
+        }
+    }
+}
+
+impl Recognised {
+    /// Whose budget its requests are counted towards, where it proves by itself that this service gave it out. What would have to be
+    /// looked up first proves nothing.
+    #[must_use]
+    pub fn key(&self) -> Option<Key> {
+        match self {
+            Self::Session(claims) => Some(Key::Session(claims.sid.as_str().into())),
         }
     }
 }

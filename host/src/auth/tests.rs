@@ -75,7 +75,8 @@ impl Stage {
             header::AUTHORIZATION,
             HeaderValue::from_str(header).unwrap(),
         );
-        self.auth.authenticate(&headers).await
+        let recognised = self.auth.recognise(&headers)?;
+        self.auth.authenticate(recognised).await
     }
 
     fn pool(&self) -> &SqlitePool {

@@ -51,7 +51,7 @@ use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::error::{Failure, StartError};
-use crate::limits::Limits;
+use crate::limits::{Key, Limits};
 use body::Budget;
 use client::Proxies;
 use cors::Cors;
@@ -62,16 +62,26 @@ pub use server::{Running, serve};
 
 /// What the surface needs of the service behind it: [`crate::app::App`], or a test's stand-in for it.
 pub trait State: Sized + Send + Sync + 'static {
+    /// A credential, before anybody was asked whether it is still good.
+    type Credential: Send;
+
     /// The surface's own part of it.
     fn http(&self) -> &Http<Self>;
 
-    /// Who made a request with these headers.
+    /// The credential of a request with these headers, as far as it can be told without asking anybody, and whose budget its
+    /// requests count towards, where it proves by itself that this service gave it out.
     ///
     /// # Errors
     /// 401 where there is no credential or none that can be used.
+    fn recognise(&self, headers: &HeaderMap) -> Result<(Self::Credential, Option<Key>), Failure>;
+
+    /// Who presents this credential.
+    ///
+    /// # Errors
+    /// 401 where it is no longer any good.
     fn authenticate(
         &self,
-        headers: &HeaderMap,
+        credential: Self::Credential,
     ) -> impl Future<Output = Result<Caller, Failure>> + Send;
 }
 

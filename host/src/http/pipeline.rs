@@ -23,7 +23,7 @@ use super::router::{Entry, Lookup, Target};
 use super::{State, access, answer, body, client, framing, module, query};
 use crate::caller::Caller;
 use crate::error::Failure;
-use crate::limits::{Key, Verdict};
+use crate::limits::{Area, Key, Limits, Verdict};
 use crate::modules::Access;
 
 /// What is learnt of a request on its way, for the log and for its answer.
@@ -37,6 +37,13 @@ struct Seen {
 impl Seen {
     fn route(&self) -> &str {
         self.route.as_deref().unwrap_or("-")
+    }
+
+    /// Counts the request towards a budget, which its answer then tells of.
+    fn count(&mut self, limits: &Limits, area: Area, key: &Key) -> Result<(), Failure> {
+        let verdict = limits.check(area, key);
+        self.verdict = Some(verdict);
+        verdict.admit().map(drop)
     }
 }
 
@@ -143,17 +150,15 @@ where
         Lookup::Unknown => return Err(Failure::not_found("There is no such route")),
     };
     seen.route = Some(entry.route.path.clone());
-    let caller = admit(state.as_ref(), &entry, &parts.headers, seen).await?;
     let client = http.proxies.client(peer, &parts.headers);
-    if let Some(area) = entry.area {
-        let key = match &caller {
-            Some(caller) => Key::caller(area, caller),
-            None => Key::client(client),
-        };
-        let verdict = http.limits.check(area, &key);
-        seen.verdict = Some(verdict);
-        verdict.admit()?;
-    }
+    let caller = if entry.route.access == Access::Public {
+        if let Some(area) = entry.area {
+            seen.count(&http.limits, area, &Key::client(client))?;
+        }
+        None
+    } else {
+        Some(admit(state.as_ref(), &entry, &parts.headers, client, seen).await?)
+    };
     let path = segments
         .into_iter()
         .map(|(name, raw)| Ok((name, query::segment(&raw)?)))
@@ -176,18 +181,34 @@ where
     run(state, entry, request).await
 }
 
-/// Who asks, where the route wants to know and lets them in.
+/// Who asks, where the route lets them in; the request is counted. Nobody is asked about a credential before its request was counted
+/// towards some budget: its own where it proves itself, else its client's. So neither one that is no longer good nor one that is
+/// made up costs more look-ups than its budget has.
 async fn admit<S: State>(
     state: &S,
     entry: &Entry<S>,
     headers: &HeaderMap,
+    client: IpAddr,
     seen: &mut Seen,
-) -> Result<Option<Caller>, Failure> {
+) -> Result<Caller, Failure> {
     let access = entry.route.access;
-    if access == Access::Public {
-        return Ok(None);
+    let limits = &state.http().limits;
+    let recognised = state.recognise(headers);
+    let proven = match &recognised {
+        // The agent endpoint takes no credential that proves itself.
+        Ok((_, key)) if access != Access::OAuth => key.clone(),
+        _ => None,
+    };
+    match (&proven, entry.area) {
+        (Some(key), Some(area)) => seen.count(limits, area, key)?,
+        (Some(_), None) => {}
+        (None, _) => seen.count(limits, Area::Unproven, &Key::client(client))?,
     }
-    let admitted = match state.authenticate(headers).await {
+    let caller = match recognised {
+        Ok((credential, _)) => state.authenticate(credential).await,
+        Err(failure) => Err(failure),
+    };
+    let admitted = match caller {
         Ok(caller) => {
             seen.account = Some(caller.account.clone());
             access::admit(access, &caller).map(|()| caller)
@@ -200,7 +221,20 @@ async fn admit<S: State>(
         }
         Err(failure) => Err(failure),
     };
-    admitted.map(Some).map_err(|failure| {
+    let caller = challenged(state, access, admitted)?;
+    if let (None, Some(area)) = (proven, entry.area) {
+        seen.count(limits, area, &Key::caller(area, &caller))?;
+    }
+    Ok(caller)
+}
+
+/// A refusal says what would be taken (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).
+fn challenged<S: State>(
+    state: &S,
+    access: Access,
+    admitted: Result<Caller, Failure>,
+) -> Result<Caller, Failure> {
+    admitted.map_err(|failure| {
         let challenged = failure
             .headers
             .iter()
@@ -208,7 +242,6 @@ async fn admit<S: State>(
         if failure.status != StatusCode::UNAUTHORIZED || challenged {
             return failure;
         }
-        // RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1.
         let challenge = if access == Access::OAuth {
             state.http().agent_challenge.clone()
         } else {

@@ -177,7 +177,7 @@ async fn credentials_are_asked_for_before_anything_else_is_told() {
         (401, "Invalid API token")
     );
     assert_eq!(none.header("www-authenticate"), Some("Bearer"));
-    assert_eq!(none.header("x-ratelimit-limit"), None);
+    assert_eq!(none.header("x-ratelimit-limit"), Some("300"));
     let served = post_as(&small, "/session", "session-1").await;
     assert_eq!(
         (served.status, served.json()["account"].as_str()),
@@ -235,6 +235,28 @@ async fn limited_answers_say_how_much_is_left_and_then_when_to_come_back() {
     small.clock.advance(std::time::Duration::from_secs(3));
     assert_eq!(post_as(&small, "/session", "session-1").await.status, 200);
     assert_eq!(post_as(&small, "/session", "session-1").await.status, 429);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_credential_more_often_than_a_budget_allows() {
+    let looked_up = |small: &Small| small.looked_up.load(std::sync::atomic::Ordering::Relaxed);
+    let small = Small::with("limits.unproven = 7", routes());
+    for n in 0..20 {
+        let made_up = post_as(&small, "/session", &format!("made-up-{n}")).await;
+        assert_eq!(made_up.status, if n < 7 { 401 } else { 429 });
+        assert!(made_up.header("x-ratelimit-limit") == Some("7"));
+    }
+    assert_eq!(looked_up(&small), 7);
+    // Who shares the address and has a session does not notice.
+    assert_eq!(post_as(&small, "/session", "session-1").await.status, 200);
+    // One that is over is looked up as often as it might ask were it not.
+    let before = looked_up(&small);
+    for n in 0..30 {
+        let over = post_as(&small, "/session", "ended-1").await;
+        assert_eq!(over.status, if n < 20 { 401 } else { 429 });
+    }
+    assert_eq!(looked_up(&small), before + 20);
+    assert_eq!(post_as(&small, "/session", "session-2").await.status, 200);
 }
 
 #[tokio::test]
