@@ -8,10 +8,12 @@ mod inbox;
 mod log;
 mod person;
 pub mod process;
+mod raw;
 mod service;
 
 pub use answer::Answer;
 pub use inbox::{app_password, imap};
 pub use log::Log;
 pub use person::{PASSWORD, Person};
+pub use raw::{EVENTUALLY, Raw, RawAnswer};
 pub use service::{DOMAIN, Service, Setup, fixtures, modules, refusal};

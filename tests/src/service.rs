@@ -23,6 +23,7 @@ pub const DOMAIN: &str = "first.test";
 #[derive(Debug, Default)]
 pub struct Setup {
     settings: String,
+    default_limits: bool,
 }
 
 /// A service that runs, with its mail servers, until it is dropped.
@@ -48,6 +49,13 @@ impl Setup {
     pub fn with(mut self, settings: &str) -> Self {
         self.settings.push_str(settings);
         self.settings.push('\n');
+        self
+    }
+
+    /// With the limits that a service has when nothing is said. Otherwise a test may ask as often as it likes.
+    #[must_use]
+    pub fn with_default_limits(mut self) -> Self {
+        self.default_limits = true;
         self
     }
 
@@ -77,8 +85,10 @@ impl Setup {
             (url, Lookup::Sqlite(mailserver.clone()))
         };
         let stack = Stack::start(&state.join("mail"), &lookup).await.unwrap();
+        let limits = if self.default_limits { "" } else { &generous() };
         let own = format!("database.url = '{url}'\n{}", self.settings);
-        let config = config(&state, &mailserver, (stack.imap, stack.submission), &own);
+        let servers = (stack.imap, stack.submission);
+        let config = config(&state, &mailserver, servers, limits, &own);
         let running = App::start(config.clone(), clock.clone()).await.unwrap();
         Service {
             base: format!("http://{}", running.address),
@@ -107,7 +117,7 @@ pub async fn refusal(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let away = SocketAddr::from(([127, 0, 0, 1], 1));
     let mailserver = folder.path().join("mailserver/mailserver.db");
-    let config = config(folder.path(), &mailserver, (away, away), settings);
+    let config = config(folder.path(), &mailserver, (away, away), "", settings);
     match App::start(config, Clock::system()).await {
         Ok(running) => {
             running.stop().await;
@@ -117,24 +127,31 @@ pub async fn refusal(settings: &str) -> String {
     }
 }
 
-fn config(
-    state: &Path,
-    mailserver: &Path,
-    (imap, smtp): (SocketAddr, SocketAddr),
-    settings: &str,
-) -> Config {
-    let state = state.display();
-    let generous = [
+/// Limits that no test meets.
+fn generous() -> String {
+    [
         "mail",
         "search",
         "sign_in",
+        "sign_in_address",
+        "unproven",
         "registration",
         "public",
         "readiness",
         "session",
     ]
     .map(|area| format!("limits.{area} = 100000"))
-    .join("\n");
+    .join("\n")
+}
+
+fn config(
+    state: &Path,
+    mailserver: &Path,
+    (imap, smtp): (SocketAddr, SocketAddr),
+    limits: &str,
+    settings: &str,
+) -> Config {
+    let state = state.display();
     // A test's own lines come last and in dotted form, so that they go over these.
     let text = format!(
         "listen = '127.0.0.1:0'
@@ -149,7 +166,7 @@ registration.domains = ['{DOMAIN}', 'second.test']
 log.filter = 'warn'
 modules.mail.source = '{modules}/latchmail_mail.wasm'
 modules.mail.grants = ['caller', 'mailbox']
-{generous}
+{limits}
 ",
         cache = cache().display(),
         mailserver = mailserver.display(),
