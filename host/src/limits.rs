@@ -446,6 +446,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_told_to_come_back_at_once() {
+        let (limits, clock) = limits();
+        for _ in 0..120 {
+            let _ = limits.check(Area::Mcp, &session("a"));
+        }
+        // Another is taken after half a second, which no header can say.
+        assert_eq!(limits.check(Area::Mcp, &session("a")).retry_after, Some(1));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(limits.check(Area::Mcp, &session("a")).retry_after, None);
+    }
+
+    #[test]
     fn one_credential_cannot_spend_anothers_budget_nor_one_area_anothers() {
         let (limits, _) = limits();
         for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! One request from its headers to its answer: id, route, credential, access, limit, body, handler. Knows no connection, so that
+//! One request from its headers to its answer: id, route, limit, credential, access, body, handler. Knows no connection, so that
 //! it can be tried without one.
 //!
 //! Never logged: `Authorization`, bodies, the values of a query.
