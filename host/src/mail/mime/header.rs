@@ -1,16 +1,17 @@
 //! Header fields, decoded (RFC 5322, RFC 2047, RFC 2231) by `mail-parser`, and made fit to be shown.
 
+mod address;
+
 use std::borrow::Cow;
 
-use mail_parser::{
-    Address as ParsedAddress, HeaderName, HeaderValue, MessageParser, MimeHeaders as _,
-};
+use mail_parser::{HeaderName, HeaderValue, MessageParser, MimeHeaders as _};
 
 use super::transfer::Encoding;
 use super::{date, words};
 use crate::clock::Timestamp;
 use crate::mail::bounds;
 use crate::mail::types::Address;
+use address::addresses;
 
 /// The header of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl Header {
             .header_raw(HeaderName::References)
             .default_header_ignore();
         let (header, mut truncated) = within(header);
-        let header = &*words::joined(&header);
+        let header = &*words::readable(&header);
         let Some(message) = parser.parse_headers(header) else {
             return Self::default();
         };
@@ -57,12 +58,18 @@ impl Header {
         };
         let cut = &mut truncated;
         let subject = shown(message.subject().unwrap_or_default());
-        let mut people = |parsed| fitting(addresses(header, parsed), length, field, cut);
+        // A field that stands twice names all whom it names: none is hidden behind another.
+        let mut people = |name| {
+            let all = message
+                .header_values(name)
+                .flat_map(|value| addresses(header, value.as_address()));
+            fitting(all, length, field, cut)
+        };
         Self {
-            from: people(message.from()),
-            to: people(message.to()),
-            cc: people(message.cc()),
-            reply_to: people(message.reply_to()),
+            from: people(HeaderName::From),
+            to: people(HeaderName::To),
+            cc: people(HeaderName::Cc),
+            reply_to: people(HeaderName::ReplyTo),
             subject: match subject.get(..subject.floor_char_boundary(field)) {
                 Some(beginning) if beginning.len() < subject.len() => {
                     *cut = true;
@@ -136,7 +143,7 @@ impl Part {
     /// Reads a part's header. Where it names no type, what is in a digest is a message (RFC 2046, section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
         let (header, truncated) = within(header);
-        let header = &*words::joined(&header);
+        let header = &*words::readable(&header);
         let parser = MessageParser::new()
             .header_content_type(HeaderName::ContentType)
             .header_content_type(HeaderName::ContentDisposition)
@@ -163,19 +170,23 @@ impl Part {
             ..Self::default()
         };
         if let Some(message) = &message {
-            part.encoding =
-                Encoding::named(message.content_transfer_encoding().unwrap_or_default());
+            part.encoding = Encoding::named(word(
+                message.content_transfer_encoding().unwrap_or_default(),
+            ));
             part.attached = message
                 .content_disposition()
                 .is_some_and(mail_parser::ContentType::is_attachment);
-            let continued = |name, parameter| {
-                let field = message.header_raw(name)?;
-                words::continued(field.as_bytes(), parameter)
+            let parameter = |field: HeaderName<'static>, name| {
+                let whole = message.header_raw(field.clone());
+                let parsed = message.header(field).and_then(HeaderValue::as_content_type);
+                whole
+                    .and_then(|field| words::continued(field.as_bytes(), name))
+                    .filter(|value| !value.is_empty())
+                    .or_else(|| parsed?.attribute(name).map(ToOwned::to_owned))
+                    .filter(|value| !value.is_empty())
             };
-            part.filename = continued(HeaderName::ContentDisposition, "filename")
-                .or_else(|| continued(HeaderName::ContentType, "name"))
-                .or_else(|| message.attachment_name().map(ToOwned::to_owned))
-                .filter(|name| !name.is_empty());
+            part.filename = parameter(HeaderName::ContentDisposition, "filename")
+                .or_else(|| parameter(HeaderName::ContentType, "name"));
         }
         if part.media.starts_with("multipart/") {
             part.boundary = attribute("boundary");
@@ -186,6 +197,20 @@ impl Part {
         }
         part
     }
+}
+
+/// The word of a field that is one word, without the quotes, comments and semicolons that some put around it.
+fn word(field: &str) -> &str {
+    let field = match field.trim_start().strip_prefix('(') {
+        Some(comment) => comment.split_once(')').map_or("", |(_, after)| after),
+        None => field,
+    };
+    let odd = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '(');
+    field
+        .trim_start_matches(odd)
+        .split(odd)
+        .next()
+        .unwrap_or_default()
 }
 
 /// `type/subtype`, lower case, where the field names both. What is `text` and no more is plain text (RFC 2045, section 5.2).
@@ -214,76 +239,6 @@ fn within(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
         return (read[..=last].into(), true);
     }
     ([read, b"\r\n"].concat().into(), read.len() < header.len())
-}
-
-/// The addresses of a field of `header`.
-fn addresses<'a>(
-    header: &'a [u8],
-    parsed: Option<&'a ParsedAddress<'a>>,
-) -> impl Iterator<Item = Address> + 'a {
-    parsed
-        .into_iter()
-        .flat_map(ParsedAddress::iter)
-        .filter_map(move |one| {
-            let name = shown(one.name().unwrap_or_default());
-            if let Some(whole) = one
-                .address()
-                .and_then(|domain| quoted_local_part(header, domain, &name))
-            {
-                return Some(whole);
-            }
-            match one
-                .address()
-                .map(shown)
-                .filter(|address| !address.is_empty())
-            {
-                Some(address) => Some(Address { name, address }),
-                // Malformed: what there is stands where people look for it.
-                None if name.is_empty() => None,
-                None => Some(Address {
-                    name: String::new(),
-                    address: name,
-                }),
-            }
-        })
-}
-
-/// The address whose local part is a quoted string, where `mail-parser` takes that for a name: `"a b"@example.org` is `@example.org` of
-/// `a b` to it.
-fn quoted_local_part(header: &[u8], domain: &str, name: &str) -> Option<Address> {
-    if name.is_empty() || !domain.starts_with('@') {
-        return None;
-    }
-    let (all, piece) = (header.as_ptr_range(), domain.as_bytes().as_ptr_range());
-    if !(all.start <= piece.start && piece.end <= all.end) {
-        return None;
-    }
-    let before = header.get(..piece.start.addr() - all.start.addr())?;
-    // RFC 5321, section 4.5.3.1.1 allows 64 bytes.
-    let nearest = &before[before.len().saturating_sub(256)..];
-    let inner = nearest.strip_suffix(b"\"")?;
-    let opens = (0..inner.len())
-        .rev()
-        .find(|at| inner[*at] == b'"' && (*at == 0 || inner[at - 1] != b'\\'))?;
-    let inner = String::from_utf8_lossy(&inner[opens + 1..]);
-    let mut unescaped = String::new();
-    let mut escaped = false;
-    for c in inner.chars() {
-        escaped = c == '\\' && !escaped;
-        if !escaped {
-            unescaped.push(c);
-        }
-    }
-    // What else stands in the name is a comment.
-    let comment = name.strip_prefix(shown(&unescaped).as_str())?.trim();
-    let comment = comment
-        .strip_prefix('(')
-        .and_then(|comment| comment.strip_suffix(')'))
-        .unwrap_or(comment);
-    Some(Address {
-        name: comment.to_owned(),
-        address: shown(&format!("\"{inner}\"{domain}")),
-    })
 }
 
 /// On one line: a decoded field may hold what no header may.
@@ -418,6 +373,25 @@ mod tests {
             name("Content-Type: text/plain; name=\"a b.txt\"\r\n"),
             "a b.txt"
         );
+        // The newer form goes before the older, and the disposition before the type.
+        assert_eq!(
+            name(
+                "Content-Disposition: attachment; filename=\"Resume.txt\"; filename*=utf-8''R%C3%A9sum%C3%A9.txt\r\n"
+            ),
+            "Résumé.txt"
+        );
+        assert_eq!(
+            name(
+                "Content-Disposition: attachment; filename*=; filename=a.txt\r\nContent-Type: text/plain; name*0=b.txt\r\n"
+            ),
+            "a.txt"
+        );
+        assert_eq!(
+            name(
+                "Content-Disposition: attachment\r\nContent-Type: text/plain; name*=utf-8''%C3%A9\r\n"
+            ),
+            "é"
+        );
     }
 
     #[test]
@@ -457,22 +431,33 @@ mod tests {
     }
 
     #[test]
-    fn a_local_part_in_quotes_is_part_of_the_address() {
-        let from = |field: &str| read(format!("From: {field}\r\n").as_bytes()).from;
-        assert_eq!(
-            from("\"spaced local\"@x.org"),
-            [address("", "\"spaced local\"@x.org")]
-        );
-        assert_eq!(
-            from("Bo <\"spaced local\"@x.org>, \"a\\\"b\"@y.org (Bo), c@z.org"),
-            [
-                address("Bo", "\"spaced local\"@x.org"),
-                address("Bo", "\"a\\\"b\"@y.org"),
-                address("", "c@z.org")
-            ]
-        );
-        assert_eq!(from("Foo <@x.org>"), [address("Foo", "@x.org")]);
-        assert_eq!(from("\"Foo\" <@x.org>"), [address("Foo", "@x.org")]);
+    fn a_field_that_stands_twice_names_all_whom_it_names() {
+        let read = read(b"From: a@x.org\r\nTo: b@x.org\r\nFrom: c@x.org\r\nTo: d@x.org\r\n");
+        assert_eq!(read.from, [address("", "a@x.org"), address("", "c@x.org")]);
+        assert_eq!(read.to, [address("", "b@x.org"), address("", "d@x.org")]);
+    }
+
+    #[test]
+    fn the_name_of_an_encoding_is_known_in_any_clothes() {
+        let encoding = |name: &str| {
+            Part::of(
+                format!("Content-Transfer-Encoding: {name}\r\n").as_bytes(),
+                false,
+            )
+            .encoding
+        };
+        for base64 in [
+            "base64",
+            "BASE64;",
+            "\"Base64\"",
+            " (a comment) base64 (another)",
+            "base64\t",
+        ] {
+            assert_eq!(encoding(base64), Encoding::Base64, "{base64}");
+        }
+        for none in ["", "(", "(base64)", "8bit", "x-base64", "base 64", ";;"] {
+            assert_eq!(encoding(none), Encoding::Identity, "{none}");
+        }
     }
 
     #[test]

@@ -10,10 +10,19 @@ use memchr::memmem;
 
 use super::transfer::{self, Encoding};
 
-/// Bytes as text, in the character set that they are said to be in. `cut` says whether the last character may be there in part.
+/// Bytes as text, in the character set that they are said to be in, without a byte order mark. `cut` says whether the last character may be
+/// there in part.
 pub(super) fn text(bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
+    let mut text = decoded_text(bytes, label, cut);
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    text
+}
+
+fn decoded_text(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
     let label = label.map(named);
-    if label.as_deref().is_none_or(is_ascii) {
+    if label.is_none_or(is_ascii) {
         return match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
@@ -25,6 +34,9 @@ pub(super) fn text(bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
             }
         };
     }
+    if label.is_some_and(|label| label.eq_ignore_ascii_case("iso-2022-jp")) {
+        bytes = without_idle_escapes(&bytes);
+    }
     match label.and_then(|label| charset_decoder(label.as_bytes())) {
         Some(decode) => decode(&bytes),
         None => String::from_utf8(bytes)
@@ -32,17 +44,47 @@ pub(super) fn text(bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
     }
 }
 
+/// Labels in use that `mail-parser` does not know, and those that it does.
+const ALIASES: [(&str, &str); 14] = [
+    ("8859-1", "iso-8859-1"),
+    ("big5hkscs", "big5"),
+    ("cp50220", "iso-2022-jp"),
+    ("cp50221", "iso-2022-jp"),
+    ("cp932", "shift_jis"),
+    ("cp949", "euc-kr"),
+    ("eucjp", "euc-jp"),
+    ("iso-2022-jp-1", "iso-2022-jp"),
+    ("iso-2022-jp-ms", "iso-2022-jp"),
+    ("latin-1", "iso-8859-1"),
+    ("macroman", "macintosh"),
+    ("ms949", "euc-kr"),
+    ("win-1251", "windows-1251"),
+    ("windows-932", "shift_jis"),
+];
+
 /// A label as `mail-parser` knows it.
-fn named(label: &str) -> Cow<'_, str> {
-    let label = label.trim();
-    if ["cp932", "windows-932"]
+fn named(label: &str) -> &str {
+    let label = label.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+    ALIASES
         .iter()
-        .any(|other| label.eq_ignore_ascii_case(other))
-    {
-        "shift_jis".into()
-    } else {
-        label.into()
+        .find(|(other, _)| label.eq_ignore_ascii_case(other))
+        .map_or(label, |(_, known)| known)
+}
+
+/// Without the escape sequences that another follows at once. They are where lines and encoded words meet, which end in ASCII and begin in
+/// Japanese; a decoder for the web takes them for an attack.
+fn without_idle_escapes(bytes: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        if *byte == 0x1b && bytes.get(at + 3) == Some(&0x1b) {
+            at += 3;
+        } else {
+            kept.push(*byte);
+            at += 1;
+        }
     }
+    kept
 }
 
 /// Whether the label promises bytes below 128. Where there are others, they are UTF-8 more often than anything else.
@@ -60,8 +102,38 @@ struct Word<'a> {
     length: usize,
 }
 
-/// A header in which neighbouring encoded words of one character set are one, and none is labelled misleadingly.
-pub(super) fn joined(header: &[u8]) -> Cow<'_, [u8]> {
+/// A header that `mail-parser` reads as it was meant: in UTF-8, its encoded words too, and neighbouring ones of one character set are one.
+pub(super) fn readable(header: &[u8]) -> Cow<'_, [u8]> {
+    let write = |text: &str, out: &mut Vec<u8>| {
+        out.extend_from_slice(b"=?utf-8?B?");
+        out.extend_from_slice(BASE64_STANDARD.encode(text).as_bytes());
+        out.extend_from_slice(b"?=");
+    };
+    match in_utf8(header) {
+        Cow::Borrowed(header) => joined(header, write),
+        Cow::Owned(header) => joined(&header, write).into_owned().into(),
+    }
+}
+
+/// A header whose lines are all UTF-8. One that is not, and has nothing of it, is of Windows: RFC 6532 allows no other than UTF-8, and what
+/// breaks it is old.
+fn in_utf8(header: &[u8]) -> Cow<'_, [u8]> {
+    if std::str::from_utf8(header).is_ok() {
+        return header.into();
+    }
+    let mut out = Vec::with_capacity(header.len());
+    for line in header.split_inclusive(|b| *b == b'\n') {
+        if line.utf8_chunks().all(|chunk| chunk.valid().is_ascii()) {
+            out.extend_from_slice(text(line.to_vec(), None, false).as_bytes());
+        } else {
+            out.extend_from_slice(String::from_utf8_lossy(line).as_bytes());
+        }
+    }
+    out.into()
+}
+
+/// A text in which every encoded word is written anew; neighbouring ones of one character set are one.
+fn joined(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
     let finder = memmem::Finder::new(b"=?");
     let mut out = Vec::new();
     let (mut copied, mut at) = (0, 0);
@@ -72,23 +144,16 @@ pub(super) fn joined(header: &[u8]) -> Cow<'_, [u8]> {
             continue;
         };
         let mut end = start + word.length;
-        let mut words = 1;
         while let Some(next) = following(&header[end..])
             && let Some(other) = Word::at(&header[end + next..])
             && other.charset.eq_ignore_ascii_case(word.charset)
         {
             word.bytes.extend_from_slice(&other.bytes);
             end += next + other.length;
-            words += 1;
         }
-        let label = word.label();
-        if words > 1 || label != word.charset {
-            out.extend_from_slice(&header[copied..start]);
-            out.extend_from_slice(format!("=?{label}?B?").as_bytes());
-            out.extend_from_slice(BASE64_STANDARD.encode(&word.bytes).as_bytes());
-            out.extend_from_slice(b"?=");
-            copied = end;
-        }
+        out.extend_from_slice(&header[copied..start]);
+        write(&text(word.bytes, Some(word.charset), false), &mut out);
+        copied = end;
         at = end;
     }
     if copied == 0 {
@@ -134,13 +199,6 @@ impl<'a> Word<'a> {
             length: text.len() - rest.len(),
         })
     }
-
-    fn label(&self) -> Cow<'a, str> {
-        if is_ascii(self.charset) && std::str::from_utf8(&self.bytes).is_ok() {
-            return "utf-8".into();
-        }
-        named(self.charset)
-    }
 }
 
 /// What stands before the next question mark, if that is on this line and without white space.
@@ -159,7 +217,8 @@ fn following(text: &[u8]) -> Option<usize> {
     (folded && text[white..].starts_with(b"=?")).then_some(white)
 }
 
-/// The value of the parameter `name` of a field, where it is continued over several (RFC 2231, section 3), joined before it is decoded.
+/// The value of the parameter `name` of a field, where it is extended or continued over several (RFC 2231, sections 3 and 4), joined before
+/// it is decoded.
 pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
     let mut pieces: Vec<(u32, bool, Vec<u8>)> = Vec::new();
     for parameter in parameters(field) {
@@ -182,7 +241,12 @@ pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
             Some(number) => (number, true),
             None => (key, false),
         };
-        let Ok(number) = number.parse() else { continue };
+        // `name*` is the whole of it, and goes before what is continued.
+        let (number, encoded) = match number.parse() {
+            Ok(number) => (number, encoded),
+            Err(_) if key.is_empty() => (0, true),
+            Err(_) => continue,
+        };
         pieces.push((number, encoded, unquoted(value)));
     }
     pieces.sort_by_key(|piece| piece.0);
@@ -212,7 +276,12 @@ pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
             bytes.extend(value);
         }
     }
-    Some(text(bytes, charset.as_deref(), false))
+    let value = text(bytes, charset.as_deref(), false);
+    // Encoded words do not belong there, and are there.
+    let plain = joined(value.as_bytes(), |text, out| {
+        out.extend_from_slice(text.as_bytes());
+    });
+    Some(String::from_utf8_lossy(&plain).into_owned())
 }
 
 /// What stands between the semicolons of a field, those in quotes aside.
@@ -267,35 +336,77 @@ mod tests {
             text(b"Gr\xc3\xbc\xc3".to_vec(), Some("us-ascii"), true),
             "Grü\u{fffd}"
         );
+        for (known, label) in [
+            ("Shift_JIS", "cp932"),
+            ("euc-kr", "MS949"),
+            ("iso-8859-1", "'latin-1'"),
+        ] {
+            assert_eq!(
+                read(b"\x83n\xb0\xa1", Some(label)),
+                read(b"\x83n\xb0\xa1", Some(known))
+            );
+        }
+        for (_, known) in ALIASES {
+            assert!(charset_decoder(known.as_bytes()).is_some(), "{known}");
+        }
         assert_eq!(read(b"\x83n\x83\x8d", Some("cp932")), "ハロ");
         assert_eq!(read(b"a\xff", Some("utf-8")), "a\u{fffd}");
     }
 
     #[test]
-    fn encoded_words_that_cut_a_character_are_joined() {
-        let read =
-            |header: &str| String::from_utf8(joined(header.as_bytes()).into_owned()).unwrap();
+    fn encoded_words_are_read_as_they_were_meant() {
+        let read = |header: &str| {
+            let plain = joined(header.as_bytes(), |text, out| {
+                out.extend_from_slice(text.as_bytes());
+            });
+            String::from_utf8(plain.into_owned()).unwrap()
+        };
+        // A character cut in two, by either encoding.
         assert_eq!(
             read("Subject: =?utf-8?B?R3LD?=\r\n =?UTF-8?B?vMOfZQ==?= x\r\n"),
-            "Subject: =?utf-8?B?R3LDvMOfZQ==?= x\r\n"
+            "Subject: Grüße x\r\n"
         );
+        assert_eq!(read("=?utf-8?Q?a_=C3?= =?utf-8?Q?=BC_?="), "a ü ");
+        // Labels that say something else, padding that is not there.
+        assert_eq!(read("=?us-ascii?Q?=C3=BC?= =?us-ascii?Q??="), "ü");
+        assert_eq!(read("=?us-ascii?Q?=FC?="), "ü");
+        assert_eq!(read("=?cp932?B?g24=?="), "ハ");
+        assert_eq!(read("=?utf-8?b?w6TDtg?="), "äö");
+        // Each word of this begins and ends in ASCII.
         assert_eq!(
-            read("=?utf-8?Q?a_=C3?= =?utf-8?Q?=BC_?="),
-            format!("=?utf-8?B?{}?=", BASE64_STANDARD.encode("a ü "))
+            read("=?ISO-2022-JP?B?GyRCJCobKEI=?=\r\n =?ISO-2022-JP?B?GyRCQ04bKEI=?="),
+            "お知"
         );
-        assert_eq!(read("=?us-ascii?Q?=C3=BC?="), "=?utf-8?B?w7w=?=");
-        assert_eq!(read("=?cp932?B?g24=?="), "=?shift_jis?B?g24=?=");
         for same in [
-            "=?utf-8?Q?a?= =?iso-8859-1?Q?b?=",
-            "Subject: =?utf-8?Q?a?=\r\n=?utf-8?Q?b?=: c",
-            "=?utf-8?Q?a?= b =?utf-8?Q?c?=",
-            "=?utf-8?Q?a b?= =?utf-8?Q?c",
+            "Subject: a\r\n=?utf-8?X?b?=: c",
             "=?=?=?=?",
             "=?utf-8?X?a?=",
-            "=?us-ascii?Q?=FC?=",
+            "=?utf-8?Q?a b?= =?utf-8?Q?c",
         ] {
             assert_eq!(read(same), same);
         }
+        assert_eq!(
+            read("Subject: =?utf-8?Q?a?=\r\n=?utf-8?Q?b?= =?utf-8?Q?c?= d =?utf-8?Q?e?="),
+            "Subject: a\r\nbc d e"
+        );
+        assert_eq!(*readable(b"=?iso-8859-1?Q?=FC?= x"), *b"=?utf-8?B?w7w=?= x");
+    }
+
+    #[test]
+    fn a_line_of_a_header_that_is_not_utf_8_is_of_windows() {
+        let read = |header: &[u8]| String::from_utf8(readable(header).into_owned()).unwrap();
+        assert_eq!(
+            read(b"A: Gr\xfc\xdfe \x80\r\nB: Gr\xc3\xbc\xdfe\r\nC: Gr\xc3\xbc\r\n"),
+            "A: Grüße €\r\nB: Grü\u{fffd}e\r\nC: Grü\r\n"
+        );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_text() {
+        let read = |bytes: &[u8], label| text(bytes.to_vec(), label, false);
+        assert_eq!(read(b"\xef\xbb\xbfa", Some("utf-8")), "a");
+        assert_eq!(read(b"\xef\xbb\xbfa", None), "a");
+        assert_eq!(read(b"\xff\xfea\0", Some("utf-16")), "a");
     }
 
     #[test]
@@ -314,10 +425,18 @@ mod tests {
             read("x; filename*0=\"a\r\n b\"; filename*2=c").unwrap(),
             "a b"
         );
+        assert_eq!(
+            read("x; filename=e.txt; filename*=utf-8''%C3%A9.txt").unwrap(),
+            "é.txt"
+        );
+        assert_eq!(
+            read("x; filename*0=\"=?utf-8?B?w6Q=?=\"; filename*1=.txt").unwrap(),
+            "ä.txt"
+        );
         for none in [
             "",
             "x; filename=a",
-            "x; filename*=utf-8''a",
+            "x; filename*x=a",
             "x; filename*1=a",
             "; =; filename*0",
         ] {

@@ -1,0 +1,167 @@
+//! The addresses of a field (RFC 5322, section 3.4) as `mail-parser` reads them, and what it does not read of the odd ones.
+
+use mail_parser::Address as ParsedAddress;
+
+use super::shown;
+use crate::mail::types::Address;
+
+/// The addresses of a field of `header`.
+pub(super) fn addresses<'a>(
+    header: &'a [u8],
+    parsed: Option<&'a ParsedAddress<'a>>,
+) -> impl Iterator<Item = Address> + 'a {
+    parsed
+        .into_iter()
+        .flat_map(ParsedAddress::iter)
+        .filter_map(move |one| {
+            let mut name = shown(one.name().unwrap_or_default());
+            if let Some(whole) = one
+                .address()
+                .and_then(|domain| apart(header, domain, &name))
+            {
+                return Some(whole);
+            }
+            if name.bytes().all(|b| matches!(b, b'<' | b'>')) {
+                // Brackets within brackets.
+                name.clear();
+            }
+            match one
+                .address()
+                .map(|address| bare(&shown(address)).to_owned())
+                .filter(|address| !address.is_empty())
+            {
+                Some(address) => Some(Address { name, address }),
+                // Malformed: what there is stands where people look for it.
+                None if name.is_empty() => None,
+                None => Some(Address {
+                    name: String::new(),
+                    address: name,
+                }),
+            }
+        })
+}
+
+/// An address without brackets, and without the route that leads to it (RFC 5322, section 4.4).
+fn bare(address: &str) -> &str {
+    let address = address.trim_start_matches('<').trim();
+    let address = if address.contains('<') {
+        address
+    } else {
+        address.trim_end_matches('>').trim()
+    };
+    match address
+        .strip_prefix('@')
+        .and_then(|route| route.split_once(':'))
+    {
+        Some((_, after)) if after.contains('@') => after,
+        _ => address,
+    }
+}
+
+/// The address whose local part stands apart from its domain, where `mail-parser` takes that for a name: `"a b"@example.org` and `a @example.org`
+/// are `@example.org` of `a b` and of `a` to it.
+fn apart(header: &[u8], domain: &str, name: &str) -> Option<Address> {
+    if name.is_empty() || !domain.starts_with('@') {
+        return None;
+    }
+    let (all, piece) = (header.as_ptr_range(), domain.as_bytes().as_ptr_range());
+    if !(all.start <= piece.start && piece.end <= all.end) {
+        return None;
+    }
+    let before = header.get(..piece.start.addr() - all.start.addr())?;
+    let directly = before.trim_ascii_end();
+    if directly.len() < before.len()
+        && directly.ends_with(name.as_bytes())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b".!#$%&'*+-/=?^_`{|}~".contains(&b))
+    {
+        return Some(Address {
+            name: String::new(),
+            address: shown(&format!("{name}{domain}")),
+        });
+    }
+    // RFC 5321, section 4.5.3.1.1 allows 64 bytes.
+    let nearest = &before[before.len().saturating_sub(256)..];
+    let inner = nearest.strip_suffix(b"\"")?;
+    let opens = (0..inner.len())
+        .rev()
+        .find(|at| inner[*at] == b'"' && (*at == 0 || inner[at - 1] != b'\\'))?;
+    let inner = String::from_utf8_lossy(&inner[opens + 1..]);
+    let mut unescaped = String::new();
+    let mut escaped = false;
+    for c in inner.chars() {
+        escaped = c == '\\' && !escaped;
+        if !escaped {
+            unescaped.push(c);
+        }
+    }
+    // What else stands in the name is a comment.
+    let comment = name.strip_prefix(shown(&unescaped).as_str())?.trim();
+    let comment = comment
+        .strip_prefix('(')
+        .and_then(|comment| comment.strip_suffix(')'))
+        .unwrap_or(comment);
+    Some(Address {
+        name: comment.to_owned(),
+        address: shown(&format!("\"{inner}\"{domain}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Header;
+    use super::*;
+
+    fn from(field: &str) -> Vec<Address> {
+        Header::of(format!("From: {field}\r\n").as_bytes(), 1000).from
+    }
+
+    fn address(name: &str, address: &str) -> Address {
+        Address {
+            name: name.into(),
+            address: address.into(),
+        }
+    }
+
+    #[test]
+    fn a_local_part_in_quotes_is_part_of_the_address() {
+        assert_eq!(
+            from("\"spaced local\"@x.org"),
+            [address("", "\"spaced local\"@x.org")]
+        );
+        assert_eq!(
+            from("Bo <\"spaced local\"@x.org>, \"a\\\"b\"@y.org (Bo), c@z.org"),
+            [
+                address("Bo", "\"spaced local\"@x.org"),
+                address("Bo", "\"a\\\"b\"@y.org"),
+                address("", "c@z.org")
+            ]
+        );
+        assert_eq!(
+            from("ada\r\n @x.\torg, ada@y.org"),
+            [address("", "ada@x. org"), address("", "ada@y.org")]
+        );
+        assert_eq!(
+            from("Foo Bar @x.org, Foo (Bar) <@x.org>"),
+            [
+                address("", "Foo Bar @x.org"),
+                address("Foo (Bar)", "@x.org")
+            ]
+        );
+        assert_eq!(from("Foo <@x.org>"), [address("Foo", "@x.org")]);
+        assert_eq!(from("\"Foo\" <@x.org>"), [address("Foo", "@x.org")]);
+    }
+
+    #[test]
+    fn brackets_and_routes_are_not_of_the_address() {
+        assert_eq!(
+            from("<@a.org,@b.org:ada@x.org>, <<bo@x.org>>, Cy <@d.org>"),
+            [
+                address("", "ada@x.org"),
+                address("", "bo@x.org"),
+                address("Cy", "@d.org")
+            ]
+        );
+    }
+}
