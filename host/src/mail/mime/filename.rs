@@ -26,7 +26,9 @@ pub(super) fn of(sent: Option<&str>, media: &str, index: u32) -> String {
 fn misleads(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn shortened(name: &str) -> String {
@@ -87,6 +89,7 @@ mod tests {
         assert_eq!(name("C:\\boot.ini"), "C:_boot.ini");
         assert_eq!(name("in\u{202e}fdp.exe"), "infdp.exe");
         assert_eq!(name("a\r\nb\0.txt"), "ab.txt");
+        assert_eq!(name("\u{115f}a\u{ad}\u{e0041}\u{3164}.txt"), "a.txt");
         for nothing in ["", ".", "..", " . ", "\u{200e}"] {
             assert_eq!(name(nothing), "attachment-1.pdf");
         }
