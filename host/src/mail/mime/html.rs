@@ -1,6 +1,7 @@
 //! HTML as text, for previews: what is shown, in order, on one line. It is no sanitizer; what it answers is text and is to be
 //! shown as text.
 
+use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::decoders::html::add_html_token;
 
 /// Elements whose content is never shown.
@@ -11,6 +12,9 @@ const INLINE: [&str; 22] = [
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "em", "font", "i", "ins", "mark", "s",
     "small", "span", "strong", "sub", "sup", "tt", "u", "wbr",
 ];
+
+/// Entities that are often written without their semicolon.
+const BARE: [&str; 5] = ["amp", "gt", "lt", "nbsp", "quot"];
 
 /// The longest name of an entity, with room for numbers.
 const ENTITY: usize = 40;
@@ -40,12 +44,33 @@ fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
         .skip(1)
         .take_while(|b| b.is_ascii_alphanumeric() || *b == b'#')
         .count();
-    if length > 0 && rest.as_bytes().get(length + 1) == Some(&b';') {
-        add_html_token(text, &rest.as_bytes()[..length + 2], false);
-        return &rest[length + 2..];
+    let (name, after) = rest[1..].split_at(length);
+    if let Some(after) = after.strip_prefix(';').filter(|_| length > 0) {
+        match of_windows(name) {
+            Some(c) => text.push(c),
+            None => add_html_token(text, &rest.as_bytes()[..length + 2], false),
+        }
+        return after;
+    }
+    if BARE.contains(&name) {
+        add_html_token(text, format!("&{name};").as_bytes(), false);
+        return after;
     }
     text.push('&');
     &rest[1..]
+}
+
+/// The character of a number from 128 to 159: that of Windows, as every browser has it.
+fn of_windows(name: &str) -> Option<char> {
+    let number = name.strip_prefix('#')?;
+    let code = match number.strip_prefix(['x', 'X']) {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => number.parse(),
+    };
+    let byte = u8::try_from(code.ok()?)
+        .ok()
+        .filter(|byte| (128..160).contains(byte))?;
+    charset_decoder(b"windows-1252")?(&[byte]).chars().next()
 }
 
 /// Reads what begins with `<`: a comment, a tag, or a character like any other.
@@ -138,6 +163,10 @@ mod tests {
         assert_eq!(
             folded("1 < 2 &amp;&lt;&nbsp;&#8364;&#x20ac; &bogus; R&D &"),
             "1 < 2 &< €€ &bogus; R&D &"
+        );
+        assert_eq!(
+            folded("it&#146;s &#x80;5&#129;, AT&amp T&nbsp x &amplitude &#99999999999; &;"),
+            "it’s €5\u{fffd}, AT& T x &amplitude &#99999999999; &;"
         );
     }
 
