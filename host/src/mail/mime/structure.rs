@@ -140,13 +140,13 @@ struct Body {
     decoder: Decoder,
     size: Length,
     alternative: bool,
-    /// Whether there is nothing but white space, the header included.
-    blank: bool,
+    /// Whether its header has nothing but white space, and whether it has itself.
+    blank: [bool; 2],
 }
 
 impl Body {
     fn push(&mut self, text: &[u8], line_break: &'static [u8]) {
-        self.blank = self.blank && text.trim_ascii().is_empty();
+        self.blank[1] &= text.trim_ascii().is_empty();
         let before = mem::replace(&mut self.line_break, line_break);
         if self.part.encoding != Encoding::Identity {
             self.decoder.push(before, &mut self.size);
@@ -316,7 +316,7 @@ impl Walker {
             line_break: b"",
             size: Length::default(),
             alternative,
-            blank: header.trim_ascii().is_empty(),
+            blank: [header.trim_ascii().is_empty(), true],
         }));
     }
 
@@ -403,11 +403,15 @@ impl Walker {
         let Place::Body(mut body) = mem::replace(&mut self.place, Place::Over) else {
             return;
         };
-        if self.open.pop_if(|multipart| !multipart.found).is_some() {
+        let announced = self.open.pop_if(|multipart| !multipart.found).is_some();
+        if announced {
             body.part.media = "text/plain".into();
         }
-        // What is only the break behind a last delimiter is no part.
-        if by_another && body.blank && !self.open.is_empty() {
+        let [header, body_itself] = body.blank;
+        // What is only the break behind a last delimiter is no part; and a multipart that holds nothing must not stand for a text that there is
+        // elsewhere.
+        let nothing = body_itself && (announced || (header && by_another));
+        if nothing && !self.open.is_empty() {
             return;
         }
         self.leaves.push(body.leaf(end, complete));
