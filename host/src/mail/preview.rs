@@ -1,8 +1,13 @@
 //! The first words of a message, from the first bytes of it. The same bytes give the same words, in a listing as in the message
 //! itself.
 
+use unicode_segmentation::UnicodeSegmentation as _;
+
 use super::bounds;
 use super::mime::{self, Beginning};
+
+/// Characters of what is one to people: the longest emoji have ten.
+const LONGEST_CLUSTER: usize = 32;
 
 /// A preview.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,28 +51,61 @@ impl Preview {
     }
 }
 
-/// The first words, and whether they fill what a preview may hold.
+/// The first words, and whether they fill what a preview may hold. What cannot be seen is no word: newsletters fill the room behind
+/// their first line with it.
 fn folded(text: &str) -> (String, bool) {
     let mut folded = String::new();
     let mut length = 0;
     for word in text
         .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
+        .filter(|word| !word.chars().all(is_invisible))
     {
-        if length > 0 && length < bounds::PREVIEW {
+        if length > 0 {
             folded.push(' ');
             length += 1;
         }
         for c in word.chars() {
-            if length >= bounds::PREVIEW {
-                folded.truncate(folded.trim_end().len());
-                return (folded, true);
+            if length > bounds::PREVIEW {
+                return (clipped(&folded).to_owned(), true);
             }
             folded.push(c);
             length += 1;
         }
     }
-    (folded, length >= bounds::PREVIEW)
+    let full = length > bounds::PREVIEW;
+    if full {
+        folded.truncate(clipped(&folded).len());
+    }
+    (folded, full)
+}
+
+/// The characters of a preview, of a text that holds more, without a part of what is one character to people: an accent belongs to its letter,
+/// and a family to its members (Unicode Standard Annex 29).
+fn clipped(text: &str) -> &str {
+    let most = text
+        .char_indices()
+        .nth(bounds::PREVIEW)
+        .map_or(text.len(), |(at, _)| at);
+    let whole = text
+        .grapheme_indices(true)
+        .map(|(at, cluster)| at + cluster.len())
+        .take_while(|end| *end <= most)
+        .last()
+        .unwrap_or_default();
+    // A heap of accents on one letter is nobody's character.
+    let fair = text[..most]
+        .chars()
+        .rev()
+        .take(LONGEST_CLUSTER)
+        .map(char::len_utf8)
+        .sum::<usize>();
+    let end = if most - whole < fair { whole } else { most };
+    text[..end].trim_end()
+}
+
+/// Whether it takes no room: joiners, direction marks, soft hyphens, byte order marks.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -102,9 +140,49 @@ mod tests {
             assert!(text.starts_with(&read.text), "{length}");
             assert_eq!(preview("", text.as_bytes()), read.text);
         }
-        // Nothing that could follow would change it.
-        assert!(Preview::of(b"", "x".repeat(256).as_bytes(), false).settled);
-        assert!(!Preview::of(b"", "x".repeat(255).as_bytes(), false).settled);
+        // Nothing that could follow would change it; of the last character only an accent.
+        assert!(Preview::of(b"", "x".repeat(257).as_bytes(), false).settled);
+        assert!(!Preview::of(b"", "x".repeat(256).as_bytes(), false).settled);
+    }
+
+    #[test]
+    fn what_is_one_character_to_people_is_not_cut() {
+        for cluster in [
+            "e\u{301}",
+            "👩\u{200d}👩\u{200d}👧\u{200d}👦",
+            "👍🏽",
+            "🇩🇪",
+            "\u{1112}\u{1161}\u{11ab}",
+        ] {
+            for before in 246..257 {
+                let text = format!("{}{}", "x".repeat(before), cluster.repeat(5));
+                let read = preview("", text.as_bytes());
+                let kept = read.trim_start_matches('x');
+                assert_eq!(kept, cluster.repeat(kept.len() / cluster.len()), "{before}");
+                let room = 256_usize.saturating_sub(before) / cluster.chars().count();
+                assert_eq!(kept.len(), room.min(5) * cluster.len(), "{before}");
+            }
+        }
+        let heap = format!("{}x{}", "y".repeat(100), "\u{301}".repeat(10_000));
+        assert_eq!(preview("", heap.as_bytes()).chars().count(), 256);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_no_word() {
+        let padded = format!(
+            "Hello {}world \u{feff}",
+            "\u{200c}\u{a0}\u{2007}\u{34f} ".repeat(200)
+        );
+        assert_eq!(preview("", padded.as_bytes()), "Hello world");
+    }
+
+    #[test]
+    fn an_empty_text_says_nothing_and_the_html_does() {
+        let alternative = "Content-Type: multipart/alternative; boundary=b\r\n";
+        let html = "--b\r\n\r\n \r\n\u{feff}\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>rich</p>\r\n--b--\r\n";
+        assert_eq!(preview(alternative, html.as_bytes()), "rich");
+        // It is not known yet that it is empty.
+        assert!(!Preview::of(alternative.as_bytes(), &html.as_bytes()[..12], false).settled);
     }
 
     #[test]

@@ -104,25 +104,33 @@ pub(super) fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
 }
 
 /// The chosen text of a message of which only the beginning of what follows its header is there: the plain text where there is
-/// one, else the HTML. The second value says whether it reaches to its end.
+/// one that says something, else the HTML. The second value says whether it reaches to its end.
 pub(super) fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
     let mut walker = Walker::behind(header);
     walker.push(body);
     let structure = walker.finish(complete);
-    let leaf = structure.text().or(structure.html())?;
-    let bytes = &body[leaf.range.start..leaf.range.end.min(leaf.range.start + ENCODED_BODY)];
-    let (mut text, cut) = text(leaf, bytes, bounds::BODY);
-    let whole = leaf.complete && !cut;
-    if !whole {
-        // The last character may have been cut in two.
-        text.truncate(text.trim_end_matches('\u{fffd}').len());
-    }
-    let text = if structure.text().is_some() {
-        Beginning::Text(text)
-    } else {
-        Beginning::Html(text)
+    let read = |leaf: &Leaf| {
+        let bytes = &body[leaf.range.start..leaf.range.end.min(leaf.range.start + ENCODED_BODY)];
+        let (mut text, cut) = text(leaf, bytes, bounds::BODY);
+        let whole = leaf.complete && !cut;
+        if !whole {
+            // The last character may have been cut in two.
+            text.truncate(text.trim_end_matches('\u{fffd}').len());
+        }
+        (text, whole)
     };
-    Some((text, whole))
+    let html = || {
+        let (html, whole) = structure.html().map(read)?;
+        Some((Beginning::Html(html), whole))
+    };
+    let Some((text, whole)) = structure.text().map(read) else {
+        return html();
+    };
+    let blank = whole && text.chars().all(|c| c.is_whitespace() || c == '\u{feff}');
+    blank
+        .then(html)
+        .flatten()
+        .or(Some((Beginning::Text(text), whole)))
 }
 
 /// How much of a text is read as it is encoded: no encoding takes more than three bytes for one, line breaks aside.
