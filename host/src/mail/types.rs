@@ -110,7 +110,7 @@ pub struct Detail {
     pub in_reply_to: Option<String>,
     /// With their angle brackets, in order.
     pub references: Vec<String>,
-    /// The plain text, where there is such a part.
+    /// The plain text, where there is such a part: as it was sent, so that `format=flowed` (RFC 3676) is not undone.
     pub text: Option<String>,
     /// The HTML, where there is such a part.
     pub html: Option<String>,
