@@ -2,6 +2,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+mod corpus;
+
 /// A message, and what was found in it.
 struct Shown {
     text: Option<String>,

@@ -1,0 +1,141 @@
+//! The messages of `tests/mail`, whole and broken: whatever their bytes are, reading ends, within the bounds.
+
+use std::path::Path;
+
+use super::*;
+use crate::mail::preview::Preview;
+
+/// How often each message is broken.
+const TIMES: usize = 40;
+
+fn corpus() -> Vec<(String, Vec<u8>)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/mail");
+    let mut corpus: Vec<_> = Path::new(folder)
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "eml"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read(path).unwrap())
+        })
+        .collect();
+    assert!(corpus.len() > 100);
+    corpus.sort();
+    corpus
+}
+
+/// Numbers that look as if by chance and are the same each time (xorshift, of Marsaglia).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 16).unwrap() % limit.max(1)
+    }
+}
+
+/// One message, or pieces of two, with a few accidents.
+fn broken(message: &[u8], other: &[u8], chance: &mut Chance) -> Vec<u8> {
+    let telling = b"\r\n\t \0\"\\<>()[]:;,=?*'%&-_/+@\x1b\xff\xc3\xe2\x80";
+    let mut broken = message.to_vec();
+    for _ in 0..=chance.below(8) {
+        let at = chance.below(broken.len());
+        let end = (at + chance.below(400)).min(broken.len());
+        match chance.below(7) {
+            0 if at < broken.len() => broken[at] ^= 1 << chance.below(8),
+            1 if at < broken.len() => broken[at] = telling[chance.below(telling.len())],
+            2 => broken.insert(at, telling[chance.below(telling.len())]),
+            3 => drop(broken.drain(at..end)),
+            4 => {
+                let piece = broken[at..end].to_vec();
+                let times = chance.below(20);
+                broken.splice(at..at, piece.repeat(times));
+            }
+            5 => {
+                let from = chance.below(other.len());
+                broken.splice(at..end, other[from..].iter().copied());
+            }
+            _ => broken.truncate(at),
+        }
+    }
+    broken
+}
+
+/// Reads a message in every way, and checks what always holds.
+fn read_in_every_way(name: &str, message: &[u8], complete: bool) {
+    let (header, body) = split(message);
+    let fields = Header::of(header, bounds::FIELD);
+    assert!(fields.subject.len() <= bounds::FIELD, "{name}");
+    assert!(!fields.subject.contains(char::is_control), "{name}");
+    for people in [&fields.from, &fields.to, &fields.cc, &fields.reply_to] {
+        for one in people {
+            let both = [&one.name, &one.address];
+            assert!(
+                !both.iter().any(|text| text.contains(char::is_control)),
+                "{name}: {one:?}"
+            );
+        }
+    }
+    let read = content(message, complete);
+    assert!(complete || read.truncated, "{name}");
+    assert!(read.attachments.len() <= bounds::PARTS, "{name}");
+    for text in [&read.text, &read.html].into_iter().flatten() {
+        assert!(text.len() <= bounds::BODY, "{name}");
+    }
+    for (attachment, index) in read.attachments.iter().zip(0..) {
+        let file = &attachment.filename;
+        assert_eq!(attachment.index, index, "{name}");
+        assert!(
+            !file.is_empty() && file.chars().count() <= bounds::FILENAME,
+            "{name}"
+        );
+        assert!(
+            !file.contains(['/', '\\', '\r', '\n', '\0']),
+            "{name}: {file:?}"
+        );
+        assert!(attachment.size <= message.len() as u64, "{name}");
+    }
+    // What a listing says of the beginning is what the message says of itself.
+    let whole = Preview::of_body(header, body, complete);
+    assert!(whole.text.chars().count() <= bounds::PREVIEW, "{name}");
+    let begun = body.get(..bounds::PREFIX).unwrap_or(body);
+    let first = Preview::of(header, begun, complete && begun.len() == body.len());
+    if first.settled {
+        assert_eq!(first, whole, "{name}");
+    }
+}
+
+#[test]
+fn every_message_is_read_within_the_bounds() {
+    for (name, message) in corpus() {
+        read_in_every_way(&name, &message, true);
+        read_in_every_way(&name, &message, false);
+        assert!(!content(&message, true).truncated, "{name}");
+    }
+}
+
+#[test]
+fn every_message_may_end_anywhere() {
+    for (name, message) in corpus() {
+        let step = (message.len() / 100).max(1);
+        for end in (0..message.len()).step_by(step) {
+            read_in_every_way(&name, &message[..end], true);
+        }
+    }
+}
+
+#[test]
+fn no_accident_makes_a_message_unreadable() {
+    let corpus = corpus();
+    let mut chance = Chance(0x5eed_0fa1_1b1e_55ed);
+    for (name, message) in &corpus {
+        for time in 0..TIMES {
+            let (_, other) = &corpus[chance.below(corpus.len())];
+            let broken = broken(message, other, &mut chance);
+            read_in_every_way(&format!("{name}, {time}"), &broken, time % 4 > 0);
+        }
+    }
+}
