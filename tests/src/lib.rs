@@ -4,6 +4,7 @@
 //! What a test asserts is what a client would notice.
 
 mod answer;
+pub mod corpus;
 mod inbox;
 mod log;
 mod person;

@@ -1,0 +1,178 @@
+//! Mail in all its shapes: the files of `tests/mail`, put into a mailbox and read back as a client reads them.
+//!
+//! What a message is answered as is agreed in `tests/mail/answers`; what each file is, in `tests/mail/README.md`.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_imap::types::Fetch;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
+
+use crate::{Person, imap};
+
+/// When the messages that Postfix does not deliver are said to have arrived.
+const ARRIVED: &str = "20-Nov-2026 08:00:00 +0000";
+
+/// The folder that they are put into.
+const APPENDED: &str = "Appended";
+
+/// What Postfix would change though nothing of it is forbidden: it ends the header where a line is no field, and completes addresses.
+const CHANGED_BY_POSTFIX: [&str; 4] = [
+    "address-odd",
+    "address-unquoted",
+    "field-without-value",
+    "words-whole-address",
+];
+
+/// A message of the corpus.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The file's name without its extension.
+    pub name: String,
+    /// The message.
+    pub bytes: Vec<u8>,
+}
+
+/// A message of the corpus as a client is answered.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// Which.
+    pub sample: Sample,
+    /// Whether Postfix delivered it: a few fields then stand before its own.
+    pub delivered: bool,
+    /// Its entry in the listing of its folder.
+    pub summary: Value,
+    /// The message.
+    pub detail: Value,
+}
+
+/// Where the files are.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("mail")
+}
+
+/// Every message, by name.
+pub fn samples() -> Vec<Sample> {
+    let mut samples: Vec<Sample> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "eml"))
+        .map(|path| Sample {
+            name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
+            bytes: std::fs::read(path).unwrap(),
+        })
+        .collect();
+    samples.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(!samples.is_empty());
+    samples
+}
+
+impl Sample {
+    /// Whether Postfix takes it and hands it on byte for byte.
+    fn survives_postfix(&self) -> bool {
+        let text = &self.bytes;
+        let lines = text.split_inclusive(|b| *b == b'\n').all(|line| {
+            let line = line.strip_suffix(b"\r\n").unwrap_or(b"\n");
+            line.len() < 998 && !line.iter().any(|b| b"\r\n\0".contains(b))
+        });
+        // It adds the fields that are missing.
+        let lower = [b"\n", text.to_ascii_lowercase().as_slice()].concat();
+        let fields = ["\nfrom:", "\ndate:", "\nmessage-id:"];
+        let fields = fields
+            .iter()
+            .all(|field| contains(&lower, field.as_bytes()));
+        let name = self.name.as_str();
+        // Its date is when it comes, and has to be the same each time.
+        let timeless = name == "date-unreadable";
+        lines && fields && !timeless && !CHANGED_BY_POSTFIX.contains(&name)
+    }
+}
+
+fn contains(text: &[u8], piece: &[u8]) -> bool {
+    text.windows(piece.len()).any(|window| window == piece)
+}
+
+/// Puts the whole corpus into a person's mailbox, through Postfix what it leaves alone and over IMAP what it does not, and reads it.
+pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
+    let (delivered, appended): (Vec<_>, Vec<_>) =
+        samples().into_iter().partition(Sample::survives_postfix);
+    futures_util::stream::iter(&delivered)
+        .for_each_concurrent(8, |sample| {
+            // The SMTP client puts a line break of its own before the last dot.
+            let text = sample.bytes.strip_suffix(b"\r\n").unwrap();
+            person.service.deliver_raw(&person.address, text)
+        })
+        .await;
+    let mut client = imap(person).await;
+    client.create(APPENDED).await.unwrap();
+    for sample in &appended {
+        client
+            .append(
+                APPENDED,
+                None,
+                Some(&format!("\"{ARRIVED}\"")),
+                &sample.bytes,
+            )
+            .await
+            .unwrap();
+    }
+    let patience = tokio::time::Instant::now() + Duration::from_mins(1);
+    while person.total("INBOX").await < delivered.len() as u64 {
+        assert!(tokio::time::Instant::now() < patience, "mail never came");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // Mail that is sent at once arrives in any order.
+    client.select("INBOX").await.unwrap();
+    let stored: Vec<_> = client
+        .fetch("1:*", "BODY.PEEK[]")
+        .await
+        .unwrap()
+        .try_collect()
+        .await
+        .unwrap();
+    let (mut places, mut changed) = (HashMap::new(), Vec::new());
+    for sample in delivered {
+        let as_it_was = |stored: &&Fetch| stored.body().unwrap().ends_with(&sample.bytes);
+        match stored.iter().find(as_it_was) {
+            Some(place) => drop(places.insert(u64::from(place.message), sample)),
+            None => changed.push(sample.name),
+        }
+    }
+    assert!(changed.is_empty(), "Postfix changed {changed:?}");
+    let mut read = both(person, "INBOX", true, places).await;
+    let places = (1..).zip(appended).collect();
+    read.extend(both(person, APPENDED, false, places).await);
+    read.sort_by(|a, b| a.sample.name.cmp(&b.sample.name));
+    read
+}
+
+/// The messages of a folder, of which `places` tells what stands where.
+async fn both(
+    person: &Person<'_>,
+    folder: &str,
+    delivered: bool,
+    mut places: HashMap<u64, Sample>,
+) -> Vec<Read> {
+    let mut read = Vec::new();
+    for page in 1.. {
+        let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=100&page={page}");
+        let listing = person.ask(&line).await.succeeds(200);
+        let summaries = listing["messages"].as_array().unwrap();
+        if summaries.is_empty() {
+            break;
+        }
+        for summary in summaries {
+            let line = format!("GET /api/v1/mail/messages/{}", summary["uid"]);
+            read.push(Read {
+                sample: places.remove(&summary["seq"].as_u64().unwrap()).unwrap(),
+                delivered,
+                summary: summary.clone(),
+                detail: person.ask(&line).await.succeeds(200),
+            });
+        }
+    }
+    assert!(places.is_empty(), "{folder} lacks {places:?}");
+    read
+}
