@@ -3,11 +3,14 @@
 //! Only what this file itself would sign is taken: the header must be the very one, with a `kid` of the keyring, and every claim
 //! is required. Whether the session still lives is asked of the directory, by [`super::sessions`].
 
+use std::fmt;
 use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, encode};
+use quick_cache::sync::Cache;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::keyring::Keyring;
 use super::secrets;
@@ -23,15 +26,23 @@ const SKEW: i64 = 5;
 const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
 
 /// Signs and verifies access tokens of one service.
-#[derive(Debug)]
 pub struct AccessTokens {
     issuer: String,
     audience: String,
     validation: Validation,
+    /// What tokens say whose signature was checked, by the tokens' digests: checking one costs more than all else of a small request. It is for one
+    /// keyring, as a service has one.
+    signed: Cache<Digest, Claims>,
 }
 
+/// SHA-256.
+type Digest = [u8; 32];
+
+/// Tokens whose signatures are remembered to be good.
+const REMEMBERED: usize = 10_000;
+
 /// What an access token says.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claims {
     iss: String,
     aud: String,
@@ -43,6 +54,14 @@ pub struct Claims {
     iat: i64,
     nbf: i64,
     exp: i64,
+}
+
+impl fmt::Debug for AccessTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessTokens")
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AccessTokens {
@@ -61,6 +80,7 @@ impl AccessTokens {
             issuer: base_url.to_owned(),
             audience,
             validation,
+            signed: Cache::new(REMEMBERED),
         }
     }
 
@@ -94,18 +114,29 @@ impl AccessTokens {
     /// What a token says, where this service signed it and it is good at `now`; else none.
     #[must_use]
     pub fn verify(&self, keys: &Keyring, token: &str, now: Timestamp) -> Option<Claims> {
+        let digest: Digest = Sha256::digest(token).into();
+        let claims = if let Some(claims) = self.signed.get(&digest) {
+            claims
+        } else {
+            let claims = self.signed_claims(keys, token)?;
+            self.signed.insert(digest, claims.clone());
+            claims
+        };
+        let now = now.seconds();
+        let good = claims.nbf.max(claims.iat) <= now.saturating_add(SKEW) && now < claims.exp;
+        good.then_some(claims)
+    }
+
+    /// What a token says, where its signature is good.
+    fn signed_claims(&self, keys: &Keyring, token: &str) -> Option<Claims> {
         let given = decode_header(token).ok()?;
         let key = keys.by_kid(given.kid.as_deref()?)?;
         // No other algorithm, no embedded or linked key, nothing critical or unknown: only the header that `sign` writes.
         if given != header(&key.kid) {
             return None;
         }
-        let claims = decode::<Claims>(token, &key.verifying, &self.validation)
-            .ok()?
-            .claims;
-        let now = now.seconds();
-        let good = claims.nbf.max(claims.iat) <= now.saturating_add(SKEW) && now < claims.exp;
-        good.then_some(claims)
+        let decoded = decode::<Claims>(token, &key.verifying, &self.validation);
+        decoded.ok().map(|token| token.claims)
     }
 }
 
