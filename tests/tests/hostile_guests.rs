@@ -22,7 +22,7 @@ fn hostile(more: &str) -> String {
         more,
     ] {
         if !line.is_empty() {
-            settings += &format!("modules.hostile.{line}\n");
+            settings.extend(["modules.hostile.", line, "\n"]);
         }
     }
     settings
