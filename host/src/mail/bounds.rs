@@ -8,7 +8,10 @@ pub(super) const MESSAGE: usize = 128 * 1024 * 1024;
 /// Bytes of a message that are read in one round trip; the rest of a larger one comes in pieces.
 pub(super) const FIRST: usize = 1024 * 1024;
 
-/// Bytes of one piece. A download has some three of them in memory, as it came, decoded, and on its way out; smaller ones cost round trips.
+/// Bytes that are read where they arrive; more of them are read on a thread of their own.
+pub(super) const BRIEF: usize = 64 * 1024;
+
+/// Bytes of one piece of an attachment: the first, and all of them where a client is slow. A download has some three of them in memory.
 pub(super) const PIECE: usize = 256 * 1024;
 
 /// What all larger messages and downloads may take at a time, in MiB.

@@ -3,8 +3,8 @@
 //!
 //! A connection to the mail server is held while its client keeps up with it, and no longer.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, mem};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
@@ -21,7 +21,7 @@ use super::{Access, Error, Mail, bounds, imap, reading};
 pub struct Download {
     source: Source,
     /// Its first bytes, which were read to see that it is there, and what reads the others. Whoever asks first has them.
-    begun: Mutex<Option<(Bytes, Reader)>>,
+    begun: Mutex<Option<Begun>>,
 }
 
 impl fmt::Debug for Download {
@@ -32,23 +32,42 @@ impl fmt::Debug for Download {
     }
 }
 
+/// An attachment that is being read.
+struct Begun {
+    first: Bytes,
+    decoder: Decoder,
+    reader: Reader,
+}
+
 /// What it takes to read an attachment.
 #[derive(Clone)]
 struct Source {
     mail: Arc<Mail>,
     access: Access,
-    place: Place,
+    place: Arc<Place>,
     section: Section,
 }
 
-/// Reads an attachment from where it is to its end.
+/// Reads an attachment from where it is to its end, as it is encoded.
 struct Reader {
     source: Source,
-    decoder: Decoder,
     at: usize,
-    /// A connection that has its folder open.
-    lease: Option<Lease>,
+    way: Way,
+    /// Its client was slower than the mail server.
+    slow: bool,
     _share: Option<Share>,
+}
+
+/// How the next bytes come.
+#[derive(Default)]
+enum Way {
+    /// By a connection that is still to be had.
+    #[default]
+    Closed,
+    /// By one that has the folder open.
+    Open(Lease),
+    /// By one on which they are coming.
+    Streaming(Lease),
 }
 
 /// What a download takes of what all share.
@@ -62,7 +81,7 @@ impl Download {
     pub(super) async fn begin(
         mail: Arc<Mail>,
         access: &Access,
-        place: Place,
+        place: Arc<Place>,
         section: Section,
     ) -> Result<Option<Self>, Error> {
         let source = Source {
@@ -84,8 +103,8 @@ impl Download {
     #[must_use]
     pub fn whole(&self) -> Option<Bytes> {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, reader) = begun.as_ref()?;
-        reader.is_done().then(|| first.clone())
+        let begun = begun.as_ref()?;
+        begun.reader.is_done().then(|| begun.first.clone())
     }
 
     /// All bytes from the first to the last, as they come. Exactly as many as the attachment's size says, or an error.
@@ -98,11 +117,12 @@ impl Download {
             .take();
         let source = self.source.clone();
         stream::once(async move {
-            let (first, reader) = match begun {
+            let begun = match begun {
                 Some(begun) => begun,
                 None => source.begin().await?.ok_or_else(gone)?,
             };
-            Ok::<_, Error>(stream::once(async { Ok(first) }).chain(reader.pieces()))
+            let first = begun.first.clone();
+            Ok::<_, Error>(stream::once(async { Ok(first) }).chain(begun.pieces()))
         })
         .try_flatten()
         .boxed()
@@ -110,7 +130,7 @@ impl Download {
 }
 
 impl Source {
-    async fn begin(&self) -> Result<Option<(Bytes, Reader)>, Error> {
+    async fn begin(&self) -> Result<Option<Begun>, Error> {
         let share = if self.section.range.len() > bounds::PIECE {
             let pool = &self.mail.pool;
             Some(Share {
@@ -121,14 +141,22 @@ impl Source {
             None
         };
         let mut reader = Reader {
-            decoder: Decoder::new(self.section.encoding),
             at: self.section.range.start,
             source: self.clone(),
-            lease: None,
+            way: Way::Closed,
+            slow: false,
             _share: share,
         };
-        let first = reader.next().await?;
-        Ok(first.map(|first| (first, reader)))
+        let Some(encoded) = reader.next().await? else {
+            return Ok(None);
+        };
+        let mut decoder = Decoder::new(self.section.encoding);
+        let first = decoder.decode(&encoded, reader.is_done()).into();
+        Ok(Some(Begun {
+            first,
+            decoder,
+            reader,
+        }))
     }
 }
 
@@ -137,71 +165,101 @@ impl Reader {
         self.at >= self.source.section.range.end
     }
 
-    /// The next piece, decoded. None where the message is not there.
+    /// The next bytes. None where the message is not there.
+    ///
+    /// The first piece opens the folder; all that is left is then asked for at once and taken as it comes, for at every command the mail server
+    /// looks for its place from the beginning of the message. For a client that is slower it is asked for piece by piece, so that nobody
+    /// waits for the connection meanwhile.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
-        let range = self.at..end.min(self.at + bounds::PIECE);
-        // No length is none of the protocol's: that the message is there has to be seen of an empty attachment too.
-        let asked = if range.is_empty() {
-            0..1
-        } else {
-            range.clone()
-        };
+        let piece = self.at..end.min(self.at + bounds::PIECE);
         let spot = self.source.place.spot();
-        let piece = if let Some(lease) = &mut self.lease {
-            lease.session().await?.piece(spot.uid, &asked).await?
-        } else {
-            let access = &self.source.access;
-            let mut lease = self
-                .source
-                .mail
-                .pool
-                .lease(&access.account, &access.credential, Some(spot.path))
-                .await?;
-            let piece = reading!(lease, session => session.piece_of(spot, &asked));
-            self.lease = Some(lease);
-            piece
+        let (bytes, way) = match mem::take(&mut self.way) {
+            Way::Closed => {
+                // No length is none of the protocol's: that the message is there has to be seen of an empty attachment too.
+                let asked = piece.start..piece.end.max(piece.start + 1);
+                let access = &self.source.access;
+                let mut lease = self
+                    .source
+                    .mail
+                    .pool
+                    .lease(&access.account, &access.credential, Some(spot.path))
+                    .await?;
+                let bytes = reading!(lease, session => session.piece_of(spot, &asked));
+                let Some(mut bytes) = bytes else {
+                    return Ok(None);
+                };
+                bytes.truncate(piece.len());
+                whole(bytes.len() == piece.len())?;
+                (bytes, Way::Open(lease))
+            }
+            Way::Open(mut lease) if self.slow => {
+                let session = lease.session().await?;
+                let Some(bytes) = session.piece(spot.uid, &piece).await? else {
+                    return Ok(None);
+                };
+                whole(bytes.len() == piece.len())?;
+                (bytes, Way::Open(lease))
+            }
+            Way::Open(mut lease) => {
+                let session = lease.session().await?;
+                let Some(length) = session.send_for(spot.uid, &(self.at..end)).await? else {
+                    return Ok(None);
+                };
+                whole(length == end - self.at)?;
+                (session.some().await?, Way::Streaming(lease))
+            }
+            Way::Streaming(mut lease) => {
+                let bytes = lease.as_it_is()?.some().await?;
+                (bytes, Way::Streaming(lease))
+            }
         };
-        let Some(piece) = piece else {
-            return Ok(None);
-        };
-        let piece = if range.is_empty() {
-            Bytes::new()
-        } else {
-            piece
-        };
-        if piece.len() != range.len() {
-            return Err(Error::Internal(
-                "the mail server gave fewer bytes of a message than before".into(),
-            ));
+        self.at += bytes.len();
+        if !self.is_done() {
+            self.way = way;
         }
-        self.at = range.end;
-        if self.is_done() {
-            self.lease = None;
-        }
-        let decoded = self.decoder.decode(&piece, self.is_done());
-        Ok(Some(decoded.into()))
+        Ok(Some(bytes))
     }
+}
 
-    /// The pieces that are left, one read ahead.
-    fn pieces(mut self) -> BoxStream<'static, Result<Bytes, Error>> {
-        if self.is_done() {
+/// Whether the mail server told of as many bytes as it did before.
+fn whole(is: bool) -> Result<(), Error> {
+    if is {
+        Ok(())
+    } else {
+        Err(Error::Internal(
+            "the mail server gave fewer bytes of a message than before".into(),
+        ))
+    }
+}
+
+impl Begun {
+    /// The pieces that are left, two of them read ahead.
+    fn pieces(self) -> BoxStream<'static, Result<Bytes, Error>> {
+        let Self {
+            mut decoder,
+            mut reader,
+            ..
+        } = self;
+        if reader.is_done() {
             return stream::empty().boxed();
         }
-        let (ahead, pieces) = mpsc::channel::<Result<Bytes, Error>>(1);
+        // While one is decoded the next can come.
+        let (ahead, pieces) = mpsc::channel::<Result<(Bytes, bool), Error>>(2);
         let read = async move {
-            while !self.is_done() {
+            while !reader.is_done() {
                 let place = if let Ok(place) = timeout(bounds::SLOW, ahead.reserve()).await {
                     place
                 } else {
-                    self.lease = None;
+                    reader.way = Way::Closed;
+                    reader.slow = true;
                     ahead.reserve().await
                 };
                 // Whoever wanted them may be gone.
                 let Ok(place) = place else { return };
-                let piece = self.next().await.and_then(|piece| piece.ok_or_else(gone));
+                let piece = reader.next().await.and_then(|piece| piece.ok_or_else(gone));
                 let failed = piece.is_err();
-                place.send(piece);
+                place.send(piece.map(|piece| (piece, reader.is_done())));
                 if failed {
                     return;
                 }
@@ -211,6 +269,7 @@ impl Reader {
         stream::unfold(pieces, async |mut pieces| {
             Some((pieces.recv().await?, pieces))
         })
+        .map_ok(move |(piece, last)| Bytes::from(decoder.decode(&piece, last)))
         .boxed()
     }
 }

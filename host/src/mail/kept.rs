@@ -7,31 +7,77 @@ use std::sync::Arc;
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use sha2::{Digest as _, Sha256};
 
+use super::index::Place;
 use super::mime::Section;
+use super::types::Summary;
 
-/// Bytes that may be kept, about.
+/// Bytes that may be kept of either kind, about.
 const LARGEST: u64 = 32 * 1024 * 1024;
 /// What an entry costs beside its own bytes.
 const ENTRY: u64 = 128;
 
-/// The attachments of messages, by account and number.
+/// What is kept.
 pub(super) struct Kept {
-    sections: Cache<(String, u64), Arc<[Section]>, Weight>,
+    messages: Cache<(String, u64), Message, Weight>,
+    summaries: Cache<(Folder, u32), Arc<Summary>, Weight>,
+}
+
+/// Of a message, by account and number: where it was seen last, and where its attachments are in it.
+#[derive(Clone, Default)]
+struct Message {
+    place: Option<Arc<Place>>,
+    sections: Option<Arc<[Section]>>,
+}
+
+/// A folder of an account under one UIDVALIDITY: in it an IMAP UID is one message for ever (RFC 3501, section 2.3.1.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Folder([u8; 16]);
+
+impl Folder {
+    /// The beginning of SHA-256 over all three, so that nobody can find two of one name.
+    pub(super) fn of(account: &str, path: &str, uid_validity: u32) -> Self {
+        let mut digest = Sha256::new();
+        digest.update((account.len() as u64).to_be_bytes());
+        digest.update(account);
+        digest.update(uid_validity.to_be_bytes());
+        digest.update(path);
+        let mut name = [0; 16];
+        name.copy_from_slice(&digest.finalize()[..16]);
+        Self(name)
+    }
 }
 
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<(String, u64), Arc<[Section]>> for Weight {
-    fn weight(&self, (account, _): &(String, u64), sections: &Arc<[Section]>) -> u64 {
+impl Weighter<(String, u64), Message> for Weight {
+    fn weight(&self, (account, _): &(String, u64), message: &Message) -> u64 {
+        let place = message
+            .place
+            .as_ref()
+            .map_or(0, |p| size_of::<Place>() + p.spot().path.len());
+        let sections = message.sections.iter().flat_map(|sections| sections.iter());
         let sections: usize = sections
-            .iter()
             .map(|s| {
                 size_of::<Section>() + s.attachment.filename.len() + s.attachment.content_type.len()
             })
             .sum();
-        (account.len() + sections) as u64 + ENTRY
+        (account.len() + place + sections) as u64 + ENTRY
+    }
+}
+
+impl Weighter<(Folder, u32), Arc<Summary>> for Weight {
+    fn weight(&self, _: &(Folder, u32), summary: &Arc<Summary>) -> u64 {
+        let people: usize = summary
+            .from
+            .iter()
+            .chain(&summary.to)
+            .map(|one| one.name.len() + one.address.len() + 48)
+            .sum();
+        (people + summary.subject.len() + summary.preview.len() + size_of::<Summary>()) as u64
+            + ENTRY
     }
 }
 
@@ -39,23 +85,75 @@ impl Kept {
     pub(super) fn new() -> Self {
         let entries = usize::try_from(LARGEST / 512).unwrap_or(usize::MAX);
         Self {
-            sections: Cache::with_weighter(entries, LARGEST, Weight),
+            messages: Cache::with_weighter(entries, LARGEST, Weight),
+            summaries: Cache::with_weighter(entries, LARGEST, Weight),
         }
+    }
+
+    /// Where the message `uid` was seen last, if that is known. It may have moved since.
+    pub(super) fn place(&self, account: &str, uid: u64) -> Option<Arc<Place>> {
+        self.messages.get(&(account.to_owned(), uid))?.place
+    }
+
+    pub(super) fn keep_place(&self, account: &str, uid: u64, place: &Arc<Place>) {
+        self.change(account, uid, |message| {
+            message.place = Some(Arc::clone(place));
+        });
+    }
+
+    /// The message is not where it was.
+    pub(super) fn forget_place(&self, account: &str, uid: u64) {
+        self.change(account, uid, |message| message.place = None);
     }
 
     /// Where the attachments of the message `uid` are, if that is known.
     pub(super) fn sections(&self, account: &str, uid: u64) -> Option<Arc<[Section]>> {
-        self.sections.get(&(account.to_owned(), uid))
+        self.messages.get(&(account.to_owned(), uid))?.sections
     }
 
     pub(super) fn keep_sections(&self, account: &str, uid: u64, sections: &Arc<[Section]>) {
-        self.sections
-            .insert((account.to_owned(), uid), Arc::clone(sections));
+        self.change(account, uid, |message| {
+            message.sections = Some(Arc::clone(sections));
+        });
+    }
+
+    /// What a listing says of a message, but for its flags and its position, if that is known.
+    pub(super) fn summary(&self, folder: Folder, imap_uid: u32) -> Option<Arc<Summary>> {
+        self.summaries.get(&(folder, imap_uid))
+    }
+
+    pub(super) fn keep_summary(&self, folder: Folder, imap_uid: u32, summary: &Summary) {
+        let kept = Summary {
+            flags: Vec::new(),
+            ..summary.clone()
+        };
+        self.summaries.insert((folder, imap_uid), Arc::new(kept));
+    }
+
+    fn change(&self, account: &str, uid: u64, change: impl FnOnce(&mut Message)) {
+        let key = (account.to_owned(), uid);
+        let mut message = self.messages.get(&key).unwrap_or_default();
+        change(&mut message);
+        self.messages.insert(key, message);
     }
 }
 
 impl std::fmt::Debug for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Folder;
+
+    #[test]
+    fn folders_of_any_names_are_told_apart() {
+        let folder = Folder::of("ada", "INBOX", 7);
+        assert!(folder == Folder::of("ada", "INBOX", 7));
+        assert!(folder != Folder::of("ada", "INBOX", 8));
+        assert!(folder != Folder::of("bob", "INBOX", 7));
+        assert!(Folder::of("ab", "c", 7) != Folder::of("a", "bc", 7));
     }
 }

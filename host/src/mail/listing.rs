@@ -1,6 +1,7 @@
 //! A stretch of a folder as a client is shown it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::imap::{self, Fetched, Opened, Session};
 use super::mime::{self, Header};
@@ -9,26 +10,60 @@ use super::types::Summary;
 use super::{Error, blocking, bounds};
 use crate::clock::Timestamp;
 
-/// Messages as the server told of them, before they have numbers.
+/// A stretch of a folder as the server told of it.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) opened: Opened,
+    /// Where each message is and its flags, ascending by position, and what was known of it already.
+    pub(super) seen: Vec<(Fetched, Option<Arc<Summary>>)>,
+    /// What else there is to say of those that were not known, before they have numbers.
+    pub(super) fresh: Fresh,
+}
+
+/// Messages of which nothing was known.
+#[derive(Debug, Default)]
+pub(super) struct Fresh {
     /// Ascending by position.
     pub(super) messages: Vec<Fetched>,
     /// In the same order.
     previews: Vec<String>,
 }
 
-/// Reads `limit` messages after the newest `offset`; none where there is no such folder.
+/// Reads `limit` messages after the newest `offset`; none where there is no such folder. `known` says what is known of a message
+/// but for its flags.
 pub(super) async fn read(
     session: &mut Session,
     path: &str,
     offset: u32,
     limit: u32,
+    known: impl Fn(Opened, u32) -> Option<Arc<Summary>>,
 ) -> Result<Option<Read>, imap::Error> {
-    let Some((opened, messages)) = session.window(path, offset, limit).await? else {
+    let Some((opened, seen)) = session.window(path, offset, limit).await? else {
         return Ok(None);
     };
+    let seen: Vec<_> = seen
+        .into_iter()
+        .map(|message| {
+            let known = known(opened, message.uid);
+            (message, known)
+        })
+        .collect();
+    let unknown: Vec<u32> = seen
+        .iter()
+        .filter(|(_, known)| known.is_none())
+        .map(|(message, _)| message.uid)
+        .collect();
+    let fresh = fresh(session, &unknown).await?;
+    Ok(Some(Read {
+        opened,
+        seen,
+        fresh,
+    }))
+}
+
+/// What a listing says of the messages with these IMAP UIDs.
+async fn fresh(session: &mut Session, uids: &[u32]) -> Result<Fresh, imap::Error> {
+    let messages = session.summaries(uids).await?;
     let (messages, previews) = previewed(messages, |message| {
         let (header, _) = mime::split(&message.header);
         let complete = message.text.len() < bounds::PREFIX;
@@ -85,29 +120,25 @@ pub(super) async fn read(
         .into_iter()
         .map(|(message, preview)| (message, preview.text))
         .unzip();
-    Ok(Some(Read {
-        opened,
-        messages,
-        previews,
-    }))
+    Ok(Fresh { messages, previews })
 }
 
-impl Read {
-    /// As a client is shown them, newest first. `numbers` are the service's, by IMAP UID.
-    pub(super) async fn summaries(self, numbers: HashMap<u32, u64>) -> Result<Vec<Summary>, Error> {
+impl Fresh {
+    /// As a client is shown them, with their IMAP UIDs. `numbers` are the service's, by IMAP UID.
+    pub(super) async fn summaries(
+        self,
+        numbers: HashMap<u32, u64>,
+    ) -> Result<Vec<(u32, Summary)>, Error> {
         blocking(move || {
-            let mut summaries: Vec<Summary> = self
-                .messages
+            self.messages
                 .into_iter()
                 .zip(self.previews)
                 .filter_map(|(message, preview)| {
                     let uid = *numbers.get(&message.uid)?;
                     let header = Header::of(&message.header, bounds::LISTED_FIELD);
-                    Some(summary(uid, &message, &header, preview))
+                    Some((message.uid, summary(uid, &message, &header, preview)))
                 })
-                .collect();
-            summaries.reverse();
-            summaries
+                .collect()
         })
         .await
         .map_err(Error::Internal)

@@ -10,7 +10,7 @@ use super::listing::summary;
 use super::mime::{self, Header, Section, Structure, Walker};
 use super::preview::Preview;
 use super::types::Detail;
-use super::{Error, blocking, bounds};
+use super::{Error, blocking, bounds, worked};
 
 /// A message as far as it was read: what is told of it, its first bytes, where its parts are, and its texts.
 #[derive(Debug)]
@@ -68,16 +68,18 @@ pub(super) async fn walked(
     message: &Fetched,
 ) -> Result<Option<Structure>, imap::Error> {
     let mut walker = pushed(Walker::new(), message.whole.clone()).await?;
-    let mut at = message.whole.len();
-    let mut ended = at < bounds::FIRST;
-    while !ended && at < bounds::MESSAGE {
-        let range = at..bounds::MESSAGE.min(at + bounds::PIECE);
-        let Some(piece) = session.piece(message.uid, &range).await? else {
+    let mut ended = message.whole.len() < bounds::FIRST;
+    if !ended {
+        let rest = bounds::FIRST..bounds::MESSAGE;
+        let Some(mut left) = session.send_for(message.uid, &rest).await? else {
             return Ok(None);
         };
-        ended = piece.len() < range.len();
-        at += piece.len();
-        walker = pushed(walker, piece).await?;
+        ended = left < rest.len();
+        while left > 0 {
+            let piece = session.some().await?;
+            left -= piece.len();
+            walker = pushed(walker, piece).await?;
+        }
     }
     let structure = blocking(move || walker.finish(ended)).await;
     Ok(Some(structure.map_err(imap::Error::Protocol)?))
@@ -94,7 +96,7 @@ async fn pushed(mut walker: Walker, piece: Bytes) -> Result<Walker, imap::Error>
 
 /// A message that is there to its end. `uid` is the service's number for it.
 pub(super) async fn whole(uid: u64, message: Fetched) -> Result<(Detail, Arc<[Section]>), Error> {
-    blocking(move || shown(uid, Read::of(message)))
+    worked(message.whole.len(), move || shown(uid, Read::of(message)))
         .await
         .map_err(Error::Internal)
 }

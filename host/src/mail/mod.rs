@@ -16,6 +16,7 @@ mod preview;
 mod roles;
 pub mod types;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::config;
 use crate::directory::Db;
 pub use download::Download;
 use identity::identity;
-use imap::Connector;
+use imap::{Connector, Fetched, Opened};
 use index::Place;
 use kept::Kept;
 use message::Read;
@@ -149,17 +150,47 @@ impl Mail {
             .pool
             .lease(&access.account, &access.credential, Some(path))
             .await?;
-        let read = reading!(lease, session => listing::read(session, path, offset, limit));
+        let account = &access.account;
+        let known = |opened: Opened, uid| {
+            let folder = kept::Folder::of(account, path, opened.uid_validity);
+            self.kept.summary(folder, uid)
+        };
+        let read = reading!(lease, session => listing::read(session, path, offset, limit, known));
         // Others may use the connection while the numbers are looked up.
         drop(lease);
         let Some(read) = read else {
             return Ok(None);
         };
-        let places: Vec<_> = read.messages.iter().map(|m| (m.uid, identity(m))).collect();
-        let numbers = index::numbers(&self.db, &access.account, path, read.opened, &places).await?;
+        let folder = kept::Folder::of(account, path, read.opened.uid_validity);
+        let mut fresh = HashMap::new();
+        if read.seen.is_empty() || !read.fresh.messages.is_empty() {
+            let places: Vec<_> = read
+                .fresh
+                .messages
+                .iter()
+                .map(|m| (m.uid, identity(m)))
+                .collect();
+            let numbers = index::numbers(&self.db, account, path, read.opened, &places).await?;
+            fresh.extend(read.fresh.summaries(numbers).await?);
+        }
+        for (imap_uid, summary) in &fresh {
+            self.kept.keep_summary(folder, *imap_uid, summary);
+        }
+        let shown = |(seen, known): (Fetched, Option<Arc<Summary>>)| {
+            let summary = match known {
+                Some(known) => Summary::clone(&known),
+                // One that did not come was expunged a moment ago.
+                None => fresh.remove(&seen.uid)?,
+            };
+            Some(Summary {
+                seq: seen.seq,
+                flags: seen.flags,
+                ..summary
+            })
+        };
         Ok(Some(Listing {
             total: read.opened.exists,
-            messages: read.summaries(numbers).await?,
+            messages: read.seen.into_iter().rev().filter_map(shown).collect(),
         }))
     }
 
@@ -173,7 +204,7 @@ impl Mail {
         uid: u64,
         _folder: Option<&str>,
     ) -> Result<Option<Detail>, Error> {
-        let Some(place) = index::place(&self.db, &access.account, uid).await? else {
+        let Some(place) = self.place(access, uid).await? else {
             return Ok(None);
         };
         let spot = place.spot();
@@ -182,6 +213,7 @@ impl Mail {
             .lease(&access.account, &access.credential, Some(spot.path))
             .await?;
         let Some(message) = reading!(lease, session => session.message(spot)) else {
+            self.kept.forget_place(&access.account, uid);
             return Ok(None);
         };
         let (detail, sections) = if message.whole.len() < bounds::FIRST {
@@ -210,7 +242,7 @@ impl Mail {
         index: u32,
         _folder: Option<&str>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
-        let Some(place) = index::place(&self.db, &access.account, uid).await? else {
+        let Some(place) = self.place(access, uid).await? else {
             return Ok(None);
         };
         let sections = match self.kept.sections(&access.account, uid) {
@@ -234,12 +266,29 @@ impl Mail {
         }
         let attachment = section.attachment.clone();
         let content = Download::begin(Arc::clone(self), access, place, section).await?;
+        if content.is_none() {
+            self.kept.forget_place(&access.account, uid);
+        }
         Ok(content.map(|content| {
             Some(AttachmentContent {
                 attachment,
                 content,
             })
         }))
+    }
+
+    /// Where a message was seen last; none where its number was never given.
+    async fn place(&self, access: &Access, uid: u64) -> Result<Option<Arc<Place>>, Error> {
+        let account = &access.account;
+        if let Some(place) = self.kept.place(account, uid) {
+            return Ok(Some(place));
+        }
+        let Some(place) = index::place(&self.db, account, uid).await? else {
+            return Ok(None);
+        };
+        let place = Arc::new(place);
+        self.kept.keep_place(account, uid, &place);
+        Ok(Some(place))
     }
 
     /// Whether a message is where it was seen last.
@@ -300,6 +349,19 @@ fn canonical(folder: &str) -> &str {
         "INBOX"
     } else {
         folder
+    }
+}
+
+/// Runs work on so many bytes: here where they are few, since going elsewhere costs more than it takes, else on a thread that may take
+/// its time.
+async fn worked<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    if bytes <= bounds::BRIEF {
+        Ok(work())
+    } else {
+        blocking(work).await
     }
 }
 

@@ -227,6 +227,13 @@ impl Lease {
         self.session.is_some()
     }
 
+    /// The connection as it is, in the middle of something perhaps.
+    pub(super) fn as_it_is(&mut self) -> Result<&mut Session, Error> {
+        self.session
+            .as_mut()
+            .ok_or_else(|| Error::Protocol("no connection".into()))
+    }
+
     /// The connection, made now where there is none.
     pub(super) async fn session(&mut self) -> Result<&mut Session, Error> {
         if !self.session.as_ref().is_some_and(Session::is_whole) {

@@ -18,7 +18,7 @@ use crate::mail::bounds;
 const FIELDS: &str =
     "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION";
 
-/// One message as FETCH answered it. Only complete ones are handed out: UID, FLAGS or the bytes asked for are there.
+/// One message as FETCH answered it. Only those are handed out of which all was told that was asked.
 #[derive(Clone, Debug, Default)]
 pub(in crate::mail) struct Fetched {
     /// Its position in the folder.
@@ -39,13 +39,19 @@ pub(in crate::mail) struct Fetched {
     pub(in crate::mail) whole: Bytes,
 }
 
-/// The command for a listing. `fetch` is the command up to its set.
-pub(super) fn summaries(fetch: &str) -> String {
+/// The command for the summaries of messages.
+pub(super) fn summaries(uids: &[u32]) -> String {
     format!(
-        "{fetch} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
+        "UID FETCH {} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
+        set(uids),
         bounds::LISTED_HEADER,
         bounds::PREFIX
     )
+}
+
+/// The command for what may change about the messages at some positions.
+pub(super) fn flags((low, high): (u32, u32)) -> String {
+    format!("FETCH {low}:{high} (UID FLAGS)")
 }
 
 /// The command for longer headers and longer beginnings.
@@ -89,9 +95,10 @@ pub(super) fn piece(uid: u32, range: &Range<usize>) -> String {
     )
 }
 
-/// Puts the answers to a FETCH together. A server may tell of a message in several, and of others than were asked for.
+/// Puts the answers to a FETCH together: of each message what is known, and whether that is its flags and some of its bytes. A server
+/// may tell of a message in several answers, and of others than were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Collected(BTreeMap<u32, (Fetched, bool)>);
+pub(super) struct Collected(BTreeMap<u32, (Fetched, [bool; 2])>);
 
 impl Collected {
     pub(super) fn begun(&self) -> bool {
@@ -99,13 +106,14 @@ impl Collected {
     }
 
     pub(super) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Bytes) {
-        let (message, body) = self.0.entry(seq).or_default();
+        let (message, [flags, bytes]) = self.0.entry(seq).or_default();
         message.seq = seq;
         for attribute in attributes {
             match attribute {
                 AttributeValue::Uid(uid) => message.uid = *uid,
-                AttributeValue::Flags(flags) => {
-                    message.flags = flags
+                AttributeValue::Flags(set) => {
+                    *flags = true;
+                    message.flags = set
                         .iter()
                         .filter(|flag| !flag.eq_ignore_ascii_case("\\Recent"))
                         .map(ToString::to_string)
@@ -118,7 +126,7 @@ impl Collected {
                 AttributeValue::InternalDate(date) => message.internal_date = date_time(date),
                 AttributeValue::Rfc822Size(size) => message.size = *size,
                 AttributeValue::BodySection { section, data, .. } => {
-                    *body = true;
+                    *bytes = true;
                     let data = data
                         .as_ref()
                         .map(|data| shared(frame, data))
@@ -135,11 +143,20 @@ impl Collected {
         }
     }
 
-    /// The messages that were answered in full, ascending by position.
-    pub(super) fn complete(self) -> Vec<Fetched> {
+    /// The messages of which bytes were told, ascending by position.
+    pub(super) fn with_bytes(self) -> Vec<Fetched> {
+        self.told(|[_, bytes]| bytes)
+    }
+
+    /// The messages of which flags were told, ascending by position.
+    pub(super) fn with_flags(self) -> Vec<Fetched> {
+        self.told(|[flags, _]| flags)
+    }
+
+    fn told(self, what: fn([bool; 2]) -> bool) -> Vec<Fetched> {
         self.0
             .into_values()
-            .filter(|(message, body)| *body && message.uid != 0)
+            .filter(|(message, told)| what(*told) && message.uid != 0)
             .map(|(message, _)| message)
             .collect()
     }
@@ -176,7 +193,7 @@ mod tests {
             };
             collected.add(seq, &attributes, &frame);
         }
-        collected.complete()
+        collected.with_bytes()
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
+use imap_proto::{AttributeValue, MailboxDatum, Response, ResponseCode, Status};
 use tokio::time::timeout;
 
 use super::Error;
 use super::capabilities::Capabilities;
-use super::fetch::{self, Fetched};
+use super::fetch::{self, Collected, Fetched};
 use super::list::{self, Listed};
-use super::wire::{Outcome, Wire};
+use super::wire::{Next, Outcome, Wire, parse};
 #[cfg(doc)]
 use crate::mail::bounds;
 
@@ -25,8 +25,18 @@ pub(in crate::mail) struct Session {
     wire: Option<Wire>,
     pub(super) capabilities: Capabilities,
     timeout: Duration,
+    /// What is taken as it comes; the wire is with it then.
+    literal: Option<Literal>,
     /// The folder opened last, by its name on the wire, and how many messages it held.
     last: Option<(String, u32)>,
+}
+
+/// Bytes of a message on their way.
+#[derive(Debug)]
+struct Literal {
+    wire: Wire,
+    tag: String,
+    left: usize,
 }
 
 /// A folder as it is at this moment (RFC 3501, section 6.3.2).
@@ -57,6 +67,7 @@ impl Session {
             wire: Some(wire),
             capabilities,
             timeout,
+            literal: None,
             last: None,
         }
     }
@@ -79,16 +90,19 @@ impl Session {
         commands: &[String],
         on: On<'_>,
     ) -> Result<Vec<Outcome>, Error> {
-        let mut wire = self
-            .wire
-            .take()
-            .ok_or_else(|| Error::Protocol("the connection was broken before".into()))?;
+        let mut wire = self.taken()?;
         let tags: Vec<String> = commands.iter().map(|command| wire.queue(command)).collect();
         let outcomes = timeout(self.timeout, wire.finish(&tags, on))
             .await
-            .map_err(|_| Error::Unavailable("the mail server did not answer in time".into()))??;
+            .map_err(|_| late())??;
         self.wire = Some(wire);
         Ok(outcomes)
+    }
+
+    fn taken(&mut self) -> Result<Wire, Error> {
+        self.wire
+            .take()
+            .ok_or_else(|| Error::Protocol("the connection was broken before".into()))
     }
 
     /// Opens `name` read-only and, in the same write, sends `fetch`.
@@ -100,13 +114,13 @@ impl Session {
         &mut self,
         name: &str,
         fetch: Option<&str>,
-    ) -> Result<(Result<Opened, Outcome>, Option<Outcome>, Vec<Fetched>), Error> {
+    ) -> Result<(Result<Opened, Outcome>, Option<Outcome>, Collected), Error> {
         let quoted =
             super::quoted(name).ok_or_else(|| Error::Protocol("not a folder's name".into()))?;
         let mut commands = vec![format!("EXAMINE {quoted}")];
         commands.extend(fetch.map(ToOwned::to_owned));
         let mut opened = Opened::default();
-        let mut collected = fetch::Collected::default();
+        let mut collected = Collected::default();
         self.last = None;
         let outcomes = self
             .run(&commands, &mut |reply, frame| {
@@ -137,9 +151,9 @@ impl Session {
         match examined.status {
             Status::Ok => {
                 self.last = Some((name.to_owned(), opened.exists));
-                Ok((Ok(opened), fetched, collected.complete()))
+                Ok((Ok(opened), fetched, collected))
             }
-            Status::No => Ok((Err(examined), fetched, Vec::new())),
+            Status::No => Ok((Err(examined), fetched, Collected::default())),
             _ => Err(Error::Protocol(format!(
                 "EXAMINE was not understood: {}",
                 examined.text
@@ -147,8 +161,7 @@ impl Session {
         }
     }
 
-    /// The `limit` messages of `path` after the newest `offset`, ascending, with what a listing needs of them. None where there is
-    /// no such folder.
+    /// The `limit` messages of `path` after the newest `offset`, ascending, with their UIDs and flags. None where there is no such folder.
     ///
     /// One round trip where the folder is the one opened last and holds as many messages as then, two otherwise.
     pub(in crate::mail) async fn window(
@@ -160,7 +173,6 @@ impl Session {
         let Some(mut name) = super::utf7::name(path) else {
             return Ok(None);
         };
-        let command = |(low, high): (u32, u32)| fetch::summaries(&format!("FETCH {low}:{high}"));
         let mut sought = false;
         for _ in 0..3 {
             let guess = self
@@ -169,8 +181,9 @@ impl Session {
                 .filter(|(last, _)| *last == name)
                 .map(|(_, n)| *n);
             let guessed = guess.and_then(|total| range(total, offset, limit));
-            let (opened, outcome, fetched) =
-                self.examine(&name, guessed.map(command).as_deref()).await?;
+            let (opened, outcome, collected) = self
+                .examine(&name, guessed.map(fetch::flags).as_deref())
+                .await?;
             let opened = match opened {
                 Ok(opened) => opened,
                 Err(no) if !sought => match self.unopened(path, &name, no).await? {
@@ -185,12 +198,14 @@ impl Session {
             let Some(wanted) = range(opened.exists, offset, limit) else {
                 return Ok(Some((opened, Vec::new())));
             };
-            let (outcome, fetched) = if guessed == Some(wanted) {
-                (outcome, fetched)
+            let (outcome, collected) = if guessed == Some(wanted) {
+                (outcome, collected)
             } else {
-                let (outcome, fetched) = self.fetch(&command(wanted)).await?;
-                (Some(outcome), fetched)
+                let (outcome, collected) = self.fetch(&fetch::flags(wanted)).await?;
+                (Some(outcome), collected)
             };
+            let mut fetched = collected.with_flags();
+            fetched.retain(|message| (wanted.0..=wanted.1).contains(&message.seq));
             let whole = fetched.len() as u64 == u64::from(wanted.1 - wanted.0) + 1;
             match outcome.map(|o| o.status) {
                 Some(Status::Ok) if whole => return Ok(Some((opened, fetched))),
@@ -231,13 +246,66 @@ impl Session {
         uid: u32,
         range: &Range<usize>,
     ) -> Result<Option<Bytes>, Error> {
-        let (outcome, fetched) = self.fetch(&fetch::piece(uid, range)).await?;
+        let (outcome, collected) = self.fetch(&fetch::piece(uid, range)).await?;
         match outcome.status {
             Status::Ok | Status::No => {
-                Ok(fetched.into_iter().find(|f| f.uid == uid).map(|f| f.whole))
+                let mut fetched = collected.with_bytes().into_iter();
+                Ok(fetched.find(|f| f.uid == uid).map(|f| f.whole))
             }
             _ => Err(Error::Protocol("FETCH was not understood".into())),
         }
+    }
+
+    /// Sends for bytes of a message of the folder that is open, all in one command: [`Session::some`] gives them as they come, and until the last of
+    /// them nothing else can be done. Answers how many there are: as many as `range` has, fewer where the message ends before. None where
+    /// it is not there.
+    pub(in crate::mail) async fn send_for(
+        &mut self,
+        uid: u32,
+        range: &Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let mut wire = self.taken()?;
+        let tag = wire.queue(&fetch::piece(uid, range));
+        let length = timeout(self.timeout, literal(&mut wire, &tag, uid))
+            .await
+            .map_err(|_| late())??;
+        match length {
+            Some(left) if left > range.len() => {
+                return Err(Error::Protocol("more bytes than were asked for".into()));
+            }
+            Some(left) if left > 0 => self.literal = Some(Literal { wire, tag, left }),
+            Some(_) | None => self.wire = Some(wire),
+        }
+        Ok(length)
+    }
+
+    /// Some of the bytes that were sent for, at least one.
+    pub(in crate::mail) async fn some(&mut self) -> Result<Bytes, Error> {
+        let mut literal = self
+            .literal
+            .take()
+            .ok_or_else(|| Error::Protocol("nothing was sent for".into()))?;
+        let taken = async {
+            let bytes = literal.wire.some(literal.left).await?;
+            literal.left -= bytes.len();
+            if literal.left == 0 {
+                // The rest of that reply, and the end of the command.
+                literal.wire.reply().await?;
+                let tags = [literal.tag.clone()];
+                let outcomes = literal.wire.finish(&tags, &mut |_, _| Ok(())).await?;
+                for outcome in outcomes {
+                    outcome.ok()?;
+                }
+            }
+            Ok::<_, Error>(bytes)
+        };
+        let bytes = timeout(self.timeout, taken).await.map_err(|_| late())??;
+        if literal.left == 0 {
+            self.wire = Some(literal.wire);
+        } else {
+            self.literal = Some(literal);
+        }
+        Ok(bytes)
     }
 
     async fn one(&mut self, spot: Spot<'_>, command: &str) -> Result<Option<Fetched>, Error> {
@@ -245,13 +313,14 @@ impl Session {
             return Ok(None);
         };
         for sought in [false, true] {
-            let (opened, outcome, fetched) = self.examine(&name, Some(command)).await?;
+            let (opened, outcome, collected) = self.examine(&name, Some(command)).await?;
             match opened {
                 Ok(opened) => {
                     if opened.uid_validity != spot.uid_validity {
                         return Ok(None);
                     }
-                    let found = fetched.into_iter().find(|f| f.uid == spot.uid);
+                    let mut fetched = collected.with_bytes().into_iter();
+                    let found = fetched.find(|f| f.uid == spot.uid);
                     return match outcome.map(|o| o.status) {
                         // NO: the message was expunged a moment ago.
                         Some(Status::Ok | Status::No) => Ok(found),
@@ -266,6 +335,11 @@ impl Session {
             }
         }
         Ok(None)
+    }
+
+    /// What a listing needs of messages of the folder that is open.
+    pub(in crate::mail) async fn summaries(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
+        self.again(uids, fetch::summaries).await
     }
 
     /// Longer beginnings of messages of the folder that is open, for those whose text the first did not reach.
@@ -290,15 +364,15 @@ impl Session {
         if uids.is_empty() {
             return Ok(Vec::new());
         }
-        let (outcome, fetched) = self.fetch(&command(uids)).await?;
+        let (outcome, collected) = self.fetch(&command(uids)).await?;
         match outcome.status {
-            Status::Ok | Status::No => Ok(fetched),
+            Status::Ok | Status::No => Ok(collected.with_bytes()),
             _ => Err(Error::Protocol("FETCH was not understood".into())),
         }
     }
 
-    async fn fetch(&mut self, command: &str) -> Result<(Outcome, Vec<Fetched>), Error> {
-        let mut collected = fetch::Collected::default();
+    async fn fetch(&mut self, command: &str) -> Result<(Outcome, Collected), Error> {
+        let mut collected = Collected::default();
         let mut outcomes = self
             .run(&[command.to_owned()], &mut |reply, frame| {
                 if let Response::Fetch(seq, attributes) = reply {
@@ -310,7 +384,7 @@ impl Session {
         let outcome = outcomes
             .pop()
             .ok_or_else(|| Error::Protocol("no answer to FETCH".into()))?;
-        Ok((outcome, collected.complete()))
+        Ok((outcome, collected))
     }
 
     /// Why `name` could not be opened: none where there is no folder `path` that can be, another name where the server writes
@@ -350,6 +424,49 @@ impl Session {
             outcome.ok()?;
         }
         Ok(listed.folders)
+    }
+}
+
+fn late() -> Error {
+    Error::Unavailable("the mail server did not answer in time".into())
+}
+
+/// Sends what is queued and reads up to the bytes that the command `tag` asked of a message: how many they are. None where it is not there; where
+/// there are none the command is at its end too.
+async fn literal(wire: &mut Wire, tag: &str, uid: u32) -> Result<Option<usize>, Error> {
+    wire.flush().await?;
+    let mut there = false;
+    loop {
+        let frame = match wire.next().await? {
+            // Nothing else that is told now has any.
+            Next::Literal(0) => {
+                there = true;
+                wire.reply().await?
+            }
+            Next::Literal(length) => return Ok(Some(length)),
+            Next::Reply(frame) => frame,
+        };
+        match parse(&frame) {
+            Ok(Response::Done {
+                tag: answered,
+                status,
+                ..
+            }) if answered.0 == tag => {
+                return match status {
+                    Status::Ok | Status::No => Ok(there.then_some(0)),
+                    _ => Err(Error::Protocol("FETCH was not understood".into())),
+                };
+            }
+            Ok(Response::Fetch(_, attributes)) => {
+                let named =
+                    |a: &AttributeValue<'_>| matches!(a, AttributeValue::Uid(u) if *u == uid);
+                there |= attributes.iter().any(named);
+            }
+            Ok(_) => {}
+            // What is left of a reply after an empty literal.
+            Err(Error::Protocol(_)) if there => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

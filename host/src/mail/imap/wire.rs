@@ -137,6 +137,57 @@ impl Wire {
     }
 }
 
+/// What comes next where a literal is taken as it comes.
+#[derive(Debug)]
+pub(in crate::mail) enum Next {
+    /// A whole reply.
+    Reply(Bytes),
+    /// A reply as far as its first literal, which has so many bytes.
+    Literal(usize),
+}
+
+impl Wire {
+    /// The next reply, or the length of the first literal in it, whose bytes [`Wire::some`] then gives.
+    pub(in crate::mail) async fn next(&mut self) -> Result<Next, Error> {
+        loop {
+            if let Some(end) = memmem::find(&self.read, b"\r\n") {
+                let line = self.read.split_to(end + 2).freeze();
+                return Ok(match literal(&line, &line[..end])? {
+                    Some(length) => Next::Literal(length),
+                    None => Next::Reply(line),
+                });
+            }
+            if self.read.len() > bounds::REPLY_LINE {
+                return Err(too_large());
+            }
+            self.more().await?;
+        }
+    }
+
+    /// Some bytes as they come: at least one, at most `most`.
+    pub(in crate::mail) async fn some(&mut self, most: usize) -> Result<Bytes, Error> {
+        if self.read.is_empty() {
+            self.more().await?;
+        }
+        let there = self.read.len().min(most);
+        Ok(self.read.split_to(there).freeze())
+    }
+
+    async fn more(&mut self) -> Result<(), Error> {
+        if self.read.capacity() - self.read.len() < LEAST {
+            self.read.reserve(LARGE);
+        }
+        match self.io.read_buf(&mut self.read).await? {
+            0 => Err(Error::Lost("the server closed it".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How much room there is for bytes that are taken as they come, and when there is to be more of it.
+const LARGE: usize = 256 * 1024;
+const LEAST: usize = 16 * 1024;
+
 /// Never shows what was said: it may be a password.
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,7 +18,7 @@ pub(in crate::mail) struct Leaf {
     pub(super) part: Part,
     /// Where it is in what was walked through, as it is encoded.
     pub(super) range: Range<usize>,
-    /// How long it is when decoded.
+    /// How long it is when decoded; nothing is said of the message's text and HTML.
     pub(super) size: usize,
     /// Whether its end is there.
     pub(super) complete: bool,
@@ -27,10 +27,14 @@ pub(in crate::mail) struct Leaf {
 }
 
 impl Leaf {
-    /// Whether it is a file beside the text. What is one form of the text is none, whatever it is called.
     fn is_named(&self) -> bool {
-        self.part.filename.is_some() && !self.alternative
+        is_named(&self.part, self.alternative)
     }
+}
+
+/// Whether a part is a file beside the text. What is one form of the text is none, whatever it is called.
+fn is_named(part: &Part, alternative: bool) -> bool {
+    part.filename.is_some() && !alternative
 }
 
 /// What a message is made of.
@@ -140,6 +144,8 @@ struct Body {
     decoder: Decoder,
     size: Length,
     alternative: bool,
+    /// Whether it is the message's text or its HTML, of which nobody asks how long it is when decoded.
+    chosen: bool,
     /// Whether its header has nothing but white space, and whether it has itself.
     blank: [bool; 2],
 }
@@ -148,7 +154,7 @@ impl Body {
     fn push(&mut self, text: &[u8], line_break: &'static [u8]) {
         self.blank[1] &= text.trim_ascii().is_empty();
         let before = mem::replace(&mut self.line_break, line_break);
-        if self.part.encoding != Encoding::Identity {
+        if self.part.encoding != Encoding::Identity && !self.chosen {
             self.decoder.push(before, &mut self.size);
             self.decoder.push(text, &mut self.size);
         }
@@ -309,6 +315,13 @@ impl Walker {
                 });
             }
         }
+        let is_text = matches!(part.media.as_str(), "text/plain" | "text/html");
+        let chosen = is_text
+            && !part.attached
+            && !is_named(&part, alternative)
+            && !self.leaves.iter().any(|leaf| {
+                leaf.part.media == part.media && !leaf.part.attached && !leaf.is_named()
+            });
         self.place = Place::Body(Box::new(Body {
             decoder: Decoder::new(part.encoding),
             part,
@@ -316,6 +329,7 @@ impl Walker {
             line_break: b"",
             size: Length::default(),
             alternative,
+            chosen,
             blank: [header.trim_ascii().is_empty(), true],
         }));
     }

@@ -1,6 +1,8 @@
 //! Content-Transfer-Encodings (RFC 2045, section 6), decoded as the bytes come and forgiving: whatever they are, something is decoded, and the
 //! same wherever they were cut on their way.
 
+use memchr::memchr2;
+
 /// How a part's bytes are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::mail) enum Encoding {
@@ -91,7 +93,7 @@ impl Decoder {
     pub(super) fn finish(&mut self, sink: &mut impl Sink) {
         match &mut self.0 {
             State::Identity => {}
-            State::Base64(state) => state.end_run(sink),
+            State::Base64(state) => state.finish(sink),
             State::QuotedPrintable(state) => state.finish(sink),
         }
     }
@@ -102,85 +104,134 @@ pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
     Decoder::new(encoding).decode(encoded, true)
 }
 
-/// The value of each letter of the alphabet (RFC 2045, table 1); what is not of it has a high bit.
-const SEXTETS: [u8; 256] = {
+/// What each letter of the alphabet (RFC 2045, table 1) adds to the three bytes of a group, by its place in it; [`NONE`] for what is not of
+/// the alphabet.
+const LETTERS: [[u32; 256]; 4] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut sextets = [0xff; 256];
-    let mut value: u8 = 0;
-    while value < 64 {
-        sextets[alphabet[value as usize] as usize] = value;
-        value += 1;
+    let mut letters = [[NONE; 256]; 4];
+    let mut place = 0;
+    while place < 4 {
+        let mut value = 0;
+        while value < 64 {
+            letters[place][alphabet[value as usize] as usize] = value << (18 - 6 * place);
+            value += 1;
+        }
+        place += 1;
     }
-    sextets
+    letters
 };
+
+/// More than three bytes hold.
+const NONE: u32 = 1 << 24;
+
+/// The bits of a group of four, or more than [`NONE`].
+fn bits(group: [u8; 4]) -> u32 {
+    let [a, b, c, d] = group.map(usize::from);
+    LETTERS[0][a] | LETTERS[1][b] | LETTERS[2][c] | LETTERS[3][d]
+}
 
 /// What is not of the alphabet is passed over, as RFC 2045 asks. Padding ends a run; another may follow.
 #[derive(Debug, Default)]
 struct Base64 {
     /// Of a group of four, what is there.
-    sextets: [u8; 4],
+    bits: u32,
     filled: usize,
 }
 
 impl Base64 {
     fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
+        let mut decoded = Decoded::default();
         let mut rest = encoded;
         loop {
             if self.filled == 0 {
-                rest = whole_groups(rest, sink);
+                rest = decoded.groups(rest, sink);
             }
             let Some((byte, after)) = rest.split_first() else {
-                return;
+                break;
             };
             rest = after;
-            match SEXTETS[usize::from(*byte)] {
-                sextet @ 0..64 => {
-                    self.sextets[self.filled] = sextet;
-                    self.filled += 1;
-                    if self.filled == 4 {
-                        self.filled = 0;
-                        sink.put(&joined(self.sextets));
-                    }
+            let bits = LETTERS[self.filled][usize::from(*byte)];
+            if bits < NONE {
+                self.bits |= bits;
+                self.filled += 1;
+                if self.filled == 4 {
+                    self.end_run(&mut decoded, sink);
                 }
-                _ if *byte == b'=' => self.end_run(sink),
-                _ => {}
+            } else if *byte == b'=' {
+                self.end_run(&mut decoded, sink);
             }
         }
+        decoded.flush(sink);
+    }
+
+    fn finish(&mut self, sink: &mut impl Sink) {
+        let mut decoded = Decoded::default();
+        self.end_run(&mut decoded, sink);
+        decoded.flush(sink);
     }
 
     /// Bits beyond the last byte mean nothing, and so does a single letter.
-    fn end_run(&mut self, sink: &mut impl Sink) {
-        self.sextets[self.filled..].fill(0);
-        let bytes = joined(self.sextets);
-        sink.put(&bytes[..self.filled * 3 / 4]);
-        self.filled = 0;
+    fn end_run(&mut self, decoded: &mut Decoded, sink: &mut impl Sink) {
+        let [_, bytes @ ..] = self.bits.to_be_bytes();
+        decoded.put(&bytes[..self.filled * 3 / 4], sink);
+        *self = Self::default();
     }
 }
 
-/// Decodes groups of four letters up to the first that is not one; answers the rest. Almost all there is to do is done here.
-fn whole_groups<'e>(encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
-    let mut decoded = [0; 3 * 256];
-    let (groups, _) = encoded.as_chunks::<4>();
-    let (mut done, mut length) = (0, 0);
-    for group in groups {
-        let sextets = group.map(|byte| SEXTETS[usize::from(byte)]);
-        if sextets.iter().fold(0, |all, one| all | one) >= 64 {
-            break;
-        }
-        if length == decoded.len() {
-            sink.put(&decoded);
-            length = 0;
-        }
-        decoded[length..length + 3].copy_from_slice(&joined(sextets));
-        length += 3;
-        done += 4;
-    }
-    sink.put(&decoded[..length]);
-    &encoded[done..]
+/// Bytes on their way to a sink, a few thousand at a time.
+struct Decoded {
+    bytes: [u8; 3072],
+    length: usize,
 }
 
-fn joined([a, b, c, d]: [u8; 4]) -> [u8; 3] {
-    [a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d]
+impl Default for Decoded {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 3072],
+            length: 0,
+        }
+    }
+}
+
+impl Decoded {
+    /// Decodes groups of four letters up to the first that is not one; answers the rest. Almost all there is to do is done here.
+    fn groups<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
+        let mut rest = encoded;
+        loop {
+            let (groups, _) = rest.as_chunks::<4>();
+            let (places, _) = self.bytes[self.length..].as_chunks_mut::<3>();
+            let mut done = 0;
+            for (group, place) in groups.iter().zip(&mut *places) {
+                let bits = bits(*group);
+                if bits >= NONE {
+                    break;
+                }
+                let [_, bytes @ ..] = bits.to_be_bytes();
+                *place = bytes;
+                done += 1;
+            }
+            let full = done == places.len();
+            self.length += done * 3;
+            rest = &rest[done * 4..];
+            if !full {
+                return rest;
+            }
+            self.flush(sink);
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8], sink: &mut impl Sink) {
+        if self.length + bytes.len() > self.bytes.len() {
+            self.flush(sink);
+        }
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    fn flush(&mut self, sink: &mut impl Sink) {
+        sink.put(&self.bytes[..self.length]);
+        self.length = 0;
+    }
 }
 
 /// White space at the end of a line was added on the way (RFC 2045, section 6.7, rule 3). A longer run of it was meant.
@@ -215,16 +266,12 @@ impl QuotedPrintable {
                     if !self.space.is_empty() {
                         self.keep_space(sink);
                     }
-                    if matches!(
-                        (self.escape, byte),
-                        (Escape::None, b'A'..=b'z' | b'0'..=b'9')
-                    ) {
-                        let plain = rest
-                            .iter()
-                            .position(|b| b.is_ascii_whitespace() || *b == b'=')
-                            .unwrap_or(rest.len());
-                        sink.put(&rest[..plain]);
-                        rest = &rest[plain..];
+                    if matches!(self.escape, Escape::None) && *byte != b'=' {
+                        // Up to what may mean something, without the white space in front of that.
+                        let plain = memchr2(b'=', b'\n', rest).unwrap_or(rest.len());
+                        let text = rest[..plain].trim_ascii_end();
+                        sink.put(text);
+                        rest = &rest[text.len()..];
                         continue;
                     }
                     self.letter(*byte, sink);
