@@ -31,6 +31,25 @@ async fn every_message_is_answered_as_it_was_agreed() {
     assert!(differing.is_empty(), "answered otherwise: {differing:?}");
 }
 
+#[tokio::test]
+async fn every_attachment_is_downloaded_with_the_size_that_was_announced() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    for read in corpus::read_by(&ada).await {
+        let name = &read.sample.name;
+        for attachment in read.detail["attachments"].as_array().unwrap() {
+            let (uid, index) = (&read.detail["uid"], &attachment["index"]);
+            let path = format!("GET /api/v1/mail/messages/{uid}/attachments/{index}");
+            let answer = ada.ask(&path).await;
+            assert_eq!(answer.status, 200, "{name}: {}", answer.json);
+            assert_eq!(answer.body.len() as u64, attachment["size"], "{name}");
+            let disposition = answer.header("content-disposition").unwrap();
+            assert!(disposition.starts_with("attachment; filename=\""), "{name}");
+            assert!(disposition.is_ascii(), "{name}");
+        }
+    }
+}
+
 #[test]
 fn every_message_is_described_and_has_its_answer() {
     let names: BTreeSet<String> = corpus::samples().into_iter().map(|s| s.name).collect();
