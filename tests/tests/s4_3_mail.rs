@@ -571,6 +571,17 @@ async fn an_attachment_is_downloaded_as_it_was_sent_with_the_headers_of_a_file()
 }
 
 #[tokio::test]
+async fn an_attachment_is_described_as_bytes() {
+    let service = Service::start().await;
+    let description = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let path = "/api/v1/mail/messages/{uid}/attachments/{index}";
+    let content = &description["paths"][path]["get"]["responses"]["200"]["content"];
+    let schema = &content["application/octet-stream"]["schema"];
+    assert_eq!(schema["type"], "string");
+    assert_eq!(schema["format"], "binary");
+}
+
+#[tokio::test]
 async fn an_attachment_that_is_none_is_refused_in_the_specifications_words() {
     let service = Service::start().await;
     let ada = service.person("ada").await;

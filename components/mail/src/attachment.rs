@@ -2,8 +2,15 @@
 
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
+use utoipa::ToSchema;
 
 use crate::message::named;
+
+/// The bytes of the file.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "only described")]
+struct File(Vec<u8>);
 
 /// Download an attachment
 ///
@@ -23,7 +30,7 @@ use crate::message::named;
         (
             status = 200,
             description = "The attachment's bytes",
-            body = Vec<u8>,
+            body = inline(File),
             content_type = "application/octet-stream",
             headers(
                 ("Content-Disposition" = String, description = "`attachment` with the file's name (RFC 6266)"),
