@@ -55,10 +55,10 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let (host, modules) = (&arguments.host, &arguments.modules);
     let service = runtime.block_on(Service::start(host, modules, &mut report))?;
-    let mailbox = mailbox::fill(&service, size.messages)?;
-    // Before the routes: what they leave with the allocator would hide what these add.
-    memory::downloads(&service, &mailbox, &mut report)?;
+    // Memory before all else: what is left with the allocator would hide what these add.
     memory::connections(&service, &mut report)?;
+    let mailbox = mailbox::fill(&service, size.messages)?;
+    memory::downloads(&service, &mailbox, &mut report)?;
     routes::measure(&service, &mailbox, &size, &mut report)?;
     runtime.block_on(service.stop());
     sandbox::measure(&arguments.modules, &size, &mut report)?;
