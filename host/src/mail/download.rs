@@ -167,47 +167,48 @@ impl Reader {
 
     /// The next bytes. None where the message is not there.
     ///
-    /// The first piece opens the folder; all that is left is then asked for at once and taken as it comes, for at every command the mail server
-    /// looks for its place from the beginning of the message. For a client that is slower it is asked for piece by piece, so that nobody
-    /// waits for the connection meanwhile.
+    /// All that is left is asked for at once and taken as it comes, for at every command the mail server looks for its place from the
+    /// beginning of the message. For a client that is slower it is asked for piece by piece, so that nobody waits for the connection
+    /// meanwhile.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let piece = self.at..end.min(self.at + bounds::PIECE);
         let spot = self.source.place.spot();
         let (bytes, way) = match mem::take(&mut self.way) {
             Way::Closed => {
-                // No length is none of the protocol's: that the message is there has to be seen of an empty attachment too.
-                let asked = piece.start..piece.end.max(piece.start + 1);
                 let access = &self.source.access;
-                let mut lease = self
-                    .source
-                    .mail
-                    .pool
+                let pool = &self.source.mail.pool;
+                let mut lease = pool
                     .lease(&access.account, &access.credential, Some(spot.path))
                     .await?;
-                let bytes = reading!(lease, session => session.piece_of(spot, &asked));
-                let Some(mut bytes) = bytes else {
-                    return Ok(None);
+                let rest = self.at..end;
+                let at_once = if self.slow || piece.end == end {
+                    None
+                } else {
+                    reading!(lease, session => session.send_for_at(spot, &rest))
                 };
-                bytes.truncate(piece.len());
-                whole(bytes.len() == piece.len())?;
-                (bytes, Way::Open(lease))
+                if let Some(length) = at_once {
+                    whole(length == rest.len())?;
+                    (lease.as_it_is()?.some().await?, Way::Streaming(lease))
+                } else {
+                    // No length is none of the protocol's: that the message is there has to be seen of an empty attachment too.
+                    let asked = piece.start..piece.end.max(piece.start + 1);
+                    let bytes = reading!(lease, session => session.piece_of(spot, &asked));
+                    let Some(mut bytes) = bytes else {
+                        return Ok(None);
+                    };
+                    bytes.truncate(piece.len());
+                    whole(bytes.len() == piece.len())?;
+                    (bytes, Way::Open(lease))
+                }
             }
-            Way::Open(mut lease) if self.slow => {
+            Way::Open(mut lease) => {
                 let session = lease.session().await?;
                 let Some(bytes) = session.piece(spot.uid, &piece).await? else {
                     return Ok(None);
                 };
                 whole(bytes.len() == piece.len())?;
                 (bytes, Way::Open(lease))
-            }
-            Way::Open(mut lease) => {
-                let session = lease.session().await?;
-                let Some(length) = session.send_for(spot.uid, &(self.at..end)).await? else {
-                    return Ok(None);
-                };
-                whole(length == end - self.at)?;
-                (session.some().await?, Way::Streaming(lease))
             }
             Way::Streaming(mut lease) => {
                 let bytes = lease.as_it_is()?.some().await?;

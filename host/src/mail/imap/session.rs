@@ -266,17 +266,58 @@ impl Session {
     ) -> Result<Option<usize>, Error> {
         let mut wire = self.taken()?;
         let tag = wire.queue(&fetch::piece(uid, range));
-        let length = timeout(self.timeout, literal(&mut wire, &tag, uid))
+        let head = Head::of(uid, None);
+        self.begin(wire, tag, head, range).await
+    }
+
+    /// The same of the message at `spot`, whose folder is opened in the same write. None where it cannot be had so: whether it is there is to be
+    /// seen by [`Session::piece_of`] then.
+    pub(in crate::mail) async fn send_for_at(
+        &mut self,
+        spot: Spot<'_>,
+        range: &Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let name = super::utf7::name(spot.path).and_then(|name| super::quoted(&name));
+        let Some(name) = name else {
+            return Ok(None);
+        };
+        self.last = None;
+        let mut wire = self.taken()?;
+        wire.queue(&format!("EXAMINE {name}"));
+        let tag = wire.queue(&fetch::piece(spot.uid, range));
+        let head = Head::of(spot.uid, Some(spot.uid_validity));
+        self.begin(wire, tag, head, range).await
+    }
+
+    async fn begin(
+        &mut self,
+        mut wire: Wire,
+        tag: String,
+        head: Head,
+        range: &Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let told = timeout(self.timeout, head.read(&mut wire, &tag))
             .await
             .map_err(|_| late())??;
-        match length {
-            Some(left) if left > range.len() => {
-                return Err(Error::Protocol("more bytes than were asked for".into()));
+        match told {
+            Told::Bytes(left) if left > range.len() => {
+                Err(Error::Protocol("more bytes than were asked for".into()))
             }
-            Some(left) if left > 0 => self.literal = Some(Literal { wire, tag, left }),
-            Some(_) | None => self.wire = Some(wire),
+            Told::Bytes(left) => {
+                self.literal = Some(Literal { wire, tag, left });
+                Ok(Some(left))
+            }
+            Told::Empty => {
+                self.wire = Some(wire);
+                Ok(Some(0))
+            }
+            Told::Nothing => {
+                self.wire = Some(wire);
+                Ok(None)
+            }
+            // Its bytes are on their way and nobody wants them: the connection ends here.
+            Told::Another => Ok(None),
         }
-        Ok(length)
     }
 
     /// Some of the bytes that were sent for, at least one.
@@ -431,41 +472,91 @@ fn late() -> Error {
     Error::Unavailable("the mail server did not answer in time".into())
 }
 
-/// Sends what is queued and reads up to the bytes that the command `tag` asked of a message: how many they are. None where it is not there; where
-/// there are none the command is at its end too.
-async fn literal(wire: &mut Wire, tag: &str, uid: u32) -> Result<Option<usize>, Error> {
-    wire.flush().await?;
-    let mut there = false;
-    loop {
-        let frame = match wire.next().await? {
-            // Nothing else that is told now has any.
-            Next::Literal(0) => {
-                there = true;
-                wire.reply().await?
+/// What the server had to say to a command for bytes of a message.
+enum Told {
+    /// So many are coming.
+    Bytes(usize),
+    /// The message has none there.
+    Empty,
+    /// Nothing: the message is not there.
+    Nothing,
+    /// Bytes are coming, but of a message in a folder that was made anew.
+    Another,
+}
+
+/// What comes before the bytes of a message that were sent for.
+struct Head {
+    uid: u32,
+    /// Under which UIDVALIDITY the message is meant, where its folder is only being opened.
+    uid_validity: Option<u32>,
+    /// Whether the server told of the message.
+    there: bool,
+}
+
+impl Head {
+    fn of(uid: u32, uid_validity: Option<u32>) -> Self {
+        Self {
+            uid,
+            uid_validity,
+            there: false,
+        }
+    }
+
+    /// Sends what is queued and reads up to the bytes that the command `tag` asked for, or up to the end of that command.
+    async fn read(mut self, wire: &mut Wire, tag: &str) -> Result<Told, Error> {
+        wire.flush().await?;
+        let mut opened = None;
+        loop {
+            let frame = match wire.next().await? {
+                // Nothing else that is told now has any.
+                Next::Literal(0) => {
+                    self.there = true;
+                    wire.reply().await?
+                }
+                Next::Literal(length) if self.uid_validity == opened => {
+                    return Ok(Told::Bytes(length));
+                }
+                Next::Literal(_) => return Ok(Told::Another),
+                Next::Reply(frame) => frame,
+            };
+            match parse(&frame) {
+                Ok(Response::Done {
+                    tag: answered,
+                    status,
+                    ..
+                }) => match status {
+                    Status::Ok | Status::No if answered.0 == tag => {
+                        return Ok(if self.there && self.uid_validity == opened {
+                            Told::Empty
+                        } else {
+                            Told::Nothing
+                        });
+                    }
+                    // Of the command before it: whether it opened the folder shows in what was told of it. Without a folder
+                    // there is nothing to fetch from.
+                    Status::Ok | Status::No => {}
+                    Status::Bad if answered.0 == tag && opened.is_none() => {
+                        return Ok(Told::Nothing);
+                    }
+                    _ => return Err(Error::Protocol("FETCH was not understood".into())),
+                },
+                Ok(Response::Data {
+                    status: Status::Ok,
+                    outcome,
+                }) => {
+                    if let Some(ResponseCode::UidValidity(validity)) = outcome.code {
+                        opened = Some(validity);
+                    }
+                }
+                Ok(Response::Fetch(_, attributes)) => {
+                    let uid = AttributeValue::Uid(self.uid);
+                    self.there |= attributes.contains(&uid);
+                }
+                Ok(_) => {}
+                // What is left of a reply after an empty literal.
+                Err(Error::Protocol(_)) if self.there => {}
+                Err(error) => return Err(error),
             }
-            Next::Literal(length) => return Ok(Some(length)),
-            Next::Reply(frame) => frame,
-        };
-        match parse(&frame) {
-            Ok(Response::Done {
-                tag: answered,
-                status,
-                ..
-            }) if answered.0 == tag => {
-                return match status {
-                    Status::Ok | Status::No => Ok(there.then_some(0)),
-                    _ => Err(Error::Protocol("FETCH was not understood".into())),
-                };
-            }
-            Ok(Response::Fetch(_, attributes)) => {
-                let named =
-                    |a: &AttributeValue<'_>| matches!(a, AttributeValue::Uid(u) if *u == uid);
-                there |= attributes.iter().any(named);
-            }
-            Ok(_) => {}
-            // What is left of a reply after an empty literal.
-            Err(Error::Protocol(_)) if there => {}
-            Err(error) => return Err(error),
         }
     }
 }

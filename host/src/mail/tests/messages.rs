@@ -210,11 +210,15 @@ async fn a_large_message_comes_whole() {
 
 /// A message with one attachment of `lines` times 16 bytes and a line break, and its number.
 async fn large(world: &World, lines: usize) -> u64 {
+    large_in(world, "INBOX", lines).await
+}
+
+async fn large_in(world: &World, folder: &str, lines: usize) -> u64 {
     let mut large = b"Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: image/png\r\n\r\n".to_vec();
     large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", lines).flatten());
     large.extend_from_slice(b"\r\n--b--\r\n");
-    world.dovecot.client("ada").append("INBOX", "()", &large);
-    let listing = world.mail.messages(&world.access, "INBOX", 0, 1).await;
+    world.dovecot.client("ada").append(folder, "()", &large);
+    let listing = world.mail.messages(&world.access, folder, 0, 1).await;
     listing.unwrap().unwrap().messages[0].uid
 }
 
@@ -246,6 +250,39 @@ async fn a_message_of_more_than_one_reply_is_read_to_its_last_byte() {
                     .all(|line| line == b"0123456789abcdef\r\n")
             );
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attachment_in_a_folder_that_was_made_anew_is_not_anothers() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.ok("CREATE Films");
+        let before = large_in(&world, "Films", 60_000).await;
+        let (mail, access) = (&world.mail, &world.access);
+        assert!(downloaded(mail, access, before, 0).await.is_some());
+        for again in ["RENAME Films Old", "CREATE Films"] {
+            client.ok(again);
+        }
+        // The same UID under another UIDVALIDITY.
+        let after = large_in(&world, "Films", 60_000).await;
+        assert_ne!(before, after);
+        assert!(
+            mail.attachment(access, before, 0, None)
+                .await
+                .unwrap()
+                .is_none()
+        );
+        let (_, bytes) = downloaded(mail, access, after, 0).await.unwrap();
+        assert_eq!(bytes.len(), 60_000 * 18);
+        client.ok("DELETE Films");
+        assert!(
+            mail.attachment(access, after, 0, None)
+                .await
+                .unwrap()
+                .is_none()
+        );
     })
     .await;
 }
