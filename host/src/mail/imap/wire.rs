@@ -129,10 +129,16 @@ impl Wire {
             if let Some(length) = framing.end(&self.read)? {
                 return Ok(self.read.split_to(length).freeze());
             }
-            self.read.reserve(framing.missing(&self.read));
-            if self.io.read_buf(&mut self.read).await? == 0 {
-                return Err(Error::Lost("the server closed it".into()));
-            }
+            self.more(framing.missing(&self.read)).await?;
+        }
+    }
+
+    /// Reads what there is, at least one byte, after making room for so many.
+    async fn more(&mut self, room: usize) -> Result<(), Error> {
+        self.read.reserve(room);
+        match self.io.read_buf(&mut self.read).await? {
+            0 => Err(Error::Lost("the server closed it".into())),
+            _ => Ok(()),
         }
     }
 }
@@ -160,31 +166,30 @@ impl Wire {
             if self.read.len() > bounds::REPLY_LINE {
                 return Err(too_large());
             }
-            self.more().await?;
+            self.more(self.room()).await?;
         }
     }
 
     /// Some bytes as they come: at least one, at most `most`.
     pub(in crate::mail) async fn some(&mut self, most: usize) -> Result<Bytes, Error> {
         if self.read.is_empty() {
-            self.more().await?;
+            self.more(self.room()).await?;
         }
         let there = self.read.len().min(most);
         Ok(self.read.split_to(there).freeze())
     }
 
-    async fn more(&mut self) -> Result<(), Error> {
+    /// How much room to make for bytes that are taken as they come: none while there is enough.
+    fn room(&self) -> usize {
         if self.read.capacity() - self.read.len() < LEAST {
-            self.read.reserve(LARGE);
-        }
-        match self.io.read_buf(&mut self.read).await? {
-            0 => Err(Error::Lost("the server closed it".into())),
-            _ => Ok(()),
+            LARGE
+        } else {
+            0
         }
     }
 }
 
-/// How much room there is for bytes that are taken as they come, and when there is to be more of it.
+/// How much room that is, and how little is not enough.
 const LARGE: usize = 256 * 1024;
 const LEAST: usize = 16 * 1024;
 
