@@ -1,6 +1,7 @@
 //! The mailbox as another IMAP client sees it.
 
 use async_imap::Session;
+use futures_util::TryStreamExt as _;
 use latchmail::auth::secrets::{AppPassword, id, refresh_token, sha256_hex};
 use latchmail::clock::Timestamp;
 use latchmail::config::Database;
@@ -55,3 +56,53 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
     directory.db().close().await;
     password.secret().expose_secret().to_owned()
 }
+
+/// Deletes whatever is in a person's inbox, as another IMAP client does.
+pub async fn expunge_all(person: &Person<'_>) {
+    let mut client = imap(person).await;
+    client.select("INBOX").await.unwrap();
+    let store = client
+        .store("1:*", "+FLAGS.SILENT (\\Deleted)")
+        .await
+        .unwrap();
+    store.try_collect::<Vec<_>>().await.unwrap();
+    let expunged = client.expunge().await.unwrap();
+    expunged.try_collect::<Vec<_>>().await.unwrap();
+}
+
+/// A message with a text, an HTML, a file and a message in it.
+pub const RICH: &str = "From: Grace <grace@outside.test>
+To: ada@first.test
+Subject: Rich
+Date: Thu, 19 Nov 2026 11:00:00 +0000
+Message-ID: <two@outside.test>
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary=outer
+
+--outer
+Content-Type: multipart/alternative; boundary=inner
+
+--inner
+Content-Type: text/plain; charset=iso-8859-1
+Content-Transfer-Encoding: quoted-printable
+
+Caf=E9
+--inner
+Content-Type: text/html; charset=utf-8
+
+<p>Caf&eacute;</p>
+--inner--
+--outer
+Content-Type: application/pdf; name=\"=?utf-8?Q?r=C3=A9sum=C3=A9.pdf?=\"
+Content-Disposition: attachment; filename*=utf-8''r%C3%A9sum%C3%A9.pdf
+Content-Transfer-Encoding: base64
+
+JVBERi0xLjQ=
+--outer
+Content-Type: message/rfc822
+
+Subject: inner
+
+nested
+--outer--
+";

@@ -13,7 +13,7 @@ mod raw;
 mod service;
 
 pub use answer::Answer;
-pub use inbox::{app_password, imap};
+pub use inbox::{RICH, app_password, expunge_all, imap};
 pub use log::Log;
 pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};

@@ -95,4 +95,11 @@ impl<'a> Person<'a> {
         let listing = self.ask(&line).await.succeeds(200);
         listing["messages"].as_array().unwrap().clone()
     }
+
+    /// The newest message of their inbox, whole.
+    pub async fn newest(&self) -> Value {
+        let uid = &self.messages("INBOX").await[0]["uid"];
+        let line = format!("GET /api/v1/mail/messages/{uid}");
+        self.ask(&line).await.succeeds(200)
+    }
 }

@@ -7,12 +7,12 @@ pub fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Resident memory, in MiB.
+/// Resident memory, in KiB.
 pub fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let kib = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
         .unwrap();
-    kib.parse::<u64>().unwrap() / 1024
+    kib.parse().unwrap()
 }

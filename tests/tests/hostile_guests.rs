@@ -212,7 +212,7 @@ async fn after_all_of_it_memory_descriptors_and_sandboxes_are_where_they_were() 
     }
     assert_eq!(descriptors(), open);
     // One request of any kind that kept what it held (8 MiB of a sandbox, a stack, 16 MiB handed over) would show 4 times over.
-    let grown = memory().saturating_sub(resident);
+    let grown = memory().saturating_sub(resident) / 1024;
     assert!(grown < 24, "{grown} MiB more than before");
     // A sandbox that was lost would be missing here: there are four.
     let at_once = (0..4).map(|_| does(&service, "nothing"));

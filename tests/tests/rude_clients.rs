@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use latchmail_tests::process::{descriptors, memory};
 use latchmail_tests::{EVENTUALLY, Raw, Service};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -367,19 +368,6 @@ fn may_open(wanted: usize) {
         maximum,
     };
     setrlimit(Resource::Nofile, raised).unwrap();
-}
-
-/// Descriptors that this process, which is the service's too, has open.
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// What of this process is in memory, in KiB.
-fn memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.unwrap().split_whitespace().next().unwrap();
-    number.parse().unwrap()
 }
 
 /// What rude clients say.
