@@ -178,9 +178,7 @@ impl Reader {
             Way::Closed => {
                 let access = &self.source.access;
                 let pool = &self.source.mail.pool;
-                let mut lease = pool
-                    .lease(&access.account, &access.credential, Some(spot.path))
-                    .await?;
+                let mut lease = pool.lease(access, Some(spot.path)).await?;
                 let rest = self.at..end;
                 let at_once = if self.slow || piece.end == end {
                     None

@@ -32,7 +32,7 @@ struct Message {
 }
 
 /// A folder of an account under one UIDVALIDITY: in it an IMAP UID is one message for ever (RFC 3501, section 2.3.1.1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Folder([u8; 16]);
 
 impl Folder {

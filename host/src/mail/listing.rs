@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::imap::{self, Fetched, Opened, Session};
+use super::kept::{self, Kept};
 use super::mime::{self, Header};
 use super::preview::Preview;
 use super::types::Summary;
@@ -14,6 +15,8 @@ use crate::clock::Timestamp;
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) opened: Opened,
+    /// Its name among what is kept.
+    pub(super) folder: kept::Folder,
     /// Where each message is and its flags, ascending by position, and what was known of it already.
     pub(super) seen: Vec<(Fetched, Option<Arc<Summary>>)>,
     /// What else there is to say of those that were not known, before they have numbers.
@@ -29,22 +32,24 @@ pub(super) struct Fresh {
     previews: Vec<String>,
 }
 
-/// Reads `limit` messages after the newest `offset`; none where there is no such folder. `known` says what is known of a message
-/// but for its flags.
+/// Reads `limit` messages of a folder of `account` after the newest `offset`; none where there is no such folder. Of those that are `kept` only
+/// the flags are asked for.
 pub(super) async fn read(
     session: &mut Session,
+    kept: &Kept,
+    account: &str,
     path: &str,
     offset: u32,
     limit: u32,
-    known: impl Fn(Opened, u32) -> Option<Arc<Summary>>,
 ) -> Result<Option<Read>, imap::Error> {
     let Some((opened, seen)) = session.window(path, offset, limit).await? else {
         return Ok(None);
     };
+    let folder = kept::Folder::of(account, path, opened.uid_validity);
     let seen: Vec<_> = seen
         .into_iter()
         .map(|message| {
-            let known = known(opened, message.uid);
+            let known = kept.summary(folder, message.uid);
             (message, known)
         })
         .collect();
@@ -56,6 +61,7 @@ pub(super) async fn read(
     let fresh = fresh(session, &unknown).await?;
     Ok(Some(Read {
         opened,
+        folder,
         seen,
         fresh,
     }))

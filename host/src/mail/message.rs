@@ -86,7 +86,7 @@ pub(super) async fn walked(
 }
 
 async fn pushed(mut walker: Walker, piece: Bytes) -> Result<Walker, imap::Error> {
-    blocking(move || {
+    worked(piece.len(), move || {
         walker.push(&piece);
         walker
     })

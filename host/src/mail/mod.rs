@@ -27,12 +27,12 @@ use crate::config;
 use crate::directory::Db;
 pub use download::Download;
 use identity::identity;
-use imap::{Connector, Fetched, Opened};
+use imap::{Connector, Fetched};
 use index::Place;
 use kept::Kept;
 use message::Read;
 use mime::Section;
-use pool::Pool;
+use pool::{Lease, Pool};
 pub use types::{Address, Attachment, AttachmentContent, Detail, Folder, Listing, Role, Summary};
 
 /// Whose mailbox, and what opens it.
@@ -126,10 +126,7 @@ impl Mail {
     /// # Errors
     /// Any of [`Error`].
     pub async fn folders(&self, access: &Access) -> Result<Vec<Folder>, Error> {
-        let mut lease = self
-            .pool
-            .lease(&access.account, &access.credential, None)
-            .await?;
+        let mut lease = self.pool.lease(access, None).await?;
         let listed = reading!(lease, session => session.folders());
         Ok(roles::arranged(listed))
     }
@@ -146,22 +143,16 @@ impl Mail {
         limit: u32,
     ) -> Result<Option<Listing>, Error> {
         let path = canonical(folder);
-        let mut lease = self
-            .pool
-            .lease(&access.account, &access.credential, Some(path))
-            .await?;
+        let mut lease = self.pool.lease(access, Some(path)).await?;
         let account = &access.account;
-        let known = |opened: Opened, uid| {
-            let folder = kept::Folder::of(account, path, opened.uid_validity);
-            self.kept.summary(folder, uid)
-        };
-        let read = reading!(lease, session => listing::read(session, path, offset, limit, known));
+        let read = reading!(lease, session => {
+            listing::read(session, &self.kept, account, path, offset, limit)
+        });
         // Others may use the connection while the numbers are looked up.
         drop(lease);
         let Some(read) = read else {
             return Ok(None);
         };
-        let folder = kept::Folder::of(account, path, read.opened.uid_validity);
         let mut fresh = HashMap::new();
         if read.seen.is_empty() || !read.fresh.messages.is_empty() {
             let places: Vec<_> = read
@@ -174,7 +165,7 @@ impl Mail {
             fresh.extend(read.fresh.summaries(numbers).await?);
         }
         for (imap_uid, summary) in &fresh {
-            self.kept.keep_summary(folder, *imap_uid, summary);
+            self.kept.keep_summary(read.folder, *imap_uid, summary);
         }
         let shown = |(seen, known): (Fetched, Option<Arc<Summary>>)| {
             let summary = match known {
@@ -207,13 +198,17 @@ impl Mail {
         let Some(place) = self.place(access, uid).await? else {
             return Ok(None);
         };
-        let spot = place.spot();
-        let mut lease = self
-            .pool
-            .lease(&access.account, &access.credential, Some(spot.path))
-            .await?;
-        let Some(message) = reading!(lease, session => session.message(spot)) else {
-            self.kept.forget_place(&access.account, uid);
+        let detail = self.message_at(access, uid, &place).await?;
+        Ok(self.found(access, uid, detail))
+    }
+
+    async fn message_at(
+        &self,
+        access: &Access,
+        uid: u64,
+        place: &Place,
+    ) -> Result<Option<Detail>, Error> {
+        let Some((message, mut lease)) = self.fetched(access, place).await? else {
             return Ok(None);
         };
         let (detail, sections) = if message.whole.len() < bounds::FIRST {
@@ -245,6 +240,17 @@ impl Mail {
         let Some(place) = self.place(access, uid).await? else {
             return Ok(None);
         };
+        let attachment = self.attachment_at(access, uid, index, place).await?;
+        Ok(self.found(access, uid, attachment))
+    }
+
+    async fn attachment_at(
+        self: &Arc<Self>,
+        access: &Access,
+        uid: u64,
+        index: u32,
+        place: Arc<Place>,
+    ) -> Result<Option<Option<AttachmentContent>>, Error> {
         let sections = match self.kept.sections(&access.account, uid) {
             Some(sections) => sections,
             None => match self.sections(access, uid, &place).await? {
@@ -266,15 +272,20 @@ impl Mail {
         }
         let attachment = section.attachment.clone();
         let content = Download::begin(Arc::clone(self), access, place, section).await?;
-        if content.is_none() {
-            self.kept.forget_place(&access.account, uid);
-        }
         Ok(content.map(|content| {
             Some(AttachmentContent {
                 attachment,
                 content,
             })
         }))
+    }
+
+    /// What was found of a message. Where that is nothing, it is not where it was seen last.
+    fn found<T>(&self, access: &Access, uid: u64, found: Option<T>) -> Option<T> {
+        if found.is_none() {
+            self.kept.forget_place(&access.account, uid);
+        }
+        found
     }
 
     /// Where a message was seen last; none where its number was never given.
@@ -291,13 +302,22 @@ impl Mail {
         Ok(Some(place))
     }
 
+    /// The beginning of a message, and the connection that has its folder open.
+    async fn fetched(
+        &self,
+        access: &Access,
+        place: &Place,
+    ) -> Result<Option<(Fetched, Lease)>, Error> {
+        let spot = place.spot();
+        let mut lease = self.pool.lease(access, Some(spot.path)).await?;
+        let message = reading!(lease, session => session.message(spot));
+        Ok(message.map(|message| (message, lease)))
+    }
+
     /// Whether a message is where it was seen last.
     async fn is_there(&self, access: &Access, place: &Place) -> Result<bool, Error> {
         let spot = place.spot();
-        let mut lease = self
-            .pool
-            .lease(&access.account, &access.credential, Some(spot.path))
-            .await?;
+        let mut lease = self.pool.lease(access, Some(spot.path)).await?;
         let beginning = reading!(lease, session => session.piece_of(spot, &(0..1)));
         Ok(beginning.is_some())
     }
@@ -309,12 +329,7 @@ impl Mail {
         uid: u64,
         place: &Place,
     ) -> Result<Option<Arc<[Section]>>, Error> {
-        let spot = place.spot();
-        let mut lease = self
-            .pool
-            .lease(&access.account, &access.credential, Some(spot.path))
-            .await?;
-        let Some(message) = reading!(lease, session => session.message(spot)) else {
+        let Some((message, mut lease)) = self.fetched(access, place).await? else {
             return Ok(None);
         };
         let structure = message::walked(lease.session().await?, &message).await?;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::bounds;
 use super::imap::{Connector, Error, Session};
+use super::{Access, bounds};
 use crate::caller::MailCredential;
 use crate::config;
 
@@ -82,14 +82,17 @@ impl Pool {
         }))
     }
 
-    /// A connection of `account` made with `credential`: an idle one, the one that had `folder` open if there is one, or none
+    /// A connection of an account made with its credential: an idle one, the one that had `folder` open if there is one, or none
     /// yet. The session itself is made by [`Lease::session`].
     pub(super) async fn lease(
         &self,
-        account: &str,
-        credential: &MailCredential,
+        access: &Access,
         folder: Option<&str>,
     ) -> Result<Lease, Error> {
+        let Access {
+            account,
+            credential,
+        } = access;
         Inner::sweep(&self.0);
         let permits = self.0.shared(account, |account| &account.permits);
         let permit = timeout(self.0.patience, permits.acquire_owned())
@@ -109,7 +112,7 @@ impl Pool {
         }
         Ok(Lease {
             pool: Arc::clone(&self.0),
-            account: account.to_owned(),
+            account: account.clone(),
             credential: credential.clone(),
             session,
             doomed,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 
-use super::{Access, Mail};
+use super::{Access, Listing, Mail};
 use crate::caller::MailCredential;
 use crate::config;
 use crate::directory::testing::{Fresh, on_sqlite};
@@ -25,6 +25,14 @@ struct World {
     mail: Arc<Mail>,
     fresh: Fresh,
     access: Access,
+}
+
+impl World {
+    /// A stretch of a folder that is there.
+    async fn listing(&self, folder: &str, offset: u32, limit: u32) -> Listing {
+        let listing = self.mail.messages(&self.access, folder, offset, limit);
+        listing.await.unwrap().unwrap()
+    }
 }
 
 /// Runs `body` in a world of its own.

@@ -17,14 +17,7 @@ async fn messages_are_listed_newest_first_by_pages() {
         for n in 1..=5 {
             client.append("INBOX", "()", &note(&format!("m{n}"), &format!("text {n}")));
         }
-        let page = async |offset, limit| {
-            world
-                .mail
-                .messages(&world.access, "INBOX", offset, limit)
-                .await
-                .unwrap()
-                .unwrap()
-        };
+        let page = async |offset, limit| world.listing("INBOX", offset, limit).await;
         let first = page(0, 2).await;
         assert_eq!(
             (subjects(&first.messages), first.total),
@@ -56,12 +49,7 @@ async fn messages_are_listed_newest_first_by_pages() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_folder_holds_nothing() {
     in_a_world(async |world| {
-        let listing = world
-            .mail
-            .messages(&world.access, "Drafts", 0, 50)
-            .await
-            .unwrap()
-            .unwrap();
+        let listing = world.listing("Drafts", 0, 50).await;
         assert_eq!((listing.messages.len(), listing.total), (0, 0));
         let known = world
             .fresh
@@ -76,14 +64,7 @@ async fn an_empty_folder_holds_nothing() {
 async fn a_listing_is_never_stale() {
     in_a_world(async |world| {
         let mut client = world.dovecot.client("ada");
-        let list = async || {
-            world
-                .mail
-                .messages(&world.access, "INBOX", 0, 10)
-                .await
-                .unwrap()
-                .unwrap()
-        };
+        let list = async || world.listing("INBOX", 0, 10).await;
         for n in 1..=20 {
             client.append("INBOX", "()", &note(&format!("m{n}"), "x"));
             let listing = list().await;
@@ -162,12 +143,7 @@ async fn reading_leaves_every_flag_as_it_was() {
     in_a_world(async |world| {
         let mut client = world.dovecot.client("ada");
         client.append("INBOX", "(\\Answered $Forwarded custom)", &note("a", "x"));
-        let listing = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 10)
-            .await
-            .unwrap()
-            .unwrap();
+        let listing = world.listing("INBOX", 0, 10).await;
         let mut flags = listing.messages[0].flags.clone();
         flags.sort();
         assert_eq!(flags, ["$Forwarded", "\\Answered", "custom"]);
@@ -184,12 +160,7 @@ async fn reading_leaves_every_flag_as_it_was() {
             .await
             .unwrap()
             .unwrap();
-        let after = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 10)
-            .await
-            .unwrap()
-            .unwrap();
+        let after = world.listing("INBOX", 0, 10).await;
         assert_eq!(after, listing);
         // It is still recent for the client that opens the folder.
         assert!(client.ok("SELECT INBOX").contains("* 1 RECENT"));
@@ -272,7 +243,7 @@ async fn a_newsletter_whose_text_lies_deep_has_a_preview() {
         );
         client.append("INBOX", "()", newsletter.as_bytes());
         client.append("INBOX", "()", &note("plain", &"word ".repeat(100)));
-        let listing = world.mail.messages(&world.access, "INBOX", 0, 10).await.unwrap().unwrap();
+        let listing = world.listing("INBOX", 0, 10).await;
         assert_eq!(listing.messages[1].preview, "Grüße an alle");
         assert!(listing.messages[0].preview.starts_with("word word"));
         for summary in listing.messages {
@@ -302,12 +273,7 @@ async fn without_a_date_the_time_of_arrival_counts() {
             r#"() "07-Nov-2026 10:00:00 +0100""#,
             b"\r\n\xff\xfe\x00 text without a header\r\n",
         );
-        let listing = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 10)
-            .await
-            .unwrap()
-            .unwrap();
+        let listing = world.listing("INBOX", 0, 10).await;
         assert_eq!(listing.messages.len(), 3);
         for message in listing.messages {
             assert_eq!(message.date.to_string(), "2026-11-07T09:00:00.000Z");
@@ -332,7 +298,7 @@ async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
             client.append("INBOX", "() \"20-Nov-2026 10:00:00 +0100\"", long.as_bytes());
         }
         client.append("INBOX", "()", &note("short", "x"));
-        let list = async || world.mail.messages(&world.access, "INBOX", 0, 10).await.unwrap().unwrap();
+        let list = async || world.listing("INBOX", 0, 10).await;
         let first = list().await;
         assert_eq!(subjects(&first.messages), ["short", "long 2", "long 1"]);
         assert_eq!(first.messages[1].preview, "text 2");
@@ -345,7 +311,7 @@ async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
         // What tells a message from others is of the same bytes: in another place it is known again.
         client.ok("SELECT INBOX");
         client.ok("COPY 1:2 Trash");
-        let copies = world.mail.messages(&world.access, "Trash", 0, 10).await.unwrap().unwrap();
+        let copies = world.listing("Trash", 0, 10).await;
         assert_eq!(subjects(&copies.messages), ["long 2", "long 1"]);
         let identities = world.fresh.number("SELECT COUNT(DISTINCT identity) FROM messages").await;
         assert_eq!(identities, 3);

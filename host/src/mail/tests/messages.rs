@@ -79,12 +79,7 @@ async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
         let mut client = world.dovecot.client("ada");
         client.append("INBOX", "()", &super::note("before", "x"));
         client.append("INBOX", "(\\Flagged)", LETTER);
-        let listing = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 10)
-            .await
-            .unwrap()
-            .unwrap();
+        let listing = world.listing("INBOX", 0, 10).await;
         let uid = listing.messages[0].uid;
         let detail = world
             .mail
@@ -150,14 +145,7 @@ async fn a_number_that_names_nothing_is_none_and_the_folder_is_but_a_hint() {
     in_a_world(async |world| {
         let mut client = world.dovecot.client("ada");
         client.append("INBOX", "()", &super::note("a", "x"));
-        let uid = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 1)
-            .await
-            .unwrap()
-            .unwrap()
-            .messages[0]
-            .uid;
+        let uid = world.listing("INBOX", 0, 1).await.messages[0].uid;
         for hint in [None, Some("INBOX"), Some("Nope"), Some("Sent\r\n")] {
             assert!(
                 world
@@ -200,7 +188,7 @@ async fn a_large_message_comes_whole() {
         large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", 500_000).flatten());
         large.extend_from_slice(b"\r\n--b--\r\n");
         client.append("INBOX", "()", &large);
-        let summary = &world.mail.messages(&world.access, "INBOX", 0, 1).await.unwrap().unwrap().messages[0];
+        let summary = &world.listing("INBOX", 0, 1).await.messages[0];
         let detail = world.mail.message(&world.access, summary.uid, None).await.unwrap().unwrap();
         assert_eq!(&detail.summary, summary);
         assert_eq!((detail.attachments[0].size, detail.truncated), (9_000_000, false));

@@ -61,12 +61,7 @@ async fn a_server_that_restarts_is_found_again() {
             .dovecot
             .client("ada")
             .append("INBOX", "()", &note("a", "x"));
-        let before = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 10)
-            .await
-            .unwrap()
-            .unwrap();
+        let before = world.listing("INBOX", 0, 10).await;
         world.mail.ping().await.unwrap();
         world.dovecot.stop();
         let down = world.mail.messages(&world.access, "INBOX", 0, 10).await;
@@ -80,22 +75,12 @@ async fn a_server_that_restarts_is_found_again() {
             .dovecot
             .client("ada")
             .append("INBOX", "()", &note("b", "x"));
-        let after = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 10)
-            .await
-            .unwrap()
-            .unwrap();
+        let after = world.listing("INBOX", 0, 10).await;
         assert_eq!((after.total, &after.messages[1]), (2, &before.messages[0]));
         // And when nobody asked while it was away: the connection that died is replaced unseen.
         world.dovecot.stop();
         world.dovecot.start_again();
-        let again = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 10)
-            .await
-            .unwrap()
-            .unwrap();
+        let again = world.listing("INBOX", 0, 10).await;
         assert_eq!(again, after);
     })
     .await;
@@ -155,21 +140,11 @@ async fn an_abandoned_call_leaves_no_connection_in_the_middle_of_a_command() {
         for n in 0..50 {
             client.append("INBOX", "()", &note(&format!("m{n}"), &"x ".repeat(1500)));
         }
-        let whole = world
-            .mail
-            .messages(&world.access, "INBOX", 0, 50)
-            .await
-            .unwrap()
-            .unwrap();
+        let whole = world.listing("INBOX", 0, 50).await;
         for micros in (0..4000).step_by(100) {
             let call = world.mail.messages(&world.access, "INBOX", 0, 50);
             let _ = tokio::time::timeout(Duration::from_micros(micros), call).await;
-            let one = world
-                .mail
-                .messages(&world.access, "INBOX", 7, 1)
-                .await
-                .unwrap()
-                .unwrap();
+            let one = world.listing("INBOX", 7, 1).await;
             assert_eq!(one.messages[..], whole.messages[7..8]);
         }
     })
