@@ -1,7 +1,7 @@
 //! Content-Transfer-Encodings (RFC 2045, section 6), decoded as the bytes come and forgiving: whatever they are, something is decoded, and the
 //! same wherever they were cut on their way.
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 /// How a part's bytes are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,9 +141,13 @@ struct Base64 {
 impl Base64 {
     fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
         let mut decoded = Decoded::default();
-        let mut rest = encoded;
+        // What is behind the bytes that have to be looked at one by one.
+        let (mut rest, mut behind) = (encoded, encoded.len());
         loop {
             if self.filled == 0 {
+                if rest.len() <= behind {
+                    (rest, behind) = decoded.lines(rest, sink);
+                }
                 rest = decoded.groups(rest, sink);
             }
             let Some((byte, after)) = rest.split_first() else {
@@ -194,7 +198,41 @@ impl Default for Decoded {
 }
 
 impl Decoded {
-    /// Decodes groups of four letters up to the first that is not one; answers the rest. Almost all there is to do is done here.
+    /// Decodes lines as mail programs write them, of whole groups, many at a time: almost all there is to do is done here. Answers the rest,
+    /// and how many bytes are behind that which is not written so.
+    fn lines<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> (&'e [u8], usize) {
+        let mut rest = encoded;
+        let mut letters = [0; 4096];
+        loop {
+            let (mut length, mut after) = (0, rest);
+            let odd = loop {
+                let line = &after[..after.len().min(LONGEST_LINE)];
+                let end = memchr(b'\r', line).unwrap_or(line.len());
+                if !end.is_multiple_of(4) || after.get(end..end + 2) != Some(b"\r\n") {
+                    break end;
+                }
+                let Some(place) = letters.get_mut(length..length + end) else {
+                    break 0;
+                };
+                place.copy_from_slice(&after[..end]);
+                length += end;
+                after = &after[end + 2..];
+            };
+            if length == 0 {
+                return (rest, after.len() - odd);
+            }
+            self.flush(sink);
+            let room = base64_simd::Out::from_slice(&mut self.bytes);
+            match base64_simd::STANDARD_NO_PAD.decode(&letters[..length], room) {
+                Ok(bytes) => self.length = bytes.len(),
+                // Padding, or what does not belong there.
+                Err(_) => return (rest, after.len()),
+            }
+            rest = after;
+        }
+    }
+
+    /// Decodes groups of four letters up to the first that is not one; answers the rest.
     fn groups<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
         let mut rest = encoded;
         loop {
@@ -233,6 +271,9 @@ impl Decoded {
         self.length = 0;
     }
 }
+
+/// The longest line that is decoded together with others; RFC 2045 allows 76 letters.
+const LONGEST_LINE: usize = 1024;
 
 /// White space at the end of a line was added on the way (RFC 2045, section 6.7, rule 3). A longer run of it was meant.
 const LONGEST_SPACE: usize = 1024;
