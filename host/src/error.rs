@@ -121,6 +121,12 @@ impl fmt::Display for Failure {
 
 impl StdError for Failure {}
 
+impl From<latchmail_shape::Misfit> for Failure {
+    fn from(misfit: latchmail_shape::Misfit) -> Self {
+        Self::bad_request(misfit.sentence())
+    }
+}
+
 impl From<crate::directory::Error> for Failure {
     fn from(error: crate::directory::Error) -> Self {
         Self::internal(error)

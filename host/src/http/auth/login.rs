@@ -9,7 +9,7 @@ use super::{AuthTokens, secret, user_agent};
 use crate::app::App;
 use crate::auth::{address, passwords};
 use crate::error::Failure;
-use crate::http::{Reply, Request, shape};
+use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
 /// An address and its password.
@@ -71,7 +71,7 @@ pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
 
 /// The address, folded to lower case, and the password; none where the body is anything else than both.
 fn credentials(body: &[u8]) -> Option<(String, SecretString)> {
-    let body: LoginBody = shape::read(body).ok()?;
+    let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address::fold(&body.email)?;
     passwords::can_be(&body.password).then_some((email, body.password))
 }

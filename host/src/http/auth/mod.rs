@@ -15,11 +15,11 @@ pub mod username_available;
 use std::time::Duration;
 
 use http::{HeaderValue, Method, header};
+use latchmail_shape::{self as shape, Misfit};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{OpenApi, ToSchema};
 
-use super::shape::{self, Misfit};
 use super::{HostRoute, Part, Request};
 use crate::app::App;
 use crate::auth::{SignedIn, Tokens};

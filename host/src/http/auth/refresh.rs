@@ -75,6 +75,7 @@ mod tests {
             path: Vec::new(),
             query: Vec::new(),
             headers: HeaderMap::new(),
+            fields: Vec::new(),
             body: body.into(),
             client: IpAddr::V4(Ipv4Addr::LOCALHOST),
             caller: None,

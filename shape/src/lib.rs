@@ -1,37 +1,43 @@
-//! A JSON body of another shape than the one asked for, in a sentence that names the field (specification, section 7).
+//! A JSON body of another shape than the one asked for, in a sentence that names the field (specification, section 7). The host's own routes and
+//! those of modules read their bodies here, so that a client is told the same in both.
 //!
 //! serde's own messages quote the value, which may be a secret, and speak of Rust's types; what is said here holds neither.
 
-use serde::de::{DeserializeOwned, IgnoredAny};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_path_to_error::Path;
 
-use crate::error::Failure;
-
 /// Why a body is not what was asked for.
 #[derive(Debug)]
-pub(super) enum Misfit {
+pub enum Misfit {
     /// It is not JSON.
     Syntax,
     /// It is JSON of another shape; in a sentence.
     Shape(String),
 }
 
-impl From<Misfit> for Failure {
-    fn from(misfit: Misfit) -> Self {
-        match misfit {
-            Misfit::Syntax => Self::bad_request("Invalid JSON body"),
-            Misfit::Shape(sentence) => Self::bad_request(sentence),
+impl Misfit {
+    /// The sentence for the client.
+    #[must_use]
+    pub fn sentence(self) -> Cow<'static, str> {
+        match self {
+            Self::Syntax => "Invalid JSON body".into(),
+            Self::Shape(sentence) => sentence.into(),
         }
     }
 }
 
 /// Reads `body` as a JSON object. serde would take an array for a struct, its values in the order of the fields, which no
-/// description tells of; so every body of the host's own routes is read here.
+/// description tells of; so every body is read here.
 ///
 /// # Errors
 /// That it is not JSON, or a sentence that names the field that will not do.
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
+pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
     if body.trim_ascii_start().first() != Some(&b'{') {
         let json = serde_json::from_slice::<IgnoredAny>(body);
         return Err(json.map_or(Misfit::Syntax, |_| {
@@ -41,6 +47,8 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner().classify() {
+            // What is no JSON further on is none.
+            Category::Data if serde_json::from_slice::<IgnoredAny>(body).is_err() => Misfit::Syntax,
             Category::Data => {
                 let message = error.inner().to_string();
                 Misfit::Shape(sentence(error.path(), message_of(&message)))
@@ -50,6 +58,30 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
     })?;
     json.end().map_err(|_| Misfit::Syntax)?;
     Ok(value)
+}
+
+/// An object within a body: serde would take an array for it, its values in the order of the fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
 }
 
 /// serde's message without the place, which is of no use to whoever reads the answer.
@@ -134,7 +166,7 @@ mod tests {
         #[serde(default)]
         action: Option<Action>,
         #[serde(default)]
-        attachments: Vec<Attachment>,
+        attachments: Vec<Object<Attachment>>,
         #[serde(default)]
         active: bool,
     }
@@ -153,9 +185,8 @@ mod tests {
     }
 
     fn text(body: &str) -> String {
-        let failure = Failure::from(read::<Body>(body.as_bytes()).unwrap_err());
-        assert_eq!(failure.status, 400);
-        failure.text.into_owned()
+        let misfit = read::<Body>(body.as_bytes()).unwrap_err();
+        misfit.sentence().into_owned()
     }
 
     #[test]
@@ -171,6 +202,7 @@ mod tests {
         }
         let not_text = read::<Body>(b"{\"email\": \"\xff\"}");
         assert!(matches!(not_text, Err(Misfit::Syntax)));
+        assert_eq!(text("{\"email\": 1, \"x\": ]}"), "Invalid JSON body");
         let deep = format!("{{\"x\":{}", "[".repeat(100_000));
         assert_eq!(text(&deep), "Invalid JSON body");
     }
@@ -207,6 +239,10 @@ mod tests {
             "action must be \"add\" or \"remove\""
         );
         assert_eq!(text("\"a\""), "The body must be an object");
+        assert_eq!(
+            text("{\"email\": \"a\", \"attachments\": [[\"x\"]]}"),
+            "attachments[0] must be an object"
+        );
     }
 
     #[test]
