@@ -1,6 +1,6 @@
 //! Latchmail: an HTTP API over real mailboxes.
 //!
-//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail}`; every room
+//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail, outbox}`; every room
 //! may use [`error`], [`config`], [`clock`] and [`caller`].
 //!
 //! | room | what it is for |
@@ -12,6 +12,7 @@
 //! | [`api`] | what a component may call, one file an interface: check, convert, delegate |
 //! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
 //! | [`mail`] | the mailbox, over IMAP |
+//! | [`outbox`] | what leaves: messages written and handed to the submission service |
 //! | [`logging`] | the log |
 //! | [`app`] | the rooms put together |
 //! | [`dev`] | a whole service with its mail servers on one machine |
@@ -23,6 +24,7 @@ pub mod caller;
 pub mod clock;
 pub mod config;
 pub mod dev;
+mod dial;
 pub mod directory;
 pub mod error;
 pub mod http;
@@ -30,3 +32,5 @@ pub mod limits;
 pub mod logging;
 pub mod mail;
 pub mod modules;
+pub mod outbox;
+mod turns;

@@ -12,36 +12,52 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::imap::{Connector, Error, Session};
-use super::{Access, bounds};
+use super::{Access, Error};
 use crate::caller::MailCredential;
-use crate::config;
 
-/// The connections of all accounts.
-#[derive(Clone)]
-pub(super) struct Pool(Arc<Inner>);
+/// What makes connections.
+pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
+    /// A connection.
+    type Session: Session;
 
-struct Inner {
-    connector: Connector,
+    /// Connects and logs in.
+    fn connect(
+        &self,
+        credential: &MailCredential,
+    ) -> impl Future<Output = Result<Self::Session, Error>> + Send;
+}
+
+/// A connection that can be kept.
+pub(crate) trait Session: Send + 'static {
+    /// Whether it can be used again.
+    fn is_whole(&self) -> bool;
+
+    /// Whether it serves this folder better than others do.
+    fn had_open(&self, folder: &str) -> bool;
+}
+
+/// The connections of all accounts to one server.
+pub(crate) struct Pool<C: Connect>(Arc<Inner<C>>);
+
+struct Inner<C: Connect> {
+    connector: C,
     cap: usize,
     patience: Duration,
     idle_timeout: Duration,
-    accounts: Mutex<HashMap<String, Account>>,
+    accounts: Mutex<HashMap<String, Account<C::Session>>>,
     sweeping: AtomicBool,
 }
 
 /// The connections of one account. As many permits are out as connections are busy.
-struct Account {
+struct Account<S> {
     permits: Arc<Semaphore>,
-    /// As many are out as downloads are under way.
-    downloads: Arc<Semaphore>,
-    idle: Vec<Idle>,
+    idle: Vec<Idle<S>>,
     busy: Vec<Busy>,
 }
 
-struct Idle {
+struct Idle<S> {
     credential: String,
-    session: Session,
+    session: S,
     since: Instant,
 }
 
@@ -52,17 +68,23 @@ struct Busy {
 }
 
 /// A connection in use. Dropped, it goes back to the pool if it can be used again.
-pub(super) struct Lease {
-    pool: Arc<Inner>,
+pub(crate) struct Lease<C: Connect> {
+    pool: Arc<Inner<C>>,
     account: String,
     credential: MailCredential,
-    session: Option<Session>,
+    session: Option<C::Session>,
     doomed: Arc<AtomicBool>,
     /// Given back last: whoever waits must find the connection.
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl fmt::Debug for Pool {
+impl<C: Connect> Clone for Pool<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Connect> fmt::Debug for Pool<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool")
             .field("connector", &self.0.connector)
@@ -70,13 +92,19 @@ impl fmt::Debug for Pool {
     }
 }
 
-impl Pool {
-    pub(super) fn new(connector: Connector, config: &config::Imap) -> Self {
+impl<C: Connect> Pool<C> {
+    /// No connections yet: at most `cap` of an account, closed when they were idle for `idle_timeout`. Who finds none free waits `patience`.
+    pub(crate) fn new(
+        connector: C,
+        cap: usize,
+        patience: Duration,
+        idle_timeout: Duration,
+    ) -> Self {
         Self(Arc::new(Inner {
             connector,
-            cap: config.connections_per_account.max(1),
-            patience: config.timeout,
-            idle_timeout: config.idle_timeout,
+            cap: cap.max(1),
+            patience,
+            idle_timeout,
             accounts: Mutex::default(),
             sweeping: AtomicBool::new(false),
         }))
@@ -84,17 +112,17 @@ impl Pool {
 
     /// A connection of an account made with its credential: an idle one, the one that had `folder` open if there is one, or none
     /// yet. The session itself is made by [`Lease::session`].
-    pub(super) async fn lease(
+    pub(crate) async fn lease(
         &self,
         access: &Access,
         folder: Option<&str>,
-    ) -> Result<Lease, Error> {
+    ) -> Result<Lease<C>, Error> {
         let Access {
             account,
             credential,
         } = access;
         Inner::sweep(&self.0);
-        let permits = self.0.shared(account, |account| &account.permits);
+        let permits = self.0.permits(account);
         let permit = timeout(self.0.patience, permits.acquire_owned())
             .await
             .ok()
@@ -120,18 +148,8 @@ impl Pool {
         })
     }
 
-    /// Waits until `account` has fewer downloads under way than it may have, and holds one.
-    pub(super) async fn download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
-        let downloads = self.0.shared(account, |account| &account.downloads);
-        timeout(self.0.patience, downloads.acquire_owned())
-            .await
-            .ok()
-            .and_then(Result::ok)
-            .ok_or_else(|| Error::Unavailable("the account has enough downloads under way".into()))
-    }
-
     /// Closes what was made with `credential`; what is busy closes when it is done.
-    pub(super) fn close(&self, credential: &str) {
+    pub(crate) fn close(&self, credential: &str) {
         for account in self.0.lock().values_mut() {
             account.idle.retain(|idle| idle.credential != credential);
             for busy in &account.busy {
@@ -144,9 +162,9 @@ impl Pool {
 }
 
 #[cfg(test)]
-impl Pool {
+impl<C: Connect> Pool<C> {
     /// How many connections of an account there are, idle and busy.
-    pub(super) fn connections(&self, account: &str) -> usize {
+    pub(crate) fn connections(&self, account: &str) -> usize {
         let accounts = self.0.lock();
         accounts
             .get(account)
@@ -154,9 +172,9 @@ impl Pool {
     }
 }
 
-impl Account {
+impl<S: Session> Account<S> {
     /// The idle connection that serves best.
-    fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<Session> {
+    fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
         let own = || {
             self.idle
                 .iter()
@@ -177,24 +195,23 @@ impl Account {
     }
 }
 
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Account>> {
+impl<C: Connect> Inner<C> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Account<C::Session>>> {
         // Nothing under the lock leaves a state half made.
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the calls of an account share.
-    fn shared(&self, account: &str, which: fn(&Account) -> &Arc<Semaphore>) -> Arc<Semaphore> {
+    /// What the calls of an account wait for.
+    fn permits(&self, account: &str) -> Arc<Semaphore> {
         let mut accounts = self.lock();
         let account = accounts
             .entry(account.to_owned())
             .or_insert_with(|| Account {
                 permits: Arc::new(Semaphore::new(self.cap)),
-                downloads: Arc::new(Semaphore::new(bounds::DOWNLOADS)),
                 idle: Vec::new(),
                 busy: Vec::new(),
             });
-        Arc::clone(which(account))
+        Arc::clone(&account.permits)
     }
 
     /// Starts the one task that closes what was idle too long. It ends with the pool.
@@ -217,28 +234,27 @@ impl Inner {
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
                         || Arc::strong_count(&account.permits) > 1
-                        || Arc::strong_count(&account.downloads) > 1
                 });
             }
         });
     }
 }
 
-impl Lease {
+impl<C: Connect> Lease<C> {
     /// Whether the connection has served before, so that it may have died since.
-    pub(super) fn was_idle(&self) -> bool {
+    pub(crate) fn was_idle(&self) -> bool {
         self.session.is_some()
     }
 
     /// The connection as it is, in the middle of something perhaps.
-    pub(super) fn as_it_is(&mut self) -> Result<&mut Session, Error> {
+    pub(crate) fn as_it_is(&mut self) -> Result<&mut C::Session, Error> {
         self.session
             .as_mut()
-            .ok_or_else(|| Error::Protocol("no connection".into()))
+            .ok_or_else(|| Error::Internal("no connection".into()))
     }
 
     /// The connection, made now where there is none.
-    pub(super) async fn session(&mut self) -> Result<&mut Session, Error> {
+    pub(crate) async fn session(&mut self) -> Result<&mut C::Session, Error> {
         if !self.session.as_ref().is_some_and(Session::is_whole) {
             self.session = None;
             let made = self.pool.connector.connect(&self.credential).await?;
@@ -246,11 +262,11 @@ impl Lease {
         }
         self.session
             .as_mut()
-            .ok_or_else(|| Error::Protocol("no connection".into()))
+            .ok_or_else(|| Error::Internal("no connection".into()))
     }
 }
 
-impl Drop for Lease {
+impl<C: Connect> Drop for Lease<C> {
     fn drop(&mut self) {
         let mut accounts = self.pool.lock();
         if let Some(account) = accounts.get_mut(&self.account) {

@@ -13,14 +13,18 @@ use wasmtime::component::Component;
 
 use super::engine::{self, LARGEST_MEMORY_MIB};
 use super::sandbox::{self, Budget};
-use super::turns::Turns;
 use super::{Module, Modules, convert, linker};
 use crate::api::{Call, Services};
 use crate::config;
 use crate::error::StartError;
+use crate::turns::Turns;
 
 /// How long a module may take to say what it is.
 const DESCRIBE: Duration = Duration::from_secs(5);
+
+/// Calls of one account at a time, in all modules together. As many as it may have connections to the mail server by default: more
+/// would only wait there.
+const SHARE: usize = 8;
 
 /// Sandboxes beyond those of the modules: for asking a new module what it is while all others are at work.
 const SPARE: u32 = 4;
@@ -36,7 +40,7 @@ pub async fn load(
 ) -> Result<Modules, StartError> {
     let sandboxes = modules.values().map(|m| m.concurrency).sum::<u32>() + SPARE;
     let engine = engine::engine(sandboxes, cache_dir)?;
-    let turns = Arc::new(Turns::default());
+    let turns = Arc::new(Turns::new(SHARE));
     let mut loaded = Vec::with_capacity(modules.len());
     for (name, config) in modules {
         let module = one(&engine, &turns, name, config, services)

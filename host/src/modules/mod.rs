@@ -9,7 +9,6 @@ mod linker;
 mod load;
 mod manifest;
 mod sandbox;
-mod turns;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +27,6 @@ use wasmtime::Engine;
 use crate::api::Services;
 use crate::caller::Caller;
 use sandbox::{Budget, Sandbox};
-use turns::Turns;
 
 /// A request on its way into a sandbox: routed, admitted and read.
 #[derive(Debug)]
@@ -113,7 +111,7 @@ pub struct Module {
     budget: Budget,
     deadline: Duration,
     places: Semaphore,
-    turns: Arc<Turns>,
+    turns: Arc<crate::turns::Turns>,
 }
 
 impl fmt::Debug for Module {

@@ -1,33 +1,40 @@
-//! One account's share: however much an account asks at once, the sandboxes are there for the others too. What is over its share waits
-//! its turn before it takes a place.
+//! One account's share of what all have: however much an account asks at once, there is something left for the others. What is over its
+//! share waits its turn.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Calls of one account at a time, in all modules together. As many as it may have connections to the mail server by default: more
-/// would only wait there.
-const SHARE: usize = 8;
-
 /// Entries that are kept before those of nobody are looked for.
 const KEPT: usize = 1024;
 
 /// Who waits for whom.
-#[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<HashMap<String, Arc<Semaphore>>>);
+#[derive(Debug)]
+pub(crate) struct Turns {
+    share: usize,
+    accounts: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
 
 impl Turns {
+    /// Every account may do so much at a time.
+    pub(crate) fn new(share: usize) -> Self {
+        Self {
+            share,
+            accounts: Mutex::default(),
+        }
+    }
+
     /// Waits until `account` has fewer calls at work than its share, and holds one for as long as the answer is kept.
     pub(crate) async fn turn(&self, account: &str) -> Option<OwnedSemaphorePermit> {
         let share = {
-            let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shares = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
             if shares.len() >= KEPT {
                 shares.retain(|_, share| Arc::strong_count(share) > 1);
             }
             let share = shares
                 .entry(account.to_owned())
-                .or_insert_with(|| Arc::new(Semaphore::new(SHARE)));
+                .or_insert_with(|| Arc::new(Semaphore::new(self.share)));
             Arc::clone(share)
         };
         // Never closed, so there is always a turn to come.
@@ -43,9 +50,11 @@ mod tests {
 
     use super::*;
 
+    const SHARE: usize = 3;
+
     #[tokio::test]
     async fn an_account_over_its_share_waits_for_itself_and_for_nobody_else() {
-        let turns = Turns::default();
+        let turns = Turns::new(SHARE);
         let mut held = Vec::new();
         for _ in 0..SHARE {
             held.push(turns.turn("ada").await.unwrap());
@@ -59,12 +68,12 @@ mod tests {
 
     #[tokio::test]
     async fn accounts_that_ask_no_more_are_forgotten() {
-        let turns = Turns::default();
+        let turns = Turns::new(SHARE);
         let kept = turns.turn("ada").await;
         for number in 0..3 * KEPT {
             turns.turn(&number.to_string()).await;
         }
-        let shares = turns.0.lock().unwrap();
+        let shares = turns.accounts.lock().unwrap();
         assert!(shares.len() <= KEPT && shares.contains_key("ada"));
         drop(kept);
     }

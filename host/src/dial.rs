@@ -1,0 +1,87 @@
+//! Connections to the mail server: TCP, and TLS from the first byte (RFC 8314) where it is configured. Knows no protocol above.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::error::StartError;
+
+/// A stream to a mail server, with or without TLS.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
+
+/// Where a server is.
+#[derive(Clone)]
+pub(crate) struct Dial {
+    address: String,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dial")
+            .field("address", &self.address)
+            .field("tls", &self.tls.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl Dial {
+    /// Reads the address that the configuration's `key` holds. Nothing is connected.
+    pub(crate) fn new(key: &str, address: &str, tls: bool) -> Result<Self, StartError> {
+        let unusable =
+            |why: &str| StartError::new(format!("{key} {address:?} cannot be used: {why}"));
+        let (host, port) = address
+            .rsplit_once(':')
+            .ok_or_else(|| unusable("it is not host:port"))?;
+        if host.is_empty() || port.parse::<u16>().is_err() {
+            return Err(unusable("it is not host:port"));
+        }
+        let tls = if tls {
+            let host = host
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .to_owned();
+            let name = ServerName::try_from(host).map_err(|e| unusable(&e.to_string()))?;
+            let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .and_then(BuilderVerifierExt::with_platform_verifier)
+                .map_err(|e| {
+                    StartError::new(format!("TLS towards the mail server cannot be used: {e}"))
+                })?
+                .with_no_client_auth();
+            Some((TlsConnector::from(Arc::new(client)), name))
+        } else {
+            None
+        };
+        Ok(Self {
+            address: address.to_owned(),
+            tls,
+        })
+    }
+
+    /// Connects. What is written leaves at once.
+    pub(crate) async fn connect(&self) -> io::Result<Box<dyn Io>> {
+        let stream = TcpStream::connect(&self.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(match &self.tls {
+            Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await?),
+            None => Box::new(stream),
+        })
+    }
+}
