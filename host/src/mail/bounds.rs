@@ -32,8 +32,11 @@ pub(super) const SLOW: Duration = Duration::from_millis(100);
 /// Bytes of one reply of the mail server: a text as it is encoded is the largest that is asked for.
 pub(super) const REPLY: usize = 4 * BODY + 1024 * 1024;
 
-/// Bytes of one line of a reply, literals aside.
-pub(super) const REPLY_LINE: usize = 1024 * 1024;
+/// Bytes of one line of a reply, literals aside: the UIDs of a million messages that are found.
+pub(super) const REPLY_LINE: usize = 12 * 1024 * 1024;
+
+/// Recent messages of a folder, beyond which a server that gathers them anew for every session that only reads (Dovecot does) is made to forget them.
+pub(super) const RECENT: u32 = 1000;
 
 /// Bytes of a message's header fields that a listing reads; where there are more it reads them up to [`HEADER`].
 pub(super) const LISTED_HEADER: usize = 64 * 1024;

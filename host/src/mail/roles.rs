@@ -23,13 +23,13 @@ pub(super) fn arranged(mut listed: Vec<Listed>) -> Vec<Folder> {
                 .min()
         };
         taken.extend(role);
-        let (messages, unseen) = folder.counts.unwrap_or_default();
+        let standing = folder.standing.unwrap_or_default();
         folders.push(Folder {
             name: last_segment(&folder.path, &folder.delimiter).to_owned(),
             path: folder.path,
             delimiter: folder.delimiter,
-            messages,
-            unseen,
+            messages: standing.messages,
+            unseen: standing.unseen,
             role,
         });
     }
@@ -55,7 +55,7 @@ mod tests {
             delimiter: "/".into(),
             selectable: true,
             roles: roles.into(),
-            counts: Some((2, 1)),
+            standing: None,
         }
     }
 

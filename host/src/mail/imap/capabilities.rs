@@ -21,6 +21,12 @@ pub(in crate::mail) struct Capabilities {
     pub(in crate::mail) list_status: bool,
     /// `SPECIAL-USE`: folders have roles (RFC 6154).
     pub(in crate::mail) special_use: bool,
+    /// `LITERAL+`: literals of any length need not be waited for (RFC 7888).
+    pub(in crate::mail) literal_plus: bool,
+    /// `MOVE` (RFC 6851).
+    pub(in crate::mail) r#move: bool,
+    /// `UIDPLUS`: some messages can be expunged, and copies name their UIDs (RFC 4315).
+    pub(in crate::mail) uid_plus: bool,
 }
 
 impl Capabilities {
@@ -39,6 +45,9 @@ impl Capabilities {
                     "LIST-EXTENDED" => all.list_extended = true,
                     "LIST-STATUS" => all.list_status = true,
                     "SPECIAL-USE" => all.special_use = true,
+                    "LITERAL+" => all.literal_plus = true,
+                    "MOVE" => all.r#move = true,
+                    "UIDPLUS" => all.uid_plus = true,
                     _ => {}
                 },
             }

@@ -1,83 +1,44 @@
 //! Making a connection: TCP, TLS where configured, the greeting, and the log-in.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use imap_proto::{Response, ResponseCode, Status};
-use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::ServerName;
 use zeroize::Zeroizing;
 
 use super::capabilities::Capabilities;
 use super::session::Session;
-use super::wire::{Io, Outcome, Wire, parse};
+use super::wire::{Outcome, Wire, parse};
 use super::{Error, quoted};
 use crate::caller::MailCredential;
 use crate::config;
+use crate::dial::Dial;
 use crate::error::StartError;
+use crate::mail::pool;
 
 /// Where the mail server is and how it is spoken to.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(in crate::mail) struct Connector {
-    address: String,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    dial: Dial,
     timeout: Duration,
 }
 
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector")
-            .field("address", &self.address)
-            .field("tls", &self.tls.is_some())
-            .finish_non_exhaustive()
+impl pool::Connect for Connector {
+    type Session = Session;
+
+    async fn connect(&self, credential: &MailCredential) -> Result<Session, crate::mail::Error> {
+        Ok(self.logged_in(credential).await?)
     }
 }
 
 impl Connector {
     /// Reads the configuration. Nothing is connected.
     pub(in crate::mail) fn new(config: &config::Imap) -> Result<Self, StartError> {
-        let unusable = |why: &str| {
-            StartError::new(format!(
-                "imap.address {:?} cannot be used: {why}",
-                config.address
-            ))
-        };
-        let (host, port) = config
-            .address
-            .rsplit_once(':')
-            .ok_or_else(|| unusable("it is not host:port"))?;
-        if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(unusable("it is not host:port"));
-        }
-        let tls = if config.tls {
-            let host = host
-                .trim_start_matches('[')
-                .trim_end_matches(']')
-                .to_owned();
-            let name = ServerName::try_from(host).map_err(|e| unusable(&e.to_string()))?;
-            let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .and_then(BuilderVerifierExt::with_platform_verifier)
-                .map_err(|e| {
-                    StartError::new(format!("TLS towards the mail server cannot be used: {e}"))
-                })?
-                .with_no_client_auth();
-            Some((TlsConnector::from(Arc::new(client)), name))
-        } else {
-            None
-        };
         Ok(Self {
-            address: config.address.clone(),
-            tls,
+            dial: Dial::new("imap.address", &config.address, config.tls)?,
             timeout: config.timeout,
         })
     }
@@ -93,11 +54,7 @@ impl Connector {
         .await
     }
 
-    /// Connects and logs in.
-    pub(in crate::mail) async fn connect(
-        &self,
-        credential: &MailCredential,
-    ) -> Result<Session, Error> {
+    async fn logged_in(&self, credential: &MailCredential) -> Result<Session, Error> {
         self.within(async {
             let (mut wire, greeted) = self.greeted().await?;
             let before = match greeted {
@@ -129,20 +86,17 @@ impl Connector {
             Ok(done) => done,
             Err(_) => Err(Error::Unavailable(format!(
                 "{} did not answer in time",
-                self.address
+                self.dial
             ))),
         }
     }
 
     async fn greeted(&self) -> Result<(Wire, Option<Capabilities>), Error> {
-        let stream = TcpStream::connect(&self.address)
+        let io = self
+            .dial
+            .connect()
             .await
-            .map_err(|e| Error::Unavailable(format!("{} cannot be reached: {e}", self.address)))?;
-        stream.set_nodelay(true)?;
-        let io: Box<dyn Io> = match &self.tls {
-            Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await?),
-            None => Box::new(stream),
-        };
+            .map_err(|e| Error::Unavailable(format!("{} cannot be reached: {e}", self.dial)))?;
         let mut wire = Wire::new(io);
         let greeting = wire.reply().await?;
         match parse(&greeting)? {
@@ -152,7 +106,7 @@ impl Connector {
             } => Ok((wire, named(outcome.code.as_ref()))),
             _ => Err(Error::Unavailable(format!(
                 "{} does not greet as a mail server does",
-                self.address
+                self.dial
             ))),
         }
     }

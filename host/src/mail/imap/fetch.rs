@@ -11,6 +11,7 @@ use bytes::Bytes;
 use chrono::DateTime;
 use imap_proto::{AttributeValue, MessageSection, SectionPath};
 
+use super::set::set;
 use crate::clock::Timestamp;
 use crate::mail::bounds;
 
@@ -73,9 +74,18 @@ pub(super) fn longer(uids: &[u32]) -> String {
     )
 }
 
-fn set(uids: &[u32]) -> String {
-    let uids: Vec<String> = uids.iter().map(ToString::to_string).collect();
-    uids.join(",")
+/// The command for what tells messages from others ([`crate::mail::identity`]).
+pub(super) fn identities(uids: &[u32]) -> String {
+    format!(
+        "UID FETCH {} (UID INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
+        set(uids),
+        bounds::HEADER
+    )
+}
+
+/// The command for the positions and flags of messages.
+pub(super) fn positions(uids: &[u32]) -> String {
+    format!("UID FETCH {} (UID FLAGS)", set(uids))
 }
 
 /// The command for one message, up to [`bounds::FIRST`] bytes of it.

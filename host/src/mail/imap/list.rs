@@ -23,9 +23,27 @@ pub(in crate::mail) struct Listed {
     pub(in crate::mail) selectable: bool,
     /// The roles that the server gives it.
     pub(in crate::mail) roles: Vec<Role>,
-    /// How many messages it holds and how many of them are unread, once known.
-    pub(in crate::mail) counts: Option<(u32, u32)>,
+    /// What STATUS tells of it, once known.
+    pub(in crate::mail) standing: Option<Standing>,
 }
+
+/// What STATUS tells of a folder (RFC 3501, section 6.3.10), as far as it was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::mail) struct Standing {
+    /// How many messages it holds.
+    pub(in crate::mail) messages: u32,
+    /// How many of them are unread.
+    pub(in crate::mail) unseen: u32,
+    /// Under which its UIDs hold.
+    pub(in crate::mail) uid_validity: u32,
+    /// The least UID that the next message may get.
+    pub(in crate::mail) uid_next: u32,
+}
+
+/// For people: how many there are.
+pub(in crate::mail) const COUNTS: &str = "MESSAGES UNSEEN";
+/// For finding messages again: where new ones begin.
+pub(in crate::mail) const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
 
 /// Puts the answers to LIST and STATUS together.
 #[derive(Debug, Default)]
@@ -45,15 +63,17 @@ impl Collected {
             Response::MailboxData(MailboxDatum::Status { mailbox, status }) => {
                 let name = unescaped(mailbox, frame);
                 if let Some(folder) = self.folders.iter_mut().find(|known| known.name == name) {
-                    let (mut messages, mut unseen) = (0, 0);
+                    let mut standing = Standing::default();
                     for item in status {
                         match item {
-                            StatusAttribute::Messages(n) => messages = *n,
-                            StatusAttribute::Unseen(n) => unseen = *n,
+                            StatusAttribute::Messages(n) => standing.messages = *n,
+                            StatusAttribute::Unseen(n) => standing.unseen = *n,
+                            StatusAttribute::UidValidity(n) => standing.uid_validity = *n,
+                            StatusAttribute::UidNext(n) => standing.uid_next = *n,
                             _ => {}
                         }
                     }
-                    folder.counts = Some((messages, unseen));
+                    folder.standing = Some(standing);
                 }
             }
             _ => {}
@@ -62,19 +82,19 @@ impl Collected {
 }
 
 impl Session {
-    /// The folders that can be opened, with their counts, in the server's order.
-    pub(in crate::mail) async fn folders(&mut self) -> Result<Vec<Listed>, Error> {
+    /// The folders that can be opened, with what is asked of each ([`COUNTS`] or [`POSITIONS`]), in the server's order.
+    pub(in crate::mail) async fn folders(&mut self, asked: &str) -> Result<Vec<Listed>, Error> {
         let can = self.capabilities;
         let list = if can.list_extended && can.list_status && can.special_use {
-            r#"LIST "" "*" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN))"#
+            format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({asked}))"#)
         } else if can.list_extended && can.special_use {
-            r#"LIST "" "*" RETURN (SPECIAL-USE)"#
+            r#"LIST "" "*" RETURN (SPECIAL-USE)"#.to_owned()
         } else {
-            r#"LIST "" "*""#
+            r#"LIST "" "*""#.to_owned()
         };
         let mut collected = Collected::default();
         let outcomes = self
-            .run(&[list.to_owned()], &mut |reply, frame| {
+            .run(&[list], &mut |reply, frame| {
                 collected.add(reply, frame);
                 Ok(())
             })
@@ -87,9 +107,9 @@ impl Session {
         let untold: Vec<String> = collected
             .folders
             .iter()
-            .filter(|folder| folder.counts.is_none())
+            .filter(|folder| folder.standing.is_none())
             .filter_map(|folder| quoted(&folder.name))
-            .map(|name| format!("STATUS {name} (MESSAGES UNSEEN)"))
+            .map(|name| format!("STATUS {name} ({asked})"))
             .collect();
         for commands in untold.chunks(STATUS_AT_ONCE) {
             let outcomes = self
@@ -103,7 +123,7 @@ impl Session {
             }
         }
         // A NO is of a folder that went away meanwhile.
-        collected.folders.retain(|folder| folder.counts.is_some());
+        collected.folders.retain(|folder| folder.standing.is_some());
         Ok(collected.folders)
     }
 }
@@ -139,7 +159,7 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
         selectable: !data.name_attributes.contains(&NameAttribute::NoSelect)
             && !has("\\NonExistent"),
         roles,
-        counts: None,
+        standing: None,
         name,
     }
 }
@@ -188,7 +208,8 @@ mod tests {
             b"* STATUS \"a\\\"b\\\\c\" (MESSAGES 3 UNSEEN 1)\r\n",
         ]);
         assert_eq!(all[0].path, r#"a"b\c"#);
-        assert_eq!(all[0].counts, Some((3, 1)));
+        let standing = all[0].standing.unwrap();
+        assert_eq!((standing.messages, standing.unseen), (3, 1));
         assert_eq!(all[1].path, r#"a\"b""#);
         assert_eq!(all[1].delimiter, "\\");
     }

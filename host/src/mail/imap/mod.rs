@@ -1,14 +1,18 @@
-//! IMAP (RFC 3501), as far as reading needs it: typed commands out, typed answers back.
+//! IMAP (RFC 3501), as far as a mailbox needs it: typed commands out, typed answers back.
 //!
 //! Replies are parsed by `imap-proto`; the lines themselves are read and written here ([`wire`]), so that several commands can
 //! leave in one write, every reply is bounded, and a refusal keeps its response code. Nothing that comes from a client is
 //! written as it came: see [`quoted`].
 
 pub(super) mod capabilities;
+pub(super) mod change;
 pub(super) mod client;
+mod command;
 pub(super) mod fetch;
 pub(super) mod list;
+mod search;
 pub(super) mod session;
+mod set;
 pub(super) mod utf7;
 pub(super) mod wire;
 
@@ -16,7 +20,7 @@ pub(super) use client::Connector;
 pub(super) use fetch::Fetched;
 pub(super) use session::{Opened, Session, Spot};
 
-/// Why a command did not give its answer. Every one but [`Error::Refused`] and [`Error::No`] leaves the connection unusable.
+/// Why a command did not give its answer. Every one but [`Error::Refused`], [`Error::No`] and [`Error::Lacks`] leaves the connection unusable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// The server does not accept the credential.
@@ -34,6 +38,9 @@ pub(super) enum Error {
     /// The server said what cannot be understood, or did not understand.
     #[error("{0}")]
     Protocol(String),
+    /// The server cannot do what is to be asked of it. Nothing was.
+    #[error("{0}")]
+    Lacks(String),
 }
 
 impl From<std::io::Error> for Error {
@@ -48,7 +55,9 @@ impl From<Error> for super::Error {
             Error::Refused => Self::CredentialRefused,
             Error::Unavailable(why) => Self::Unavailable(why),
             Error::Lost(_) => Self::Unavailable(error.to_string()),
-            Error::No(_) | Error::Protocol(_) => Self::Internal(error.to_string()),
+            Error::No(_) | Error::Protocol(_) | Error::Lacks(_) => {
+                Self::Internal(error.to_string())
+            }
         }
     }
 }

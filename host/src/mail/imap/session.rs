@@ -1,6 +1,7 @@
 //! A connection that is logged in. It remembers the folder that it has open, and a failed or abandoned command consumes it: the
 //! wire is taken out for every command and put back only when all of its answers were read.
 
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -10,14 +11,15 @@ use tokio::time::timeout;
 
 use super::Error;
 use super::capabilities::Capabilities;
+use super::command::Command;
 use super::fetch::{self, Collected, Fetched};
 use super::list::{self, Listed};
-use super::wire::{Next, Outcome, Wire, parse};
-#[cfg(doc)]
+use super::wire::{Next, On, Outcome, Sent, Wire, parse};
 use crate::mail::bounds;
+use crate::mail::pool;
 
-/// What sees the replies that come before the tagged ones.
-type On<'a> = &'a mut (dyn FnMut(&Response<'_>, &Bytes) -> Result<(), Error> + Send);
+/// What has a literal may take so many times as long as others: a search looks into every message, a message has 25 MB.
+const LONG: u32 = 4;
 
 /// A connection that is logged in.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(in crate::mail) struct Session {
     literal: Option<Literal>,
     /// The folder opened last, by its name on the wire, and how many messages it held.
     last: Option<(String, u32)>,
+    /// A folder that has so many recent messages that opening it is slow.
+    recent: Option<String>,
 }
 
 /// Bytes of a message on their way.
@@ -50,6 +54,68 @@ pub(in crate::mail) struct Opened {
     pub(in crate::mail) uid_next: u32,
 }
 
+/// How a folder is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Open {
+    /// To be read.
+    Examine,
+    /// To be changed.
+    Select,
+}
+
+impl fmt::Display for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Examine => "EXAMINE",
+            Self::Select => "SELECT",
+        })
+    }
+}
+
+/// What came of opening a folder, and of the command that was sent along.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    pub(super) opened: Opened,
+    /// The flags that are kept there (RFC 3501, section 7.1, PERMANENTFLAGS); none where the server does not say.
+    pub(super) permanent: Option<Vec<String>>,
+    /// How many messages no session that may write has seen (RFC 3501, section 2.3.2).
+    recent: u32,
+    /// The answer NO to opening it.
+    pub(super) refused: Option<Outcome>,
+    /// How the command ended.
+    pub(super) outcome: Option<Outcome>,
+    /// What it fetched.
+    pub(super) collected: Collected,
+    /// The UIDs that it found, in the server's order.
+    pub(super) searched: Vec<u32>,
+}
+
+impl Opening {
+    fn see(&mut self, reply: &Response<'_>, frame: &Bytes) {
+        match reply {
+            // The first count is the folder's; a later one is of messages that arrived meanwhile.
+            Response::MailboxData(MailboxDatum::Exists(n)) if !self.collected.begun() => {
+                self.opened.exists = *n;
+            }
+            Response::MailboxData(MailboxDatum::Recent(n)) => self.recent = *n,
+            Response::MailboxData(MailboxDatum::Search(uids)) => self.searched.extend(uids),
+            Response::Data {
+                status: Status::Ok,
+                outcome,
+            } => match &outcome.code {
+                Some(ResponseCode::UidValidity(n)) => self.opened.uid_validity = *n,
+                Some(ResponseCode::UidNext(n)) => self.opened.uid_next = *n,
+                Some(ResponseCode::PermanentFlags(flags)) => {
+                    self.permanent = Some(flags.iter().map(ToString::to_string).collect());
+                }
+                _ => {}
+            },
+            Response::Fetch(seq, attributes) => self.collected.add(*seq, attributes, frame),
+            _ => {}
+        }
+    }
+}
+
 /// Where a message is: nothing but these three together names one in IMAP (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::mail) struct Spot<'a> {
@@ -69,19 +135,8 @@ impl Session {
             timeout,
             literal: None,
             last: None,
+            recent: None,
         }
-    }
-
-    /// Whether another command may be sent.
-    pub(in crate::mail) fn is_whole(&self) -> bool {
-        self.wire.is_some()
-    }
-
-    /// Whether it was `path` that was opened last.
-    pub(in crate::mail) fn had_open(&self, path: &str) -> bool {
-        self.last
-            .as_ref()
-            .is_some_and(|(name, _)| *name == super::utf7::encode(path))
     }
 
     /// Sends commands in one write and reads all of their answers.
@@ -99,66 +154,111 @@ impl Session {
         Ok(outcomes)
     }
 
+    /// Sends one command that may have literals and reads its answers.
+    pub(super) async fn run_one(
+        &mut self,
+        command: &Command,
+        on: On<'_>,
+    ) -> Result<Outcome, Error> {
+        let mut wire = self.taken()?;
+        let at_once = self.capabilities.literal_plus;
+        let ran = async {
+            match wire.queue_command(command, at_once, on).await? {
+                Sent::Whole(tag) => {
+                    let outcome = wire.finish(&[tag], on).await?.pop();
+                    outcome.ok_or_else(|| Error::Protocol("no answer".into()))
+                }
+                Sent::Refused(outcome) => Ok(outcome),
+            }
+        };
+        let outcome = timeout(self.timeout * LONG, ran)
+            .await
+            .map_err(|_| late())??;
+        self.wire = Some(wire);
+        Ok(outcome)
+    }
+
     fn taken(&mut self) -> Result<Wire, Error> {
         self.wire
             .take()
             .ok_or_else(|| Error::Protocol("the connection was broken before".into()))
     }
 
-    /// Opens `name` read-only and, in the same write, sends `fetch`.
+    /// Opens the folder `name` and, in the same write, sends `command`.
     ///
     /// It is opened anew for every use, although it may be open already: only that tells of a folder that was renamed or made
-    /// anew meanwhile, and that no arrival and no flag is missed. Beside the FETCH it costs a fifth of a millisecond and no
+    /// anew meanwhile, and that no arrival and no flag is missed. Beside a FETCH it costs a fifth of a millisecond and no
     /// round trip.
-    async fn examine(
+    pub(super) async fn open(
         &mut self,
+        how: Open,
         name: &str,
-        fetch: Option<&str>,
-    ) -> Result<(Result<Opened, Outcome>, Option<Outcome>, Collected), Error> {
+        command: Option<&str>,
+    ) -> Result<Opening, Error> {
         let quoted =
             super::quoted(name).ok_or_else(|| Error::Protocol("not a folder's name".into()))?;
-        let mut commands = vec![format!("EXAMINE {quoted}")];
-        commands.extend(fetch.map(ToOwned::to_owned));
-        let mut opened = Opened::default();
-        let mut collected = Collected::default();
+        // To select it once ends that; it changes nothing else.
+        let how = if self.recent.take_if(|recent| recent == name).is_some() {
+            Open::Select
+        } else {
+            how
+        };
+        let mut commands = vec![format!("{how} {quoted}")];
+        commands.extend(command.map(ToOwned::to_owned));
+        let mut opening = Opening::default();
         self.last = None;
         let outcomes = self
             .run(&commands, &mut |reply, frame| {
-                match reply {
-                    // The first count is EXAMINE's; a later one is of messages that arrived meanwhile.
-                    Response::MailboxData(MailboxDatum::Exists(n)) if !collected.begun() => {
-                        opened.exists = *n;
-                    }
-                    Response::Data {
-                        status: Status::Ok,
-                        outcome,
-                    } => match outcome.code {
-                        Some(ResponseCode::UidValidity(n)) => opened.uid_validity = n,
-                        Some(ResponseCode::UidNext(n)) => opened.uid_next = n,
-                        _ => {}
-                    },
-                    Response::Fetch(seq, attributes) => collected.add(*seq, attributes, frame),
-                    _ => {}
-                }
+                opening.see(reply, frame);
                 Ok(())
             })
             .await?;
         let mut outcomes = outcomes.into_iter();
-        let examined = outcomes
+        let opened = outcomes
             .next()
-            .ok_or_else(|| Error::Protocol("no answer to EXAMINE".into()))?;
-        let fetched = outcomes.next();
-        match examined.status {
+            .ok_or_else(|| Error::Protocol(format!("no answer to {how}")))?;
+        opening.outcome = outcomes.next();
+        match opened.status {
             Status::Ok => {
-                self.last = Some((name.to_owned(), opened.exists));
-                Ok((Ok(opened), fetched, collected))
+                self.last = Some((name.to_owned(), opening.opened.exists));
+                if matches!(how, Open::Examine) && opening.recent > bounds::RECENT {
+                    self.recent = Some(name.to_owned());
+                }
+                Ok(opening)
             }
-            Status::No => Ok((Err(examined), fetched, Collected::default())),
+            Status::No => Ok(Opening {
+                refused: Some(opened),
+                ..Opening::default()
+            }),
             _ => Err(Error::Protocol(format!(
-                "EXAMINE was not understood: {}",
-                examined.text
+                "{how} was not understood: {}",
+                opened.text
             ))),
         }
+    }
+
+    /// The same of the folder that clients call `path`. None where there is no such folder.
+    pub(super) async fn open_path(
+        &mut self,
+        how: Open,
+        path: &str,
+        command: Option<&str>,
+    ) -> Result<Option<Opening>, Error> {
+        let Some(mut name) = super::utf7::name(path) else {
+            return Ok(None);
+        };
+        for sought in [false, true] {
+            let mut opening = self.open(how, &name, command).await?;
+            match opening.refused.take() {
+                None => return Ok(Some(opening)),
+                Some(no) if !sought => match self.unopened(path, &name, no).await? {
+                    Some(other) => name = other,
+                    None => return Ok(None),
+                },
+                Some(no) => return Err(Error::No(no.text)),
+            }
+        }
+        Ok(None)
     }
 
     /// The `limit` messages of `path` after the newest `offset`, ascending, with their UIDs and flags. None where there is no such folder.
@@ -181,20 +281,26 @@ impl Session {
                 .filter(|(last, _)| *last == name)
                 .map(|(_, n)| *n);
             let guessed = guess.and_then(|total| range(total, offset, limit));
-            let (opened, outcome, collected) = self
-                .examine(&name, guessed.map(fetch::flags).as_deref())
+            let Opening {
+                opened,
+                outcome,
+                collected,
+                refused,
+                ..
+            } = self
+                .open(Open::Examine, &name, guessed.map(fetch::flags).as_deref())
                 .await?;
-            let opened = match opened {
-                Ok(opened) => opened,
-                Err(no) if !sought => match self.unopened(path, &name, no).await? {
+            match refused {
+                None => {}
+                Some(no) if !sought => match self.unopened(path, &name, no).await? {
                     Some(other) => {
                         (name, sought) = (other, true);
                         continue;
                     }
                     None => return Ok(None),
                 },
-                Err(no) => return Err(Error::No(no.text)),
-            };
+                Some(no) => return Err(Error::No(no.text)),
+            }
             let Some(wanted) = range(opened.exists, offset, limit) else {
                 return Ok(Some((opened, Vec::new())));
             };
@@ -350,32 +456,22 @@ impl Session {
     }
 
     async fn one(&mut self, spot: Spot<'_>, command: &str) -> Result<Option<Fetched>, Error> {
-        let Some(mut name) = super::utf7::name(spot.path) else {
+        let opening = self
+            .open_path(Open::Examine, spot.path, Some(command))
+            .await?;
+        let Some(opening) = opening else {
             return Ok(None);
         };
-        for sought in [false, true] {
-            let (opened, outcome, collected) = self.examine(&name, Some(command)).await?;
-            match opened {
-                Ok(opened) => {
-                    if opened.uid_validity != spot.uid_validity {
-                        return Ok(None);
-                    }
-                    let mut fetched = collected.with_bytes().into_iter();
-                    let found = fetched.find(|f| f.uid == spot.uid);
-                    return match outcome.map(|o| o.status) {
-                        // NO: the message was expunged a moment ago.
-                        Some(Status::Ok | Status::No) => Ok(found),
-                        _ => Err(Error::Protocol("FETCH was not understood".into())),
-                    };
-                }
-                Err(no) if !sought => match self.unopened(spot.path, &name, no).await? {
-                    Some(other) => name = other,
-                    None => return Ok(None),
-                },
-                Err(no) => return Err(Error::No(no.text)),
-            }
+        if opening.opened.uid_validity != spot.uid_validity {
+            return Ok(None);
         }
-        Ok(None)
+        let mut fetched = opening.collected.with_bytes().into_iter();
+        let found = fetched.find(|f| f.uid == spot.uid);
+        match opening.outcome.map(|o| o.status) {
+            // NO: the message was expunged a moment ago.
+            Some(Status::Ok | Status::No) => Ok(found),
+            _ => Err(Error::Protocol("FETCH was not understood".into())),
+        }
     }
 
     /// What a listing needs of messages of the folder that is open.
@@ -397,7 +493,7 @@ impl Session {
         self.again(uids, fetch::longer_headers).await
     }
 
-    async fn again(
+    pub(super) async fn again(
         &mut self,
         uids: &[u32],
         command: fn(&[u32]) -> String,
@@ -412,7 +508,7 @@ impl Session {
         }
     }
 
-    async fn fetch(&mut self, command: &str) -> Result<(Outcome, Collected), Error> {
+    pub(super) async fn fetch(&mut self, command: &str) -> Result<(Outcome, Collected), Error> {
         let mut collected = Collected::default();
         let mut outcomes = self
             .run(&[command.to_owned()], &mut |reply, frame| {
@@ -453,7 +549,7 @@ impl Session {
         }
     }
 
-    async fn list(&mut self) -> Result<Vec<Listed>, Error> {
+    pub(super) async fn list(&mut self) -> Result<Vec<Listed>, Error> {
         let mut listed = list::Collected::default();
         let outcomes = self
             .run(&["LIST \"\" \"*\"".to_owned()], &mut |reply, frame| {
@@ -465,6 +561,19 @@ impl Session {
             outcome.ok()?;
         }
         Ok(listed.folders)
+    }
+}
+
+impl pool::Session for Session {
+    fn is_whole(&self) -> bool {
+        self.wire.is_some()
+    }
+
+    /// Whether it was this one that was opened last.
+    fn had_open(&self, folder: &str) -> bool {
+        self.last
+            .as_ref()
+            .is_some_and(|(name, _)| *name == super::utf7::encode(folder))
     }
 }
 

@@ -6,15 +6,12 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 use imap_proto::{Response, ResponseCode, Status};
 use memchr::memmem;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Error;
+use super::command::Command;
+use crate::dial::Io;
 use crate::mail::bounds;
-
-/// A stream to a mail server, with or without TLS.
-pub(in crate::mail) trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
 /// A connection at the level of replies and commands.
 pub(in crate::mail) struct Wire {
@@ -35,7 +32,28 @@ pub(in crate::mail) struct Outcome {
     pub(in crate::mail) text: String,
 }
 
+/// What sees the replies that come before the tagged ones.
+pub(in crate::mail) type On<'a> =
+    &'a mut (dyn FnMut(&Response<'_>, &Bytes) -> Result<(), Error> + Send);
+
+/// What became of a command that has literals.
+#[derive(Debug)]
+pub(in crate::mail) enum Sent {
+    /// It is written, under this tag.
+    Whole(String),
+    /// The server would not take a literal of it.
+    Refused(Outcome),
+}
+
 impl Outcome {
+    fn of(status: Status, told: imap_proto::Outcome<'_>) -> Self {
+        Self {
+            status,
+            text: told.information.unwrap_or_default().into_owned(),
+            code: told.code.map(ResponseCode::into_owned),
+        }
+    }
+
     /// Whether the response code is `name`.
     pub(in crate::mail) fn says(&self, name: &str) -> bool {
         self.text
@@ -69,11 +87,16 @@ impl Wire {
 
     /// Puts a command into the next write and answers its tag.
     pub(in crate::mail) fn queue(&mut self, command: &str) -> String {
+        let tag = self.queue_tag();
+        self.queue_line(command);
+        tag
+    }
+
+    fn queue_tag(&mut self) -> String {
         self.last_tag += 1;
         let tag = format!("L{}", self.last_tag);
         self.written.extend_from_slice(tag.as_bytes());
         self.written.push(b' ');
-        self.queue_line(command);
         tag
     }
 
@@ -95,7 +118,7 @@ impl Wire {
     pub(in crate::mail) async fn finish(
         &mut self,
         tags: &[String],
-        on: &mut (dyn FnMut(&Response<'_>, &Bytes) -> Result<(), Error> + Send),
+        on: On<'_>,
     ) -> Result<Vec<Outcome>, Error> {
         self.flush().await?;
         let mut outcomes: Vec<Option<Outcome>> = tags.iter().map(|_| None).collect();
@@ -110,16 +133,49 @@ impl Wire {
                     let place = tags.iter().position(|t| *t == tag.0).ok_or_else(|| {
                         Error::Protocol(format!("an answer to nothing: {}", tag.0))
                     })?;
-                    outcomes[place] = Some(Outcome {
-                        status,
-                        text: outcome.information.unwrap_or_default().into_owned(),
-                        code: outcome.code.map(ResponseCode::into_owned),
-                    });
+                    outcomes[place] = Some(Outcome::of(status, outcome));
                 }
                 other => on(&other, &frame)?,
             }
         }
         Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    /// Writes a command with its literals and puts what follows the last of them into the next write. `at_once`: the server takes literals
+    /// without being asked (RFC 7888); else each is sent when it asks for it.
+    pub(super) async fn queue_command(
+        &mut self,
+        command: &Command,
+        at_once: bool,
+        on: On<'_>,
+    ) -> Result<Sent, Error> {
+        let tag = self.queue_tag();
+        for (text, literal) in &command.literals {
+            self.written.extend_from_slice(text.as_bytes());
+            let plus = if at_once { "+" } else { "" };
+            self.queue_line(&format!("{{{}{plus}}}", literal.len()));
+            self.flush().await?;
+            if !at_once && let Some(refused) = self.asked(on).await? {
+                return Ok(Sent::Refused(refused));
+            }
+            self.io.write_all(literal).await?;
+        }
+        self.queue_line(&command.end);
+        Ok(Sent::Whole(tag))
+    }
+
+    /// Waits until the server asks for a literal. Answers how the command ended where it does not.
+    async fn asked(&mut self, on: On<'_>) -> Result<Option<Outcome>, Error> {
+        loop {
+            let frame = self.reply().await?;
+            match parse(&frame)? {
+                Response::Continue(_) => return Ok(None),
+                Response::Done {
+                    status, outcome, ..
+                } => return Ok(Some(Outcome::of(status, outcome))),
+                other => on(&other, &frame)?,
+            }
+        }
     }
 
     /// The next reply, whole, its literals included.

@@ -1,0 +1,86 @@
+//! Flags that a client may set (RFC 3501, section 2.3.2): four of the system's, and keywords. Nothing else becomes protocol.
+
+/// A flag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flag(String);
+
+/// The system flags that may be set. `\Deleted` is not among them: a message is deleted or it is not.
+const SYSTEM: [&str; 4] = ["\\Seen", "\\Answered", "\\Flagged", "\\Draft"];
+
+/// The longest keyword, in bytes.
+const LONGEST: usize = 100;
+
+impl Flag {
+    /// The flag of that name; none where it may not be set, or is no flag: a keyword is an atom (RFC 3501, section 9).
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        if name.starts_with('\\') {
+            let known = SYSTEM.iter().find(|flag| flag.eq_ignore_ascii_case(name))?;
+            return Some(Self((*known).to_owned()));
+        }
+        let atom = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_atom);
+        atom.then(|| Self(name.to_owned()))
+    }
+
+    /// Its name on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is a keyword, as against one of the system's.
+    #[must_use]
+    pub fn is_keyword(&self) -> bool {
+        !self.0.starts_with('\\')
+    }
+}
+
+/// Any but atom-specials.
+fn is_atom(byte: u8) -> bool {
+    (0x21..0x7f).contains(&byte) && !b"(){%*\"\\]".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_those_that_a_client_may_set_and_atoms() {
+        for (name, wire) in [
+            ("\\Seen", "\\Seen"),
+            ("\\fLAGGED", "\\Flagged"),
+            ("$Forwarded", "$Forwarded"),
+            ("a.b-c_d+e[f}", "a.b-c_d+e[f}"),
+        ] {
+            assert_eq!(Flag::named(name).unwrap().as_str(), wire);
+        }
+    }
+
+    #[test]
+    fn what_is_no_flag_never_becomes_one() {
+        for name in [
+            "",
+            "\\Deleted",
+            "\\Recent",
+            "\\*",
+            "\\",
+            "\\Unknown",
+            "a b",
+            "a\r\nb",
+            "a\0",
+            "a(b",
+            "a)b",
+            "{3}",
+            "a%",
+            "a*",
+            "a\"b",
+            "a\\b",
+            "a]b",
+            "ü",
+            "\x7f",
+            &"x".repeat(101),
+        ] {
+            assert_eq!(Flag::named(name), None, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Changing messages of a folder: STORE, MOVE (RFC 6851), EXPUNGE of some (RFC 4315), and APPEND. Everything here acts on the folder that
+//! is open for writing, under the UIDVALIDITY that it was opened with.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
+
+use super::command::Command;
+use super::session::{Open, Opened, Session};
+use super::set::{members, set};
+use super::wire::Outcome;
+use super::{Error, quoted, utf7};
+use crate::mail::flag::Flag;
+
+/// A folder that is open for writing.
+#[derive(Debug)]
+pub(in crate::mail) struct Writable {
+    pub(in crate::mail) opened: Opened,
+    /// The flags that are kept there; none where the server does not say, and all of them are then (RFC 3501, section 6.3.1).
+    permanent: Option<Vec<String>>,
+}
+
+impl Writable {
+    /// The first of `flags` that would be forgotten there.
+    pub(in crate::mail) fn forgets<'f>(&self, flags: &'f [Flag]) -> Option<&'f Flag> {
+        let permanent = self.permanent.as_ref()?;
+        let any = permanent.iter().any(|kept| kept == "\\*");
+        flags.iter().find(|flag| {
+            let kept = permanent
+                .iter()
+                .any(|kept| kept.eq_ignore_ascii_case(flag.as_str()));
+            !(kept || (any && flag.is_keyword()))
+        })
+    }
+}
+
+/// Where messages are after a MOVE.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::mail) struct Moved {
+    /// Under which the new UIDs hold.
+    pub(in crate::mail) uid_validity: u32,
+    /// Each one's UID before and after.
+    pub(in crate::mail) uids: Vec<(u32, u32)>,
+}
+
+impl Session {
+    /// Opens a folder for writing. None where there is no such folder.
+    pub(in crate::mail) async fn select(&mut self, path: &str) -> Result<Option<Writable>, Error> {
+        let opening = self.open_path(Open::Select, path, None).await?;
+        Ok(opening.map(|opening| Writable {
+            opened: opening.opened,
+            permanent: opening.permanent,
+        }))
+    }
+
+    /// Adds flags to messages or takes them away. Answers which of the messages are there.
+    pub(in crate::mail) async fn store(
+        &mut self,
+        uids: &[u32],
+        flags: &[Flag],
+        add: bool,
+    ) -> Result<BTreeSet<u32>, Error> {
+        let sign = if add { '+' } else { '-' };
+        let flags: Vec<&str> = flags.iter().map(Flag::as_str).collect();
+        let uids = set(uids);
+        self.told(&[
+            format!("UID STORE {uids} {sign}FLAGS.SILENT ({})", flags.join(" ")),
+            format!("UID SEARCH UID {uids}"),
+        ])
+        .await
+    }
+
+    /// Removes messages for good, and no other. Answers which of them were there.
+    pub(in crate::mail) async fn expunge(&mut self, uids: &[u32]) -> Result<BTreeSet<u32>, Error> {
+        if !self.capabilities.uid_plus {
+            return Err(lacks("UIDPLUS (RFC 4315)"));
+        }
+        let uids = set(uids);
+        self.told(&[
+            format!("UID STORE {uids} +FLAGS.SILENT (\\Deleted)"),
+            format!("UID SEARCH UID {uids}"),
+            format!("UID EXPUNGE {uids}"),
+        ])
+        .await
+    }
+
+    /// Runs commands of which one is a search, all of which must succeed.
+    async fn told(&mut self, commands: &[String]) -> Result<BTreeSet<u32>, Error> {
+        let mut there = BTreeSet::new();
+        let outcomes = self
+            .run(commands, &mut |reply, _| {
+                if let Response::MailboxData(MailboxDatum::Search(uids)) = reply {
+                    there.extend(uids);
+                }
+                Ok(())
+            })
+            .await?;
+        for outcome in outcomes {
+            outcome.ok()?;
+        }
+        Ok(there)
+    }
+
+    /// Moves messages to the folder that clients call `destination`. None where there is no such folder.
+    pub(in crate::mail) async fn move_to(
+        &mut self,
+        uids: &[u32],
+        destination: &str,
+    ) -> Result<Option<Moved>, Error> {
+        if !self.capabilities.r#move || !self.capabilities.uid_plus {
+            return Err(lacks("MOVE (RFC 6851) with UIDPLUS (RFC 4315)"));
+        }
+        let Some(mut name) = utf7::name(destination) else {
+            return Ok(None);
+        };
+        for sought in [false, true] {
+            let quoted =
+                quoted(&name).ok_or_else(|| Error::Protocol("not a folder's name".into()))?;
+            let mut moved = None;
+            let command = format!("UID MOVE {} {quoted}", set(uids));
+            let outcome = self
+                .run(&[command], &mut |reply, _| {
+                    if let Response::Data { outcome, .. } = reply {
+                        moved = moved.take().or(copied(outcome.code.as_ref(), uids.len()));
+                    }
+                    Ok(())
+                })
+                .await?
+                .pop()
+                .ok_or_else(|| Error::Protocol("no answer to MOVE".into()))?;
+            match outcome.status {
+                Status::Ok => {
+                    let none = || Moved {
+                        uid_validity: 0,
+                        uids: Vec::new(),
+                    };
+                    let tagged = copied(outcome.code.as_ref(), uids.len());
+                    return Ok(Some(moved.or(tagged).unwrap_or_else(none)));
+                }
+                Status::No if !sought && names_no_folder(&outcome) => {
+                    match self.listed_as(destination).await? {
+                        Some(other) if other != name => name = other,
+                        _ => return Ok(None),
+                    }
+                }
+                _ => {
+                    outcome.ok()?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The server's name of a folder that can be opened, where there is one.
+    async fn listed_as(&mut self, path: &str) -> Result<Option<String>, Error> {
+        let folders = self.list().await?;
+        let found = folders.into_iter().find(|f| f.selectable && f.path == path);
+        Ok(found.map(|folder| folder.name))
+    }
+
+    /// Files a message in the folder that clients call `path`, as read. Answers whether there is such a folder.
+    pub(in crate::mail) async fn append(
+        &mut self,
+        path: &str,
+        message: Bytes,
+    ) -> Result<bool, Error> {
+        let name = utf7::name(path).and_then(|name| quoted(&name));
+        let Some(name) = name else {
+            return Ok(false);
+        };
+        let command = Command::new(format!("APPEND {name} (\\Seen) ")).literal(message);
+        let outcome = self.run_one(&command, &mut |_, _| Ok(())).await?;
+        if outcome.status == Status::No && names_no_folder(&outcome) {
+            return Ok(false);
+        }
+        outcome.ok()?;
+        Ok(true)
+    }
+}
+
+/// Whether a NO is because the folder named is not there (RFC 3501, section 7.1; RFC 5530).
+fn names_no_folder(outcome: &Outcome) -> bool {
+    matches!(outcome.code, Some(ResponseCode::TryCreate))
+        || outcome.says("TRYCREATE")
+        || outcome.says("NONEXISTENT")
+        || outcome.says("CANNOT")
+}
+
+fn copied(code: Option<&ResponseCode<'_>>, most: usize) -> Option<Moved> {
+    let Some(ResponseCode::CopyUid(uid_validity, from, to)) = code else {
+        return None;
+    };
+    let (from, to) = (members(from, most)?, members(to, most)?);
+    (from.len() == to.len()).then(|| Moved {
+        uid_validity: *uid_validity,
+        uids: from.into_iter().zip(to).collect(),
+    })
+}
+
+/// Before anything was sent.
+fn lacks(extension: &str) -> Error {
+    Error::Lacks(format!("the mail server does not offer {extension}"))
+}
