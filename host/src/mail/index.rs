@@ -1,10 +1,12 @@
 //! The service's own numbers for messages, kept beside each message's place: folder, UIDVALIDITY, IMAP UID.
 //!
 //! One sequence per mailbox; a number is given once. A folder whose UIDVALIDITY changed is a folder of new places: the old rows
-//! stay, for whoever comes to find those messages again by their identity.
+//! stay, and their messages are found again by their identity. Knows the database alone: who looks where is [`super::seek`]'s.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
+mod changes;
+mod folders;
+
+use std::collections::{HashMap, VecDeque};
 
 use sqlx::QueryBuilder;
 
@@ -16,10 +18,14 @@ use crate::directory::db::{Error, Tx, on, on_tx};
 /// One row at least where the folder is known, one for each of its messages that is. Further conditions are appended.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
-const PLACE: &str = "SELECT f.path, m.uid_validity, m.imap_uid FROM messages m \
-     JOIN folders f ON f.id = m.folder_id WHERE m.account_id = $1 AND m.uid = $2";
-const ADD_FOLDER: &str = "INSERT INTO folders (id, account_id, path, uid_validity, uid_next) VALUES ($1, $2, $3, $4, $5)";
-const RENEW_FOLDER: &str = "UPDATE folders SET uid_validity = $2, uid_next = $3 WHERE id = $1";
+/// Further conditions are appended to these two.
+const PLACES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM messages m \
+     JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
+const RIVALS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
+     JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
+/// From a place to another, if it is still at the first.
+const REHOME: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
+     WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8";
 /// Answers the number after the last that is taken by this.
 const TAKE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
@@ -35,6 +41,30 @@ pub(super) struct Place {
     pub(super) path: String,
     uid_validity: i64,
     imap_uid: i64,
+}
+
+/// A message by its number, and its place.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(super) struct Placed {
+    uid: i64,
+    #[sqlx(flatten)]
+    pub(super) place: Place,
+}
+
+impl Placed {
+    /// The service's number for it.
+    pub(super) fn number(&self) -> u64 {
+        u64::try_from(self.uid).unwrap_or(0)
+    }
+}
+
+/// A message that has a number, and the identity of one that has none.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(super) struct Rival {
+    #[sqlx(flatten)]
+    pub(super) placed: Placed,
+    folder_id: String,
+    identity: Vec<u8>,
 }
 
 impl Place {
@@ -63,44 +93,108 @@ struct Known {
     numbers: HashMap<u32, u64>,
 }
 
-/// The service's numbers of `messages` (IMAP UID and identity) of a folder, by IMAP UID. Those without one get one, in the order
-/// of their IMAP UIDs. The folder is noted where it is seen for the first time.
+/// The service's numbers of `messages` (IMAP UID and identity) of a folder, by IMAP UID, where all of them have one and the folder is noted;
+/// else none, and they are to be settled: [`rivals`], then [`allot`].
 pub(super) async fn numbers(
     db: &Db,
     account: &str,
     path: &str,
     opened: Opened,
     messages: &[(u32, Identity)],
-) -> Result<HashMap<u32, u64>, Error> {
+) -> Result<Option<HashMap<u32, u64>>, Error> {
     let known = on!(db, pool => known(account, path, opened, messages).build_query_as().fetch_all(pool).await)?;
     let known = Known::of(known);
-    if known.lacks(opened, messages) {
-        return allot(db, account, path, opened, messages).await;
-    }
-    Ok(known.numbers)
+    Ok((!known.lacks(opened, messages)).then_some(known.numbers))
+}
+
+/// Of those messages of a folder the ones that have no number yet.
+pub(super) async fn unknown(
+    db: &Db,
+    account: &str,
+    path: &str,
+    opened: Opened,
+    imap_uids: &[u32],
+) -> Result<Vec<u32>, Error> {
+    let messages: Vec<_> = imap_uids
+        .iter()
+        .map(|uid| (*uid, Identity::default()))
+        .collect();
+    let known = on!(db, pool => known(account, path, opened, &messages).build_query_as().fetch_all(pool).await)?;
+    let known = Known::of(known).numbers;
+    let unknown = imap_uids.iter().filter(|uid| !known.contains_key(uid));
+    Ok(unknown.copied().collect())
 }
 
 /// Where the message with the service's number `uid` is; none where that number was never given in this mailbox.
 pub(super) async fn place(db: &Db, account: &str, uid: u64) -> Result<Option<Place>, Error> {
-    let Ok(uid) = i64::try_from(uid) else {
-        return Ok(None);
-    };
-    Ok(on!(db, pool => sqlx::query_as(PLACE).bind(account).bind(uid).fetch_optional(pool).await)?)
+    let mut places = places(db, account, &[uid]).await?;
+    Ok(places.pop().map(|(_, place)| place))
 }
 
-async fn allot(
+/// Where messages are, as last seen. A number that was never given has no place.
+pub(super) async fn places(
+    db: &Db,
+    account: &str,
+    uids: &[u64],
+) -> Result<Vec<(u64, Place)>, Error> {
+    let mut places = Vec::with_capacity(uids.len());
+    for uids in uids.chunks(AT_ONCE) {
+        let rows: Vec<Placed> = on!(db, pool => {
+            let mut query = QueryBuilder::new(PLACES);
+            query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
+            for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                query.push(", ").push_bind(uid);
+            }
+            query.push(")").build_query_as().fetch_all(pool).await
+        })?;
+        places.extend(
+            rows.into_iter()
+                .map(|row: Placed| (row.number(), row.place)),
+        );
+    }
+    Ok(places)
+}
+
+/// The messages that are told apart by nothing but their places from some that have no number yet.
+pub(super) async fn rivals(
+    db: &Db,
+    account: &str,
+    identities: &[Identity],
+) -> Result<Vec<Rival>, Error> {
+    let mut rivals = Vec::new();
+    for identities in identities.chunks(AT_ONCE) {
+        let rows: Vec<Rival> = on!(db, pool => {
+            let mut query = QueryBuilder::new(RIVALS);
+            query.push_bind(account.to_owned()).push(" AND m.identity IN (");
+            let mut list = query.separated(", ");
+            for identity in identities {
+                list.push_bind(identity.to_vec());
+            }
+            query.push(") ORDER BY m.imap_uid, m.uid");
+            query.build_query_as().fetch_all(pool).await
+        })?;
+        rivals.extend(rows);
+    }
+    Ok(rivals)
+}
+
+/// Gives numbers to those of `messages` that have none: that of a message of the same identity that is `gone` from its place, for then it is that
+/// message; else a new one. Equal identities pair in the order of their UIDs. New numbers are given in the order of the IMAP UIDs. The
+/// folder is noted where it is seen for the first time. All of it happens or nothing.
+pub(super) async fn allot(
     db: &Db,
     account: &str,
     path: &str,
     opened: Opened,
     messages: &[(u32, Identity)],
+    gone: &[Rival],
 ) -> Result<HashMap<u32, u64>, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
     // Another may have been here in the meantime.
     let known = on_tx!(&mut tx, tx => known(account, path, opened, messages).build_query_as().fetch_all(tx).await)?;
     let mut known = Known::of(known);
-    let folder = noted(&mut tx, account, path, opened, known.folder.take()).await?;
+    let folder = folders::noted(&mut tx, account, path, opened, known.folder.take()).await?;
     let mut new: Vec<(u32, Identity)> = messages
         .iter()
         .filter(|(imap_uid, _)| !known.numbers.contains_key(imap_uid))
@@ -108,10 +202,36 @@ async fn allot(
         .collect();
     new.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);
     new.dedup_by_key(|(imap_uid, _)| *imap_uid);
-    if !new.is_empty() {
-        let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
+    let mut homeless: HashMap<&[u8], VecDeque<&Rival>> = HashMap::new();
+    for rival in gone {
+        let same = homeless.entry(&rival.identity).or_default();
+        same.push_back(rival);
+    }
+    let mut unseen = Vec::with_capacity(new.len());
+    for (imap_uid, identity) in new {
+        let mut found = None;
+        while let Some(rival) = homeless
+            .get_mut(&identity[..])
+            .and_then(VecDeque::pop_front)
+        {
+            // Only one that nobody found a home for meanwhile.
+            if rival
+                .rehome(&mut tx, account, &folder, opened, imap_uid)
+                .await?
+            {
+                found = Some(rival.placed.number());
+                break;
+            }
+        }
+        match found {
+            Some(uid) => drop(known.numbers.insert(imap_uid, uid)),
+            None => unseen.push((imap_uid, identity)),
+        }
+    }
+    if !unseen.is_empty() {
+        let count = i64::try_from(unseen.len()).unwrap_or(i64::MAX);
         let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(TAKE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
-        let rows: Vec<_> = (next - count..).zip(new).collect();
+        let rows: Vec<_> = (next - count..).zip(unseen).collect();
         for rows in rows.chunks(AT_ONCE) {
             on_tx!(&mut tx, tx => {
                 let mut insert = QueryBuilder::new(ADD_MESSAGES);
@@ -135,43 +255,31 @@ async fn allot(
     Ok(known.numbers)
 }
 
-/// The folder's id, once it is noted as it was first seen under its UIDVALIDITY.
-async fn noted(
-    tx: &mut Tx,
-    account: &str,
-    path: &str,
-    opened: Opened,
-    known: Option<(String, i64)>,
-) -> Result<String, Error> {
-    let validity = i64::from(opened.uid_validity);
-    let next = i64::from(opened.uid_next);
-    if let Some((id, seen)) = known {
-        if seen != validity {
-            on_tx!(tx, tx => sqlx::query(RENEW_FOLDER).bind(&id).bind(validity).bind(next).execute(tx).await.map(drop))?;
-        }
-        return Ok(id);
+impl Rival {
+    /// Makes a place this message's own, unless it has found another meanwhile.
+    async fn rehome(
+        &self,
+        tx: &mut Tx,
+        account: &str,
+        folder: &str,
+        opened: Opened,
+        imap_uid: u32,
+    ) -> Result<bool, Error> {
+        let was = &self.placed.place;
+        let rehomed = on_tx!(tx, tx => sqlx::query(REHOME)
+            .bind(account)
+            .bind(self.placed.uid)
+            .bind(folder)
+            .bind(i64::from(opened.uid_validity))
+            .bind(i64::from(imap_uid))
+            .bind(&self.folder_id)
+            .bind(was.uid_validity)
+            .bind(was.imap_uid)
+            .execute(tx)
+            .await
+            .map(|done| done.rows_affected()))?;
+        Ok(rehomed == 1)
     }
-    let id = fresh_id()?;
-    on_tx!(tx, tx => sqlx::query(ADD_FOLDER)
-        .bind(&id)
-        .bind(account)
-        .bind(path)
-        .bind(validity)
-        .bind(next)
-        .execute(tx)
-        .await
-        .map(drop))?;
-    Ok(id)
-}
-
-fn fresh_id() -> Result<String, Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| Error::Unusable(format!("the system gives no randomness: {e}")))?;
-    Ok(bytes.iter().fold(String::new(), |mut id, byte| {
-        let _ = write!(id, "{byte:02x}");
-        id
-    }))
 }
 
 fn known<D>(
@@ -225,6 +333,9 @@ impl Known {
                 .any(|(imap_uid, _)| !self.numbers.contains_key(imap_uid))
     }
 }
+
+pub(super) use changes::{forget, moved};
+pub(super) use folders::{Noted, follow, is_known, noted_folders, sample, seen_to, survey};
 
 #[cfg(test)]
 mod tests;

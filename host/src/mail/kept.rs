@@ -15,6 +15,8 @@ use super::types::Summary;
 
 /// Bytes that may be kept of either kind, about.
 const LARGEST: u64 = 32 * 1024 * 1024;
+/// Accounts that are known to be noted.
+const ACCOUNTS: usize = 10_000;
 /// What an entry costs beside its own bytes.
 const ENTRY: u64 = 128;
 
@@ -22,6 +24,8 @@ const ENTRY: u64 = 128;
 pub(super) struct Kept {
     messages: Cache<(String, u64), Message, Weight>,
     summaries: Cache<(Folder, u32), Arc<Summary>, Weight>,
+    /// Accounts whose folders are noted.
+    acquainted: Cache<String, ()>,
 }
 
 /// Of a message, by account and number: where it was seen last, and where its attachments are in it.
@@ -87,6 +91,7 @@ impl Kept {
         Self {
             messages: Cache::with_weighter(entries, LARGEST, Weight),
             summaries: Cache::with_weighter(entries, LARGEST, Weight),
+            acquainted: Cache::new(ACCOUNTS),
         }
     }
 
@@ -128,6 +133,15 @@ impl Kept {
             ..summary.clone()
         };
         self.summaries.insert((folder, imap_uid), Arc::new(kept));
+    }
+
+    /// Whether the folders of an account are known to be noted.
+    pub(super) fn is_acquainted(&self, account: &str) -> bool {
+        self.acquainted.get(account).is_some()
+    }
+
+    pub(super) fn acquaint(&self, account: &str) {
+        self.acquainted.insert(account.to_owned(), ());
     }
 
     fn change(&self, account: &str, uid: u64, change: impl FnOnce(&mut Message)) {

@@ -13,11 +13,25 @@ fn messages(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, Identity)> {
         .collect()
 }
 
+/// The numbers of messages as a listing has them given.
+async fn given(
+    db: &Db,
+    path: &str,
+    opened: Opened,
+    messages: &[(u32, Identity)],
+    gone: &[Rival],
+) -> HashMap<u32, u64> {
+    match numbers(db, "ada", path, opened, messages).await.unwrap() {
+        Some(numbers) => numbers,
+        None => allot(db, "ada", path, opened, messages, gone)
+            .await
+            .unwrap(),
+    }
+}
+
 async fn numbered(fresh: &Fresh, path: &str, opened: Opened, uids: &[u32]) -> Vec<u64> {
     let messages = messages(uids.iter().copied());
-    let numbers = numbers(fresh.directory.db(), "ada", path, opened, &messages)
-        .await
-        .unwrap();
+    let numbers = given(fresh.directory.db(), path, opened, &messages, &[]).await;
     uids.iter().map(|uid| numbers[uid]).collect()
 }
 
@@ -53,31 +67,98 @@ async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
     assert_eq!(place(fresh.directory.db(), "bob", 4).await.unwrap(), None);
 }
 
-async fn a_folder_is_noted_as_it_was_first_seen_under_its_validity(fresh: Fresh) {
+async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let seen = async || {
-        (
-            fresh.number("SELECT uid_validity FROM folders").await,
-            fresh.number("SELECT uid_next FROM folders").await,
-        )
+    let db = fresh.directory.db();
+    let noted = async || {
+        let folders = noted_folders(db, "ada").await.unwrap();
+        let noted = |f: &Noted| (f.path.clone(), f.uid_validity(), f.uid_next());
+        folders.iter().map(noted).collect::<Vec<_>>()
     };
-    assert!(numbered(&fresh, "INBOX", FIRST, &[]).await.is_empty());
-    assert_eq!(seen().await, (7, 100));
-    let later = Opened {
-        uid_next: 200,
-        ..FIRST
-    };
-    assert_eq!(numbered(&fresh, "INBOX", later, &[150]).await, [1]);
-    assert_eq!(seen().await, (7, 100));
+    assert!(!is_known(db, "ada").await.unwrap());
+    survey(db, "ada", &[("INBOX".into(), FIRST)]).await.unwrap();
+    assert!(is_known(db, "ada").await.unwrap());
+    assert_eq!(numbered(&fresh, "INBOX", FIRST, &[150]).await, [1]);
+    assert_eq!(noted().await, [("INBOX".into(), 7, 100)]);
+    // What was not there at the survey may have been filled from elsewhere.
+    assert_eq!(numbered(&fresh, "New", FIRST, &[150]).await, [2]);
     // Made anew: the same UID is another place, and the old row stays.
     let anew = Opened {
         uid_validity: 8,
         uid_next: 3,
         ..FIRST
     };
-    assert_eq!(numbered(&fresh, "INBOX", anew, &[150]).await, [2]);
-    assert_eq!(seen().await, (8, 3));
-    assert_eq!(fresh.number("SELECT COUNT(*) FROM messages").await, 2);
+    assert_eq!(numbered(&fresh, "INBOX", anew, &[150]).await, [3]);
+    let (inbox, new) = (("INBOX".to_owned(), 8, 1), ("New".to_owned(), 7, 1));
+    assert_eq!(noted().await, [inbox, new]);
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM messages").await, 3);
+    // What was looked at is looked at no more, and a look that is over late takes nothing back.
+    for next in [9, 5] {
+        seen_to(db, "ada", "INBOX", 8, next).await.unwrap();
+        seen_to(db, "ada", "INBOX", 7, 500).await.unwrap();
+    }
+    assert_eq!(noted().await[0], ("INBOX".to_owned(), 8, 9));
+}
+
+async fn a_message_whose_place_is_empty_takes_its_number_along(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let same = |uids: &[u32]| uids.iter().map(|uid| (*uid, [9; 16])).collect::<Vec<_>>();
+    given(db, "INBOX", FIRST, &same(&[3, 5, 8]), &[]).await;
+    let rivals = rivals(db, "ada", &[[9; 16]]).await.unwrap();
+    let numbers: Vec<u64> = rivals.iter().map(|r| r.placed.number()).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    // The second stands where it stood: equal ones pair in the order of their UIDs, and who is left over is a copy.
+    let gone = [rivals[0].clone(), rivals[2].clone()];
+    let found = given(db, "Sent", FIRST, &same(&[40, 41, 42]), &gone).await;
+    let found: Vec<u64> = [40, 41, 42].iter().map(|uid| found[uid]).collect();
+    assert_eq!(found, [1, 3, 4]);
+    // They have a home now: whoever thought them gone finds them no more.
+    let late = given(db, "Trash", FIRST, &same(&[7]), &gone).await;
+    assert_eq!(late[&7], 5);
+    let place = place(db, "ada", 3).await.unwrap().unwrap();
+    assert_eq!((place.spot().path, place.spot().uid), ("Sent", 41));
+}
+
+async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    numbered(&fresh, "INBOX", FIRST, &[1, 2, 3]).await;
+    // Somebody saw the second there before its move was written down.
+    assert_eq!(numbered(&fresh, "Archive", FIRST, &[20]).await, [4]);
+    moved(db, "ada", "Archive", 7, &[(1, 10), (2, 20)])
+        .await
+        .unwrap();
+    assert_eq!(numbered(&fresh, "Archive", FIRST, &[10, 20]).await, [1, 2]);
+    moved(db, "ada", "Fresh", 1, &[(3, 1)]).await.unwrap();
+    let path = place(db, "ada", 3).await.unwrap().unwrap();
+    assert_eq!(path.spot().path, "Fresh");
+    forget(db, "ada", &[1, 4, u64::MAX]).await.unwrap();
+    assert_eq!(place(db, "ada", 1).await.unwrap(), None);
+    assert_eq!(numbered(&fresh, "INBOX", FIRST, &[4]).await, [5]);
+}
+
+async fn a_folder_that_is_renamed_takes_its_messages_along(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    numbered(&fresh, "a", FIRST, &[1]).await;
+    numbered(&fresh, "b", FIRST, &[1]).await;
+    let folders = noted_folders(db, "ada").await.unwrap();
+    assert_eq!(sample(db, &folders[0]).await.unwrap().len(), 1);
+    // Two change names, and a third that is gone gives up its own.
+    let swapped: Vec<_> = folders
+        .iter()
+        .cloned()
+        .zip(["b".into(), "a".into()])
+        .collect();
+    follow(db, "ada", &swapped).await.unwrap();
+    let at = async |uid| place(db, "ada", uid).await.unwrap().unwrap().path;
+    assert_eq!((at(1).await, at(2).await), ("b".into(), "a".into()));
+    follow(db, "ada", &[(folders[0].clone(), "a".into())])
+        .await
+        .unwrap();
+    assert_eq!(at(1).await, "a");
+    assert!(at(2).await.starts_with('\n'));
 }
 
 async fn of_parallel_listings_all_answer_the_same_numbers(fresh: Fresh) {
@@ -88,9 +169,7 @@ async fn of_parallel_listings_all_answer_the_same_numbers(fresh: Fresh) {
             tokio::spawn(async move {
                 // They overlap, and none is like another. There is no UID 0.
                 let messages = messages(n..n + 40);
-                numbers(&db, "ada", "INBOX", FIRST, &messages[usize::from(n == 0)..])
-                    .await
-                    .unwrap()
+                given(&db, "INBOX", FIRST, &messages[usize::from(n == 0)..], &[]).await
             })
         })
         .collect();
@@ -115,7 +194,10 @@ async fn more_messages_than_fit_one_statement_are_numbered(fresh: Fresh) {
 
 both!(
     numbers_are_given_once_in_the_order_of_the_uids,
-    a_folder_is_noted_as_it_was_first_seen_under_its_validity,
+    a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
+    a_message_whose_place_is_empty_takes_its_number_along,
+    a_move_takes_numbers_along_and_deleted_ones_never_come_again,
+    a_folder_that_is_renamed_takes_its_messages_along,
     of_parallel_listings_all_answer_the_same_numbers,
     more_messages_than_fit_one_statement_are_numbered,
 );

@@ -1,0 +1,188 @@
+//! What is noted of folders: their paths, their UIDVALIDITY, and from which UID on messages may have come that nobody looked at.
+
+use std::fmt::Write as _;
+
+use super::Opened;
+use crate::directory::Db;
+use crate::directory::db::{Error, Tx, on, on_tx};
+use crate::mail::identity::Identity;
+
+const ALL: &str =
+    "SELECT id, path, uid_validity, uid_next FROM folders WHERE account_id = $1 ORDER BY path";
+const ANY: &str = "SELECT 1 FROM folders WHERE account_id = $1 LIMIT 1";
+const ADD: &str = "INSERT INTO folders (id, account_id, path, uid_validity, uid_next) VALUES ($1, $2, $3, $4, $5) \
+     ON CONFLICT (account_id, path) DO NOTHING";
+const BY_PATH: &str = "SELECT id, uid_validity FROM folders WHERE account_id = $1 AND path = $2";
+const RENEW: &str = "UPDATE folders SET uid_validity = $2, uid_next = 1 WHERE id = $1";
+const SEEN_TO: &str = "UPDATE folders SET uid_next = $4 \
+     WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
+const SAMPLE: &str = "SELECT imap_uid, identity FROM messages \
+     WHERE folder_id = $1 AND uid_validity = $2 ORDER BY imap_uid DESC LIMIT 20";
+/// No folder is called so: a name has no line feed. What is gone keeps its messages' rows.
+const ASIDE: &str = "UPDATE folders SET path = '\n' || id WHERE account_id = $1 AND path = $2";
+const RENAME: &str = "UPDATE folders SET path = $2 WHERE id = $1";
+
+/// A folder as it is noted.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(in crate::mail) struct Noted {
+    pub(in crate::mail) id: String,
+    pub(in crate::mail) path: String,
+    uid_validity: i64,
+    uid_next: i64,
+}
+
+impl Noted {
+    /// Under which its UIDs hold.
+    pub(in crate::mail) fn uid_validity(&self) -> u32 {
+        u32::try_from(self.uid_validity).unwrap_or(0)
+    }
+
+    /// From which UID on messages may have come that nobody looked at.
+    pub(in crate::mail) fn uid_next(&self) -> u32 {
+        u32::try_from(self.uid_next).unwrap_or(1)
+    }
+}
+
+/// Whether anything is noted of an account.
+pub(in crate::mail) async fn is_known(db: &Db, account: &str) -> Result<bool, Error> {
+    let any: Option<i32> =
+        on!(db, pool => sqlx::query_scalar(ANY).bind(account).fetch_optional(pool).await)?;
+    Ok(any.is_some())
+}
+
+/// The folders of an account that are noted, by path.
+pub(in crate::mail) async fn noted_folders(db: &Db, account: &str) -> Result<Vec<Noted>, Error> {
+    Ok(on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
+}
+
+/// Notes folders as they stand before any of their messages has a number: what comes into them later lies at or above their UIDNEXT.
+pub(in crate::mail) async fn survey(
+    db: &Db,
+    account: &str,
+    folders: &[(String, Opened)],
+) -> Result<(), Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    for (path, opened) in folders {
+        add(&mut tx, account, path, *opened, i64::from(opened.uid_next)).await?;
+    }
+    tx.commit().await
+}
+
+/// The folder's id, once it is noted. One that was not there at the survey is new, and so is one under another UIDVALIDITY: any message in it may
+/// have come from elsewhere.
+pub(super) async fn noted(
+    tx: &mut Tx,
+    account: &str,
+    path: &str,
+    opened: Opened,
+    known: Option<(String, i64)>,
+) -> Result<String, Error> {
+    let validity = i64::from(opened.uid_validity);
+    let Some((id, seen)) = known else {
+        return add(tx, account, path, opened, 1).await;
+    };
+    if seen != validity {
+        on_tx!(tx, tx => sqlx::query(RENEW).bind(&id).bind(validity).execute(tx).await.map(drop))?;
+    }
+    Ok(id)
+}
+
+/// The same of a folder of which nothing was looked up yet.
+pub(super) async fn noted_at(
+    tx: &mut Tx,
+    account: &str,
+    path: &str,
+    opened: Opened,
+) -> Result<String, Error> {
+    let known: Option<(String, i64)> = on_tx!(&mut *tx, tx => sqlx::query_as(BY_PATH)
+        .bind(account)
+        .bind(path)
+        .fetch_optional(tx)
+        .await)?;
+    noted(tx, account, path, opened, known).await
+}
+
+async fn add(
+    tx: &mut Tx,
+    account: &str,
+    path: &str,
+    opened: Opened,
+    uid_next: i64,
+) -> Result<String, Error> {
+    let id = fresh_id()?;
+    on_tx!(tx, tx => sqlx::query(ADD)
+        .bind(&id)
+        .bind(account)
+        .bind(path)
+        .bind(i64::from(opened.uid_validity))
+        .bind(uid_next)
+        .execute(tx)
+        .await
+        .map(drop))?;
+    Ok(id)
+}
+
+/// Every message of a folder below `uid_next` was looked at.
+pub(in crate::mail) async fn seen_to(
+    db: &Db,
+    account: &str,
+    path: &str,
+    uid_validity: u32,
+    uid_next: u32,
+) -> Result<(), Error> {
+    on!(db, pool => sqlx::query(SEEN_TO)
+        .bind(account)
+        .bind(path)
+        .bind(i64::from(uid_validity))
+        .bind(i64::from(uid_next))
+        .execute(pool)
+        .await
+        .map(drop))?;
+    Ok(())
+}
+
+/// The newest messages of a folder, by which it can be recognised under another name: IMAP UID and identity.
+pub(in crate::mail) async fn sample(
+    db: &Db,
+    folder: &Noted,
+) -> Result<Vec<(u32, Identity)>, Error> {
+    let rows: Vec<(i64, Vec<u8>)> = on!(db, pool => sqlx::query_as(SAMPLE)
+        .bind(&folder.id)
+        .bind(folder.uid_validity)
+        .fetch_all(pool)
+        .await)?;
+    let sample = rows.into_iter().filter_map(|(uid, identity)| {
+        Some((u32::try_from(uid).ok()?, Identity::try_from(identity).ok()?))
+    });
+    Ok(sample.collect())
+}
+
+/// Folders were renamed: each by its id, with its path now. Their messages go with them.
+pub(in crate::mail) async fn follow(
+    db: &Db,
+    account: &str,
+    renamed: &[(Noted, String)],
+) -> Result<(), Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    // Two may have changed names: all let go of theirs first.
+    let paths = renamed.iter().flat_map(|(was, now)| [&was.path, now]);
+    for path in paths {
+        on_tx!(&mut tx, tx => sqlx::query(ASIDE).bind(account).bind(path).execute(tx).await.map(drop))?;
+    }
+    for (was, now) in renamed {
+        on_tx!(&mut tx, tx => sqlx::query(RENAME).bind(&was.id).bind(now).execute(tx).await.map(drop))?;
+    }
+    tx.commit().await
+}
+
+fn fresh_id() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::Unusable(format!("the system gives no randomness: {e}")))?;
+    Ok(bytes.iter().fold(String::new(), |mut id, byte| {
+        let _ = write!(id, "{byte:02x}");
+        id
+    }))
+}
