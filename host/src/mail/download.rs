@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
+use super::imap::Connector;
 use super::index::Place;
 use super::mime::{Decoder, Section};
 use super::pool::Lease;
@@ -65,9 +66,9 @@ enum Way {
     #[default]
     Closed,
     /// By one that has the folder open.
-    Open(Lease),
+    Open(Lease<Connector>),
     /// By one on which they are coming.
-    Streaming(Lease),
+    Streaming(Lease<Connector>),
 }
 
 /// What a download takes of what all share.
@@ -132,9 +133,8 @@ impl Download {
 impl Source {
     async fn begin(&self) -> Result<Option<Begun>, Error> {
         let share = if self.section.range.len() > bounds::PIECE {
-            let pool = &self.mail.pool;
             Some(Share {
-                _of_account: pool.download(&self.access.account).await?,
+                _of_account: self.mail.download(&self.access.account).await?,
                 _of_memory: self.mail.room_for(bounds::DOWNLOAD_MIB).await?,
             })
         } else {

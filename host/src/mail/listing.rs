@@ -15,6 +15,8 @@ use crate::clock::Timestamp;
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) opened: Opened,
+    /// How many messages there are of those wanted, on all pages.
+    pub(super) total: u32,
     /// Its name among what is kept.
     pub(super) folder: kept::Folder,
     /// Where each message is and its flags, ascending by position, and what was known of it already.
@@ -32,17 +34,40 @@ pub(super) struct Fresh {
     previews: Vec<String>,
 }
 
-/// Reads `limit` messages of a folder of `account` after the newest `offset`; none where there is no such folder. Of those that are `kept` only
-/// the flags are asked for.
+/// Which messages of a folder are listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    /// The folder's path.
+    pub(super) path: &'a str,
+    /// What they have in their subject, sender, recipients or body; any, where there is none.
+    pub(super) term: Option<&'a str>,
+    /// How many of the newest are left out.
+    pub(super) offset: u32,
+    /// How many are wanted.
+    pub(super) limit: u32,
+}
+
+/// Reads messages of a folder of `account`; none where there is no such folder. Of those that are `kept` only the flags are asked for.
 pub(super) async fn read(
     session: &mut Session,
     kept: &Kept,
     account: &str,
-    path: &str,
-    offset: u32,
-    limit: u32,
+    wanted: Wanted<'_>,
 ) -> Result<Option<Read>, imap::Error> {
-    let Some((opened, seen)) = session.window(path, offset, limit).await? else {
+    let Wanted {
+        path,
+        term,
+        offset,
+        limit,
+    } = wanted;
+    let found = match term {
+        None => {
+            let window = session.window(path, offset, limit).await?;
+            window.map(|(opened, seen)| (opened, opened.exists, seen))
+        }
+        Some(term) => matching(session, path, term, offset, limit).await?,
+    };
+    let Some((opened, total, seen)) = found else {
         return Ok(None);
     };
     let folder = kept::Folder::of(account, path, opened.uid_validity);
@@ -61,10 +86,29 @@ pub(super) async fn read(
     let fresh = fresh(session, &unknown).await?;
     Ok(Some(Read {
         opened,
+        total,
         folder,
         seen,
         fresh,
     }))
+}
+
+/// A page of what a search finds: the folder, how many messages it finds, and those of the page, ascending.
+async fn matching(
+    session: &mut Session,
+    path: &str,
+    term: &str,
+    offset: u32,
+    limit: u32,
+) -> Result<Option<(Opened, u32, Vec<Fetched>)>, imap::Error> {
+    let Some((opened, uids)) = session.matching(path, term).await? else {
+        return Ok(None);
+    };
+    let place = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    let end = uids.len().saturating_sub(place(offset));
+    let page = &uids[end.saturating_sub(place(limit))..end];
+    let total = u32::try_from(uids.len()).unwrap_or(u32::MAX);
+    Ok(Some((opened, total, session.positions(page).await?)))
 }
 
 /// What a listing says of the messages with these IMAP UIDs.

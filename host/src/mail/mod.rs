@@ -1,9 +1,11 @@
-//! The mailbox, over IMAP: folders, listings, messages, and the service's own numbers for them.
+//! The mailbox, over IMAP: folders, listings, searches, messages and what is done to them, and the service's own numbers for them.
 //!
 //! Knows neither HTTP nor WIT. It acts with the credential it is handed and asks no further who is asking.
 
 mod bounds;
+mod change;
 mod download;
+mod flag;
 mod identity;
 mod imap;
 mod index;
@@ -11,25 +13,34 @@ mod kept;
 mod listing;
 mod message;
 mod mime;
-mod pool;
+pub(crate) mod pool;
 mod preview;
 mod roles;
+mod seek;
 pub mod types;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
 
 use crate::caller::MailCredential;
 use crate::config;
 use crate::directory::Db;
+use crate::turns::Turns;
+pub(crate) use change::said;
 pub use download::Download;
+pub use flag::Flag;
 use identity::identity;
+use imap::list::COUNTS;
 use imap::{Connector, Fetched};
 use index::Place;
 use kept::Kept;
+use listing::Wanted;
 use message::Read;
 use mime::Section;
 use pool::{Lease, Pool};
@@ -53,6 +64,12 @@ pub enum Error {
     /// The mail server cannot be reached, is starting, or has no connection to spare; nothing was begun.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
+    /// The mail server understood and would not. The sentence is its own, fit to be shown.
+    #[error("the mail server refused: {0}")]
+    Rejected(String),
+    /// A change was begun and its outcome is not known.
+    #[error("the outcome of a change is not known: {0}")]
+    Unknown(String),
     /// It is larger than what is read of a message. The sentence is fit to be shown.
     #[error("{0}")]
     TooLarge(String),
@@ -68,15 +85,34 @@ impl From<crate::directory::Error> for Error {
 }
 
 /// The mailboxes of one mail server.
-#[derive(Debug)]
 pub struct Mail {
     connector: Connector,
-    pool: Pool,
+    pool: Pool<Connector>,
     db: Db,
     kept: Kept,
     /// MiB that larger messages may take while they are read.
     room: Arc<Semaphore>,
+    /// Downloads under way.
+    downloading: Turns,
+    /// Changes under way, one an account; and searches for messages that left their places.
+    changing: Turns,
+    seeking: Turns,
+    /// Changes run to their end on tasks of their own.
+    tasks: TaskTracker,
+    /// Who else keeps connections made with app passwords.
+    others: Mutex<Vec<Closer>>,
     patience: Duration,
+}
+
+/// Closes connections made with an app password.
+type Closer = Box<dyn Fn(&str) + Send + Sync>;
+
+impl fmt::Debug for Mail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mail")
+            .field("connector", &self.connector)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Reads on a leased connection. One that was idle may have died meanwhile: then, once, on a new one. Reading may be repeated.
@@ -104,11 +140,21 @@ impl Mail {
     pub fn new(config: &config::Imap, db: Db) -> Result<Self, crate::error::StartError> {
         let connector = Connector::new(config)?;
         Ok(Self {
-            pool: Pool::new(connector.clone(), config),
+            pool: Pool::new(
+                connector.clone(),
+                config.connections_per_account,
+                config.timeout,
+                config.idle_timeout,
+            ),
             connector,
             db,
             kept: Kept::new(),
             room: Arc::new(Semaphore::new(bounds::ROOM_MIB)),
+            downloading: Turns::new(bounds::DOWNLOADS),
+            changing: Turns::new(1),
+            seeking: Turns::new(1),
+            tasks: TaskTracker::new(),
+            others: Mutex::default(),
             patience: config.timeout,
         })
     }
@@ -127,7 +173,7 @@ impl Mail {
     /// Any of [`Error`].
     pub async fn folders(&self, access: &Access) -> Result<Vec<Folder>, Error> {
         let mut lease = self.pool.lease(access, None).await?;
-        let listed = reading!(lease, session => session.folders());
+        let listed = reading!(lease, session => session.folders(COUNTS));
         Ok(roles::arranged(listed))
     }
 
@@ -142,11 +188,43 @@ impl Mail {
         offset: u32,
         limit: u32,
     ) -> Result<Option<Listing>, Error> {
-        let path = canonical(folder);
-        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let wanted = Wanted {
+            path: canonical(folder),
+            term: None,
+            offset,
+            limit,
+        };
+        self.listed(access, wanted).await
+    }
+
+    /// `limit` messages of a folder after the newest `offset` of those that have `term` in their subject, sender, recipients or body, whatever
+    /// its case; newest first. None where there is no such folder.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn search(
+        &self,
+        access: &Access,
+        folder: &str,
+        term: &str,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Option<Listing>, Error> {
+        let wanted = Wanted {
+            path: canonical(folder),
+            term: Some(term),
+            offset,
+            limit,
+        };
+        self.listed(access, wanted).await
+    }
+
+    async fn listed(&self, access: &Access, wanted: Wanted<'_>) -> Result<Option<Listing>, Error> {
+        self.acquainted(access).await?;
+        let mut lease = self.pool.lease(access, Some(wanted.path)).await?;
         let account = &access.account;
         let read = reading!(lease, session => {
-            listing::read(session, &self.kept, account, path, offset, limit)
+            listing::read(session, &self.kept, account, wanted)
         });
         // Others may use the connection while the numbers are looked up.
         drop(lease);
@@ -154,14 +232,16 @@ impl Mail {
             return Ok(None);
         };
         let mut fresh = HashMap::new();
-        if read.seen.is_empty() || !read.fresh.messages.is_empty() {
+        if !read.fresh.messages.is_empty() {
             let places: Vec<_> = read
                 .fresh
                 .messages
                 .iter()
                 .map(|m| (m.uid, identity(m)))
                 .collect();
-            let numbers = index::numbers(&self.db, account, path, read.opened, &places).await?;
+            let numbers = self
+                .numbers(access, wanted.path, read.opened, &places)
+                .await?;
             fresh.extend(read.fresh.summaries(numbers).await?);
         }
         for (imap_uid, summary) in &fresh {
@@ -180,7 +260,7 @@ impl Mail {
             })
         };
         Ok(Some(Listing {
-            total: read.opened.exists,
+            total: read.total,
             messages: read.seen.into_iter().rev().filter_map(shown).collect(),
         }))
     }
@@ -195,11 +275,13 @@ impl Mail {
         uid: u64,
         _folder: Option<&str>,
     ) -> Result<Option<Detail>, Error> {
-        let Some(place) = self.place(access, uid).await? else {
-            return Ok(None);
-        };
-        let detail = self.message_at(access, uid, &place).await?;
-        Ok(self.found(access, uid, detail))
+        let mut places = self.places(access, uid);
+        while let Some(place) = places.next().await? {
+            if let Some(detail) = self.message_at(access, uid, &place).await? {
+                return Ok(Some(detail));
+            }
+        }
+        Ok(None)
     }
 
     async fn message_at(
@@ -237,11 +319,13 @@ impl Mail {
         index: u32,
         _folder: Option<&str>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
-        let Some(place) = self.place(access, uid).await? else {
-            return Ok(None);
-        };
-        let attachment = self.attachment_at(access, uid, index, place).await?;
-        Ok(self.found(access, uid, attachment))
+        let mut places = self.places(access, uid);
+        while let Some(place) = places.next().await? {
+            if let Some(found) = self.attachment_at(access, uid, index, place).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     async fn attachment_at(
@@ -280,14 +364,6 @@ impl Mail {
         }))
     }
 
-    /// What was found of a message. Where that is nothing, it is not where it was seen last.
-    fn found<T>(&self, access: &Access, uid: u64, found: Option<T>) -> Option<T> {
-        if found.is_none() {
-            self.kept.forget_place(&access.account, uid);
-        }
-        found
-    }
-
     /// Where a message was seen last; none where its number was never given.
     async fn place(&self, access: &Access, uid: u64) -> Result<Option<Arc<Place>>, Error> {
         let account = &access.account;
@@ -307,7 +383,7 @@ impl Mail {
         &self,
         access: &Access,
         place: &Place,
-    ) -> Result<Option<(Fetched, Lease)>, Error> {
+    ) -> Result<Option<(Fetched, Lease<Connector>)>, Error> {
         let spot = place.spot();
         let mut lease = self.pool.lease(access, Some(spot.path)).await?;
         let message = reading!(lease, session => session.message(spot));
@@ -344,6 +420,54 @@ impl Mail {
     #[expect(clippy::unused_async, reason = "closing may come to say goodbye")]
     pub async fn close(&self, credential: &str) {
         self.pool.close(credential);
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        for close in others.iter() {
+            close(credential);
+        }
+    }
+
+    /// Has `close` called with every app password that is revoked.
+    pub(crate) fn on_close(&self, close: impl Fn(&str) + Send + Sync + 'static) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.push(Box::new(close));
+    }
+
+    /// Waits until an account has fewer downloads under way than it may have, and holds one.
+    async fn download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
+        let turn = self.downloading.turn(account);
+        match tokio::time::timeout(self.patience, turn).await {
+            Ok(Some(turn)) => Ok(turn),
+            Ok(None) | Err(_) => Err(Error::Unavailable(
+                "the account has enough downloads under way".into(),
+            )),
+        }
+    }
+
+    /// Files a message, as read, in the folder with a role. Answers its path; none where there is no such folder.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn file(
+        &self,
+        access: &Access,
+        role: Role,
+        message: Bytes,
+    ) -> Result<Option<String>, Error> {
+        let mut lease = self.pool.lease(access, None).await?;
+        let folders = reading!(lease, session => session.folders(COUNTS));
+        let folders = roles::arranged(folders);
+        let Some(folder) = folders.into_iter().find(|f| f.role == Some(role)) else {
+            return Ok(None);
+        };
+        let session = lease.session().await?;
+        let filed = session.append(&folder.path, message).await?;
+        Ok(filed.then_some(folder.path))
+    }
+
+    /// Waits until every change that was begun has come to its end.
+    pub async fn settled(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     /// Waits for so much room.
@@ -369,7 +493,7 @@ fn canonical(folder: &str) -> &str {
 
 /// Runs work on so many bytes: here where they are few, since going elsewhere costs more than it takes, else on a thread that may take
 /// its time.
-async fn worked<T: Send + 'static>(
+pub(crate) async fn worked<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -390,4 +514,4 @@ async fn blocking<T: Send + 'static>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,12 +1,17 @@
 //! The room against a real Dovecot, and against a scripted peer for the faults that a real server does not produce.
 
 mod answers;
+mod changes;
 mod dovecot;
 mod faults;
 mod folders;
 mod listing;
 mod messages;
+mod numbers;
 mod peer;
+mod protocol;
+pub(crate) mod recorder;
+mod searches;
 mod sharing;
 
 use std::sync::Arc;

@@ -255,7 +255,8 @@ pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
         return None;
     };
     let mut charset = None;
-    if *encoded {
+    let extended = *encoded;
+    if extended {
         let value = std::mem::take(first);
         let mut quotes = value.splitn(3, |b| *b == b'\'');
         if let (Some(label), Some(_), Some(rest)) = (quotes.next(), quotes.next(), quotes.next()) {
@@ -277,7 +278,10 @@ pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
         }
     }
     let value = text(bytes, charset.as_deref(), false);
-    // Encoded words do not belong there, and are there.
+    if extended {
+        return Some(value);
+    }
+    // Encoded words do not belong in what is only continued, and are there.
     let plain = joined(value.as_bytes(), |text, out| {
         out.extend_from_slice(text.as_bytes());
     });
@@ -432,6 +436,10 @@ mod tests {
         assert_eq!(
             read("x; filename*0=\"=?utf-8?B?w6Q=?=\"; filename*1=.txt").unwrap(),
             "ä.txt"
+        );
+        assert_eq!(
+            read("x; filename*0*=utf-8''%3D%3Futf-8%3FQ%3F; filename*1*=%3D41%3F%3D").unwrap(),
+            "=?utf-8?Q?=41?="
         );
         for none in [
             "",

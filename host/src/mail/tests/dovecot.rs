@@ -232,6 +232,10 @@ namespace inbox {
     auto = create
     special_use = \Trash
   }
+  mailbox Archive {
+    auto = create
+    special_use = \Archive
+  }
   mailbox Drafts {
     auto = create
     special_use = \Drafts

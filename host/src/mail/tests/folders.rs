@@ -31,6 +31,7 @@ async fn folders_are_listed_with_their_counts_and_roles_first() {
                 ("INBOX", "INBOX", 2, 1, Some(Role::Inbox)),
                 ("Sent", "Sent", 0, 0, Some(Role::Sent)),
                 ("Drafts", "Drafts", 0, 0, Some(Role::Drafts)),
+                ("Archive", "Archive", 0, 0, Some(Role::Archive)),
                 ("Trash", "Trash", 0, 0, Some(Role::Trash)),
                 ("Archiv/2026", "2026", 0, 0, None),
                 ("Zebra", "Zebra", 0, 0, None),

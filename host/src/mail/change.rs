@@ -1,0 +1,281 @@
+//! Messages flagged, moved and deleted: by their numbers, wherever they are, one command a folder.
+//!
+//! A change that was begun runs to its end on a task of its own, whether or not somebody waits for it; where its outcome is not known, that is what
+//! it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tracing::Instrument as _;
+
+use super::flag::Flag;
+use super::imap::change::Moved;
+use super::index::{self, Place};
+use super::{Access, Error, Mail, canonical, imap, reading};
+
+/// What is done to messages.
+#[derive(Clone, Debug)]
+enum Change {
+    Flag { flags: Vec<Flag>, add: bool },
+    Move { to: String },
+    Delete,
+}
+
+/// What came of it in one folder: the IMAP UIDs that were there, or that there is no folder to move to.
+enum Done {
+    To(BTreeSet<u32>),
+    NoDestination,
+}
+
+impl Mail {
+    /// Adds flags to messages, or takes them away. Answers the numbers of those that there are.
+    ///
+    /// # Errors
+    /// Any of [`Error`]; [`Error::Rejected`] where the mail server would not keep a flag.
+    pub async fn flag(
+        self: &Arc<Self>,
+        access: &Access,
+        uids: &[u64],
+        flags: Vec<Flag>,
+        add: bool,
+    ) -> Result<Vec<u64>, Error> {
+        let done = self
+            .change(access, uids, Change::Flag { flags, add })
+            .await?;
+        Ok(done.unwrap_or_default())
+    }
+
+    /// Moves messages to a folder, where they keep their numbers. Answers the numbers of those that there are; none where there is no such folder.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn move_to(
+        self: &Arc<Self>,
+        access: &Access,
+        uids: &[u64],
+        destination: &str,
+    ) -> Result<Option<Vec<u64>>, Error> {
+        let to = canonical(destination).to_owned();
+        self.change(access, uids, Change::Move { to }).await
+    }
+
+    /// Removes messages for good. Answers the numbers of those that there were.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn delete(
+        self: &Arc<Self>,
+        access: &Access,
+        uids: &[u64],
+    ) -> Result<Vec<u64>, Error> {
+        let done = self.change(access, uids, Change::Delete).await?;
+        Ok(done.unwrap_or_default())
+    }
+
+    async fn change(
+        self: &Arc<Self>,
+        access: &Access,
+        uids: &[u64],
+        change: Change,
+    ) -> Result<Option<Vec<u64>>, Error> {
+        let (mail, access) = (Arc::clone(self), access.clone());
+        let uids: BTreeSet<u64> = uids.iter().copied().collect();
+        self.to_its_end(async move { mail.changed(&access, uids, &change).await })
+            .await
+    }
+
+    /// Runs what changes something on a task of its own: whoever waits for it may go away.
+    pub(super) async fn to_its_end<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.tasks
+            .spawn(change.in_current_span())
+            .await
+            .unwrap_or_else(|error| Err(Error::Unknown(format!("a change ended early: {error}"))))
+    }
+
+    async fn changed(
+        &self,
+        access: &Access,
+        mut left: BTreeSet<u64>,
+        change: &Change,
+    ) -> Result<Option<Vec<u64>>, Error> {
+        // Two that move the same message do so one after the other: a server may copy it twice before it removes it once.
+        let _turn = self.changing.turn(&access.account).await;
+        let mut done = Vec::new();
+        let mut tried: Vec<(u64, Place)> = Vec::new();
+        for sought in [false, true] {
+            if sought {
+                if tried.is_empty() {
+                    break;
+                }
+                let sought = self.seek(access).await;
+                sought.map_err(|error| halfway(&done, error))?;
+            }
+            let uids: Vec<u64> = left.iter().copied().collect();
+            let mut places = index::places(&self.db, &access.account, &uids)
+                .await
+                .map_err(|error| halfway(&done, error.into()))?;
+            places.retain(|place| !tried.contains(place));
+            for ((path, uid_validity), messages) in by_folder(&places) {
+                let there = self
+                    .changed_in(access, &path, uid_validity, &messages, change)
+                    .await
+                    .map_err(|error| halfway(&done, error))?;
+                match there {
+                    Done::To(there) => done.extend(
+                        messages
+                            .iter()
+                            .filter(|(_, imap_uid)| there.contains(imap_uid))
+                            .map(|(uid, _)| *uid),
+                    ),
+                    Done::NoDestination if done.is_empty() => return Ok(None),
+                    Done::NoDestination => {
+                        let gone = Error::Internal("the folder went away meanwhile".into());
+                        return Err(halfway(&done, gone));
+                    }
+                }
+            }
+            left.retain(|uid| !done.contains(uid));
+            tried = places;
+            tried.retain(|(uid, _)| left.contains(uid));
+        }
+        Ok(Some(done))
+    }
+
+    /// Changes messages (number and IMAP UID) of one folder.
+    async fn changed_in(
+        &self,
+        access: &Access,
+        path: &str,
+        uid_validity: u32,
+        messages: &[(u64, u32)],
+        change: &Change,
+    ) -> Result<Done, Error> {
+        let uids: Vec<u32> = messages.iter().map(|(_, imap_uid)| *imap_uid).collect();
+        let mut lease = self.pool.lease(access, Some(path)).await?;
+        if matches!(change, Change::Move { to } if to == path) {
+            let there = reading!(lease, session => session.present(path, uid_validity, &uids));
+            return Ok(Done::To(there.unwrap_or_default()));
+        }
+        let folder = reading!(lease, session => session.select(path));
+        let Some(folder) = folder.filter(|f| f.opened.uid_validity == uid_validity) else {
+            return Ok(Done::To(BTreeSet::new()));
+        };
+        let session = lease.session().await?;
+        match change {
+            Change::Flag { flags, add } => {
+                if let Some(flag) = folder.forgets(flags).filter(|_| *add) {
+                    let sentence =
+                        format!("The mail server does not keep the flag {}", flag.as_str());
+                    return Err(Error::Rejected(sentence));
+                }
+                let there = session.store(&uids, flags, *add).await.map_err(begun)?;
+                Ok(Done::To(there))
+            }
+            Change::Move { to } => {
+                let moved = session.move_to(&uids, to).await.map_err(begun)?;
+                drop(lease);
+                match moved {
+                    Some(moved) => Ok(Done::To(self.moved(access, messages, to, &moved).await)),
+                    None => Ok(Done::NoDestination),
+                }
+            }
+            Change::Delete => {
+                let there = session.expunge(&uids).await.map_err(begun)?;
+                drop(lease);
+                self.deleted(access, messages, &there).await;
+                Ok(Done::To(there))
+            }
+        }
+    }
+
+    /// Writes down where messages are now. Where that fails they are found again by their identity.
+    async fn moved(
+        &self,
+        access: &Access,
+        messages: &[(u64, u32)],
+        to: &str,
+        moved: &Moved,
+    ) -> BTreeSet<u32> {
+        let numbers: BTreeMap<u32, u64> =
+            messages.iter().map(|(uid, imap)| (*imap, *uid)).collect();
+        let places: Vec<(u64, u32)> = moved
+            .uids
+            .iter()
+            .filter_map(|(was, is)| Some((*numbers.get(was)?, *is)))
+            .collect();
+        if !places.is_empty() {
+            let validity = moved.uid_validity;
+            let written = index::moved(&self.db, &access.account, to, validity, &places).await;
+            if let Err(error) = written {
+                tracing::error!(%error, "where messages were moved to could not be written down");
+            }
+        }
+        for (uid, _) in places {
+            self.kept.forget_place(&access.account, uid);
+        }
+        moved.uids.iter().map(|(was, _)| *was).collect()
+    }
+
+    async fn deleted(&self, access: &Access, messages: &[(u64, u32)], gone: &BTreeSet<u32>) {
+        let gone: Vec<u64> = messages
+            .iter()
+            .filter(|(_, imap_uid)| gone.contains(imap_uid))
+            .map(|(uid, _)| *uid)
+            .collect();
+        if let Err(error) = index::forget(&self.db, &access.account, &gone).await {
+            tracing::error!(%error, "deleted messages could not be forgotten");
+        }
+        for uid in gone {
+            self.kept.forget_place(&access.account, uid);
+        }
+    }
+}
+
+/// Messages by their folders: each one's number and IMAP UID.
+fn by_folder(places: &[(u64, Place)]) -> BTreeMap<(String, u32), Vec<(u64, u32)>> {
+    let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (uid, place) in places {
+        let spot = place.spot();
+        let folder = (spot.path.to_owned(), spot.uid_validity);
+        folders.entry(folder).or_default().push((*uid, spot.uid));
+    }
+    folders
+}
+
+/// An error of a command that changes something: what was sent may have been done.
+fn begun(error: imap::Error) -> Error {
+    match error {
+        imap::Error::No(text) => Error::Rejected(said(&text)),
+        imap::Error::Lost(why) | imap::Error::Unavailable(why) | imap::Error::Protocol(why) => {
+            Error::Unknown(why)
+        }
+        other => other.into(),
+    }
+}
+
+/// An error after some of it was done.
+fn halfway(done: &[u64], error: Error) -> Error {
+    if done.is_empty() {
+        return error;
+    }
+    Error::Unknown(format!(
+        "{} messages were changed before: {error}",
+        done.len()
+    ))
+}
+
+/// A server's sentence, fit to be shown: without its code, on one line, of some length.
+pub(crate) fn said(text: &str) -> String {
+    let sentence = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(_, sentence)| sentence),
+        None => text,
+    };
+    let words: Vec<&str> = sentence
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.join(" ").chars().take(200).collect()
+}

@@ -1,0 +1,194 @@
+//! Messages flagged, moved and deleted, as another client sees it.
+
+use super::{World, in_a_world, note};
+use crate::mail::{Error, Flag};
+
+impl World {
+    /// Puts messages with these subjects into a folder and answers their numbers, in that order.
+    pub(super) async fn with(&self, folder: &str, subjects: &[&str]) -> Vec<u64> {
+        let mut client = self.dovecot.client("ada");
+        for subject in subjects {
+            client.append(folder, "()", &note(subject, "x"));
+        }
+        let listing = self
+            .listing(folder, 0, u32::try_from(subjects.len()).unwrap())
+            .await;
+        listing.messages.iter().rev().map(|m| m.uid).collect()
+    }
+
+    /// The subjects and numbers of a folder, oldest first.
+    pub(super) async fn shown(&self, folder: &str) -> Vec<(String, u64)> {
+        let listing = self.listing(folder, 0, 100).await;
+        let shown = |m: crate::mail::Summary| (m.subject, m.uid);
+        listing.messages.into_iter().rev().map(shown).collect()
+    }
+
+    pub(super) async fn subject(&self, uid: u64) -> Option<String> {
+        let detail = self.mail.message(&self.access, uid, None).await.unwrap();
+        detail.map(|detail| detail.summary.subject)
+    }
+}
+
+fn flags(names: &[&str]) -> Vec<Flag> {
+    names
+        .iter()
+        .map(|name| Flag::named(name).unwrap())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_are_added_and_taken_away_wherever_the_messages_are() {
+    in_a_world(async |world| {
+        let inbox = world.with("INBOX", &["a", "b", "c"]).await;
+        let sent = world.with("Sent", &["d"]).await;
+        let both = [inbox[0], inbox[2], sent[0], 999];
+        let add = flags(&["\\Seen", "$Important"]);
+        let mut found = world
+            .mail
+            .flag(&world.access, &both, add, true)
+            .await
+            .unwrap();
+        found.sort_unstable();
+        assert_eq!(found, [inbox[0], inbox[2], sent[0]]);
+        let mut client = world.dovecot.client("ada");
+        client.ok("EXAMINE INBOX");
+        let told = client.ok("FETCH 1:* (FLAGS)");
+        let flagged = told
+            .lines()
+            .filter(|l| l.contains("\\Seen") && l.contains("$Important"));
+        assert_eq!(flagged.count(), 2);
+        let take = flags(&["\\seen"]);
+        world
+            .mail
+            .flag(&world.access, &inbox, take, false)
+            .await
+            .unwrap();
+        assert!(!client.ok("FETCH 1:* (FLAGS)").contains("\\Seen"));
+        client.ok("EXAMINE Sent");
+        assert!(client.ok("FETCH 1 (FLAGS)").contains("\\Seen"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moved_messages_keep_their_numbers_and_are_read_where_they_are() {
+    in_a_world(async |world| {
+        let uids = world.with("INBOX", &["a", "b", "c"]).await;
+        let moved = world
+            .mail
+            .move_to(&world.access, &[uids[0], uids[2], 77], "Archive")
+            .await;
+        assert_eq!(moved.unwrap().unwrap(), [uids[0], uids[2]]);
+        assert_eq!(world.shown("INBOX").await, [("b".into(), uids[1])]);
+        let archived = [("a".into(), uids[0]), ("c".into(), uids[2])];
+        assert_eq!(world.shown("Archive").await, archived);
+        assert_eq!(world.subject(uids[0]).await.as_deref(), Some("a"));
+        // To where it is already: nothing happens to it.
+        let again = world
+            .mail
+            .move_to(&world.access, &[uids[0]], "Archive")
+            .await;
+        assert_eq!(again.unwrap().unwrap(), [uids[0]]);
+        assert_eq!(world.shown("Archive").await, archived);
+        for nowhere in ["Nope", "Sent\r\n", "", "\n"] {
+            let none = world
+                .mail
+                .move_to(&world.access, &[uids[1]], nowhere)
+                .await
+                .unwrap();
+            assert_eq!(none, None, "{nowhere:?}");
+        }
+        world.dovecot.client("ada").ok("CREATE &ANw-bung/Ordner");
+        let nested = world
+            .mail
+            .move_to(&world.access, &uids, "Übung/Ordner")
+            .await
+            .unwrap();
+        assert_eq!(nested.unwrap().len(), 3);
+        let back = world
+            .mail
+            .move_to(&world.access, &uids, "inbox")
+            .await
+            .unwrap();
+        assert_eq!(back.unwrap().len(), 3);
+        assert_eq!(world.shown("INBOX").await.len(), 3);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_messages_are_gone_and_no_other_is() {
+    in_a_world(async |world| {
+        let uids = world.with("INBOX", &["a", "b", "c"]).await;
+        let mut client = world.dovecot.client("ada");
+        client.ok("SELECT INBOX");
+        // Another client's intent is its own: it may still change its mind.
+        client.ok("STORE 2 +FLAGS (\\Deleted)");
+        let gone = world
+            .mail
+            .delete(&world.access, &[uids[2], uids[2]])
+            .await
+            .unwrap();
+        assert_eq!(gone, [uids[2]]);
+        let left = [("a".into(), uids[0]), ("b".into(), uids[1])];
+        assert_eq!(world.shown("INBOX").await, left);
+        assert_eq!(world.subject(uids[2]).await, None);
+        let again = world.mail.delete(&world.access, &[uids[2]]).await.unwrap();
+        assert!(again.is_empty());
+        // Its number is not given again.
+        assert!(world.with("INBOX", &["d"]).await[0] > uids[2]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_was_begun_runs_to_its_end_though_nobody_waits() {
+    in_a_world(async |world| {
+        let uids = world.with("INBOX", &["a", "b"]).await;
+        let abandoned = world.mail.move_to(&world.access, &uids, "Archive");
+        let _ = tokio::time::timeout(std::time::Duration::from_micros(300), abandoned).await;
+        world.mail.settled().await;
+        assert_eq!(world.shown("Archive").await.len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_move_the_same_messages_at_once_have_one_answer_each() {
+    in_a_world(async |world| {
+        let subjects: Vec<String> = (0..30).map(|n| format!("m{n}")).collect();
+        let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
+        let uids = world.with("INBOX", &subjects).await;
+        for _ in 0..5 {
+            let to = |folder| world.mail.move_to(&world.access, &uids, folder);
+            let (one, other) = tokio::join!(to("Archive"), to("Trash"));
+            assert_eq!(one.unwrap().unwrap().len(), 30);
+            assert_eq!(other.unwrap().unwrap().len(), 30);
+            let archived = world.shown("Archive").await;
+            let trashed = world.shown("Trash").await;
+            assert_eq!(archived.len() + trashed.len(), 30);
+            to("INBOX").await.unwrap().unwrap();
+        }
+        let back: Vec<u64> = world
+            .shown("INBOX")
+            .await
+            .iter()
+            .map(|(_, uid)| *uid)
+            .collect();
+        assert_eq!(back, uids);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_away_changes_nothing_and_says_so() {
+    in_a_world(async |mut world| {
+        let uids = world.with("INBOX", &["a"]).await;
+        world.dovecot.stop();
+        let refused = world.mail.delete(&world.access, &uids).await;
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        world.dovecot.start_again();
+        assert_eq!(world.mail.delete(&world.access, &uids).await.unwrap(), uids);
+    })
+    .await;
+}

@@ -1,0 +1,111 @@
+//! A mail server that writes down what it is told, and agrees.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a recorder was told: each command on a line without its tag, a literal as `{bytes}` in its place.
+#[derive(Clone, Default)]
+pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    /// What was told since this was asked last, but for log-ins and what opens folders to read.
+    pub(crate) fn take(&self) -> Vec<String> {
+        let all = std::mem::take(&mut *self.0.lock().unwrap());
+        let setting_out = ["AUTHENTICATE", "LIST", "STATUS", "EXAMINE"];
+        let kept = |line: &String| !setting_out.iter().any(|word| line.starts_with(word));
+        all.into_iter().filter(kept).collect()
+    }
+}
+
+/// An IMAP server with one message, UID 1 of INBOX under UIDVALIDITY 7, and a folder for what was sent. It hangs up where a command begins with
+/// `hangs_up`. `literal_plus`: it takes literals without being asked. Answers its port.
+pub(crate) async fn recorder(hangs_up: &'static str, literal_plus: bool) -> (u16, Told) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let told = Told::default();
+    let telling = told.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, telling.clone(), hangs_up, literal_plus));
+        }
+    });
+    (port, told)
+}
+
+async fn serve(
+    stream: TcpStream,
+    told: Told,
+    hangs_up: &'static str,
+    literal_plus: bool,
+) -> Option<()> {
+    let able = if literal_plus {
+        "[CAPABILITY IMAP4rev1 MOVE UIDPLUS LITERAL+] "
+    } else {
+        "[CAPABILITY IMAP4rev1 MOVE UIDPLUS] "
+    };
+    let mut stream = BufReader::new(stream);
+    let greeting = b"* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
+    stream.write_all(greeting).await.ok()?;
+    loop {
+        let line = command(&mut stream).await?;
+        let (tag, command) = line.split_once(' ')?;
+        told.0.lock().unwrap().push(command.to_owned());
+        if !hangs_up.is_empty() && command.starts_with(hangs_up) {
+            return None;
+        }
+        let words: Vec<&str> = command.split(' ').collect();
+        let (data, code) = match words[..] {
+            ["AUTHENTICATE", ..] => ("", able),
+            ["LIST", ..] => (
+                "* LIST () \"/\" INBOX\r\n* LIST (\\Sent) \"/\" Sent\r\n",
+                "",
+            ),
+            ["STATUS", ..] => (
+                "* STATUS INBOX (MESSAGES 1 UNSEEN 0 UIDNEXT 2 UIDVALIDITY 7)\r\n* STATUS Sent (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 8)\r\n",
+                "",
+            ),
+            ["SELECT" | "EXAMINE", ..] => (
+                "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n* OK [PERMANENTFLAGS (\\Seen \\*)] ok\r\n",
+                "",
+            ),
+            ["UID", "SEARCH", ..] => ("* SEARCH 1\r\n", ""),
+            ["UID", "MOVE", ..] => ("* OK [COPYUID 9 1 5] moved\r\n", ""),
+            ["APPEND", ..] => ("", "[APPENDUID 8 1] "),
+            _ => ("", ""),
+        };
+        let answer = format!("{data}{tag} OK {code}done\r\n");
+        stream.write_all(answer.as_bytes()).await.ok()?;
+    }
+}
+
+/// A command, its literals in braces.
+async fn command(stream: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut command = String::new();
+    loop {
+        let mut line = Vec::new();
+        stream.read_until(b'\n', &mut line).await.ok()?;
+        let line = String::from_utf8(line).ok()?;
+        let line = line.strip_suffix("\r\n")?;
+        let Some((text, length)) = line
+            .strip_suffix('}')
+            .and_then(|line| line.rsplit_once('{'))
+            .filter(|(_, length)| length.starts_with(|c: char| c.is_ascii_digit()))
+        else {
+            command.push_str(line);
+            return Some(command);
+        };
+        let at_once = length.strip_suffix('+');
+        if at_once.is_none() {
+            stream.write_all(b"+ go on\r\n").await.ok()?;
+        }
+        let length = at_once.unwrap_or(length);
+        let mut literal = vec![0; length.parse().ok()?];
+        stream.read_exact(&mut literal).await.ok()?;
+        command.push_str(text);
+        command.push('{');
+        command.push_str(&String::from_utf8_lossy(&literal));
+        command.push('}');
+    }
+}

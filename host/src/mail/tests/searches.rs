@@ -1,0 +1,75 @@
+//! Searches.
+
+use super::in_a_world;
+
+const LETTER: &str = "From: =?utf-8?Q?J=C3=BCrgen?= <juergen@example.net>\r\nTo: Ада <ada@example.org>\r\nCc: third@example.com\r\n\
+    Subject: =?utf-8?B?0J/RgNC40LLQtdGC?= 日本\r\nDate: Fri, 20 Nov 2026 09:00:00 +0100\r\nMessage-ID: <l@x>\r\nMIME-Version: 1.0\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
+    Stra=C3=9Fe \"quoted\" {3} 100% a*b back\\slash\r\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_text_in_any_case_is_found_where_it_stands() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.append("INBOX", "()", LETTER.as_bytes());
+        client.append("INBOX", "()", &super::note("other", "nothing"));
+        for (term, found) in [
+            ("jürgen", 1_u32),
+            ("JÜRGEN", 1),
+            ("привет", 1),
+            ("日本", 1),
+            ("third@EXAMPLE.com", 1),
+            ("STRASSE", 0),
+            ("straße", 1),
+            ("\"quoted\"", 1),
+            ("{3}", 1),
+            ("100%", 1),
+            ("a*b", 1),
+            ("k\\s", 1),
+            ("*", 1),
+            ("\" OR ALL \"", 0),
+            ("ada@example.org", 2),
+            ("nothing", 1),
+            ("Message-ID", 0),
+            (&"long ".repeat(300), 0),
+        ] {
+            let listing = world.mail.search(&world.access, "INBOX", term, 0, 10).await;
+            let listing = listing.unwrap().unwrap();
+            assert_eq!(
+                (u32::try_from(listing.messages.len()), listing.total),
+                (Ok(found), found),
+                "{term:?}"
+            );
+        }
+        let none = world
+            .mail
+            .search(&world.access, "Nope", "x", 0, 10)
+            .await
+            .unwrap();
+        assert!(none.is_none());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_found_is_answered_newest_first_by_pages_under_the_numbers_of_the_listing() {
+    in_a_world(async |world| {
+        let uids = world
+            .with("INBOX", &["red 1", "blue", "red 2", "red 3"])
+            .await;
+        let found = async |offset, limit| {
+            let found = world
+                .mail
+                .search(&world.access, "inbox", "RED", offset, limit)
+                .await;
+            let found = found.unwrap().unwrap();
+            let uids: Vec<u64> = found.messages.iter().map(|m| m.uid).collect();
+            (uids, found.total)
+        };
+        assert_eq!(found(0, 2).await, (vec![uids[3], uids[2]], 3));
+        assert_eq!(found(2, 2).await, (vec![uids[0]], 3));
+        assert_eq!(found(3, 2).await, (vec![], 3));
+        assert_eq!(found(u32::MAX, 2).await, (vec![], 3));
+    })
+    .await;
+}
