@@ -13,6 +13,7 @@ use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::fields::Fields;
 use super::module;
 use crate::error::Failure;
 
@@ -80,10 +81,19 @@ impl Budget {
     }
 }
 
-/// A body and its part of the budget, which ends with it.
+/// What came of a body: what is left of it, and the fields that were set aside.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The body.
+    pub bytes: Bytes,
+    /// Its fields, decoded, in their order.
+    pub fields: Vec<Bytes>,
+}
+
+/// Bytes of a body and its part of the budget, which ends with the last of them.
 struct Held {
     bytes: Bytes,
-    _share: OwnedSemaphorePermit,
+    _share: Arc<OwnedSemaphorePermit>,
 }
 
 impl AsRef<[u8]> for Held {
@@ -92,18 +102,89 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// Reads a body of at most `cap` bytes, with at most `patience` between two pieces of it. Its bytes count towards `budget` as they
-/// come, so that who announces much and sends nothing takes nothing, and until the last of them is dropped.
+/// What is made of a body as it comes.
+enum Making {
+    /// A body of one piece is not copied, a longer one once: into memory that is the system's until something is written there.
+    Whole { only: Bytes, all: BytesMut },
+    /// Its fields are set aside.
+    Split(Box<Fields>),
+}
+
+impl Making {
+    fn of(pointers: &[String]) -> Self {
+        if pointers.is_empty() {
+            Self::Whole {
+                only: Bytes::new(),
+                all: BytesMut::new(),
+            }
+        } else {
+            Self::Split(Box::new(Fields::new(pointers)))
+        }
+    }
+
+    /// Takes the next piece of a body that announced so many bytes.
+    fn take(&mut self, data: Bytes, announced: usize) -> Result<(), Failure> {
+        match self {
+            Self::Whole { only, all } if only.is_empty() && all.is_empty() => *only = data,
+            Self::Whole { only, all } => {
+                if all.is_empty() {
+                    all.reserve(announced.max(only.len() + data.len()));
+                    all.extend_from_slice(&std::mem::take(only));
+                }
+                all.extend_from_slice(&data);
+            }
+            Self::Split(fields) => fields.push(&data)?,
+        }
+        Ok(())
+    }
+
+    /// Bytes that are in memory.
+    fn held(&self) -> usize {
+        match self {
+            Self::Whole { only, all } => only.len() + all.len(),
+            Self::Split(fields) => fields.held(),
+        }
+    }
+
+    fn made(self, share: OwnedSemaphorePermit) -> Taken {
+        let (bytes, fields) = match self {
+            Self::Whole { only, all } if all.is_empty() => (only, Vec::new()),
+            Self::Whole { all, .. } => (all.freeze(), Vec::new()),
+            Self::Split(fields) => {
+                let (bytes, fields) = fields.finish();
+                (bytes.into(), fields)
+            }
+        };
+        let share = Arc::new(share);
+        let held = |bytes: Bytes| {
+            if bytes.is_empty() {
+                return bytes;
+            }
+            Bytes::from_owner(Held {
+                bytes,
+                _share: Arc::clone(&share),
+            })
+        };
+        Taken {
+            bytes: held(bytes),
+            fields: fields.into_iter().map(held).collect(),
+        }
+    }
+}
+
+/// Reads a body of at most `cap` bytes, with at most `patience` between two pieces of it, and sets the fields at `pointers` aside. What is in memory
+/// of it counts towards `budget` as it comes, so that who announces much and sends nothing takes nothing, and until the last of it is dropped.
 ///
 /// # Errors
-/// 413 where it is larger (at once where it says so itself), 408 where it does not come in time, 400 where it breaks off, 503 where
-/// the budget is spent (at once where it says how long it is).
+/// 413 where it is larger (at once where it says so itself), 408 where it does not come in time, 400 where it breaks off or a field is not
+/// what it has to be, 503 where the budget is spent (at once where it says how long it is).
 pub async fn read<B>(
     intake: &mut Intake<B>,
     cap: usize,
+    pointers: &[String],
     patience: Duration,
     budget: &Budget,
-) -> Result<Bytes, Failure>
+) -> Result<Taken, Failure>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -115,9 +196,8 @@ where
     drop(budget.take(announced.div_ceil(KIB))?);
     let mut share = budget.take(0)?;
     let whole = Instant::now() + patience.saturating_mul(PIECES);
-    // A body of one piece is not copied, a longer one once: into memory that is the system's until something is written there.
-    let mut only = Bytes::new();
-    let mut all = BytesMut::new();
+    let mut making = Making::of(pointers);
+    let mut length = 0;
     loop {
         let piece = timeout_at(whole.min(Instant::now() + patience), intake.piece())
             .await
@@ -130,29 +210,15 @@ where
         let Some(piece) = piece else { break };
         let data =
             piece.map_err(|_| Failure::bad_request("The request's body could not be read"))?;
-        let length = only.len() + all.len() + data.len();
+        length += data.len();
         if length > cap {
             return Err(too_large(cap));
         }
-        share.merge(budget.take(length.div_ceil(KIB).saturating_sub(share.num_permits()))?);
-        if only.is_empty() && all.is_empty() {
-            only = data;
-            continue;
-        }
-        if all.is_empty() {
-            all.reserve(announced.max(length));
-            all.extend_from_slice(&std::mem::take(&mut only));
-        }
-        all.extend_from_slice(&data);
+        let held = making.held() + data.len();
+        share.merge(budget.take(held.div_ceil(KIB).saturating_sub(share.num_permits()))?);
+        making.take(data, announced)?;
     }
-    let bytes = if all.is_empty() { only } else { all.freeze() };
-    if bytes.is_empty() {
-        return Ok(bytes);
-    }
-    Ok(Bytes::from_owner(Held {
-        bytes,
-        _share: share,
-    }))
+    Ok(making.made(share))
 }
 
 /// Reads away what is left of a body that nobody wants, where that is little and its client is not waiting to be asked for it.
@@ -208,18 +274,27 @@ mod tests {
     async fn a_body_up_to_its_cap_is_read_whole() {
         let mut body = pieces(&["ab", "", "cd", "e"]);
         assert_eq!(
-            read(&mut body, 5, PATIENCE, &plenty()).await.unwrap(),
+            read(&mut body, 5, &[], PATIENCE, &plenty())
+                .await
+                .unwrap()
+                .bytes,
             "abcde"
         );
         let mut none = pieces(&[]);
-        assert_eq!(read(&mut none, 0, PATIENCE, &plenty()).await.unwrap(), "");
+        assert_eq!(
+            read(&mut none, 0, &[], PATIENCE, &plenty())
+                .await
+                .unwrap()
+                .bytes,
+            ""
+        );
     }
 
     #[tokio::test]
     async fn a_larger_one_is_refused_whether_it_says_so_or_not() {
         let mut declared = Intake::new(Full::new(Bytes::from_static(b"abcdef")));
         assert_eq!(
-            read(&mut declared, 5, PATIENCE, &plenty())
+            read(&mut declared, 5, &[], PATIENCE, &plenty())
                 .await
                 .unwrap_err()
                 .status,
@@ -227,7 +302,7 @@ mod tests {
         );
         let mut counted = pieces(&["abc", "def"]);
         assert_eq!(
-            read(&mut counted, 5, PATIENCE, &plenty())
+            read(&mut counted, 5, &[], PATIENCE, &plenty())
                 .await
                 .unwrap_err()
                 .status,
@@ -239,10 +314,11 @@ mod tests {
     async fn bodies_share_a_budget_for_as_long_as_somebody_has_them() {
         const LARGE: &[u8] = &[b'x'; 3000];
         let budget = Budget::new(4);
-        let ask =
-            async |intake: &mut Intake<Full<Bytes>>| read(intake, 10_000, PATIENCE, &budget).await;
+        let ask = async |intake: &mut Intake<Full<Bytes>>| {
+            read(intake, 10_000, &[], PATIENCE, &budget).await
+        };
         let large = || Intake::new(Full::new(Bytes::from_static(LARGE)));
-        let held = ask(&mut large()).await.unwrap();
+        let held = ask(&mut large()).await.unwrap().bytes;
         assert_eq!(held, LARGE);
         let part = held.slice(10..20);
         drop(held);
@@ -254,7 +330,7 @@ mod tests {
         );
         assert!(!unread.ended, "refused by what it announced");
         let mut growing = pieces(vec!["a", &*"x".repeat(3000).leak()].leak());
-        let refused = read(&mut growing, 10_000, PATIENCE, &budget).await;
+        let refused = read(&mut growing, 10_000, &[], PATIENCE, &budget).await;
         assert_eq!(refused.unwrap_err().status, 503);
         let small = Intake::new(Full::new(Bytes::from_static(b"small")));
         assert!(ask(&mut { small }).await.is_ok());
@@ -268,7 +344,7 @@ mod tests {
         let budget = Budget::new(4);
         let stuck = stream::pending::<Result<Frame<Bytes>, Infallible>>();
         let mut stuck = Intake::new(Box::pin(StreamBody::new(stuck)));
-        let mut reading = Box::pin(read(&mut stuck, 4096, PATIENCE, &budget));
+        let mut reading = Box::pin(read(&mut stuck, 4096, &[], PATIENCE, &budget));
         assert!((&mut reading).now_or_never().is_none(), "it waits");
         assert_eq!(budget.0.available_permits(), 4);
     }
@@ -280,7 +356,7 @@ mod tests {
         let before = Instant::now();
         let patience = Duration::from_millis(20);
         assert_eq!(
-            read(&mut stuck, 5, patience, &plenty())
+            read(&mut stuck, 5, &[], patience, &plenty())
                 .await
                 .unwrap_err()
                 .status,
@@ -298,7 +374,7 @@ mod tests {
         }))));
         let before = Instant::now();
         let patience = Duration::from_millis(100);
-        let refused = read(&mut slow, 100_000, patience, &plenty())
+        let refused = read(&mut slow, 100_000, &[], patience, &plenty())
             .await
             .unwrap_err();
         assert_eq!(refused.status, 408);

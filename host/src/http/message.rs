@@ -24,6 +24,8 @@ pub struct Request {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+    /// What was set aside of it: the route's blob fields, decoded, in their order.
+    pub fields: Vec<Bytes>,
     /// The client's address, behind trusted proxies the one they name.
     pub client: IpAddr,
     /// Who asks; none where the route takes no credential.
@@ -36,7 +38,7 @@ impl Request {
     /// # Errors
     /// 400 `Invalid JSON body` where it is not JSON; 400 with a text that names the field where it is of another shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        Ok(super::shape::read(&self.body)?)
+        Ok(latchmail_shape::read(&self.body)?)
     }
 
     /// The first value of a query parameter.

@@ -23,6 +23,7 @@ pub mod client;
 mod connection;
 pub mod cors;
 mod descriptors;
+mod fields;
 mod framing;
 pub mod message;
 pub mod module;
@@ -34,7 +35,6 @@ pub mod query;
 pub mod router;
 pub mod server;
 pub mod service;
-mod shape;
 #[cfg(test)]
 pub(crate) mod testing;
 mod wire;

@@ -22,7 +22,7 @@ pub fn request(route: &Route, mut request: Request) -> modules::Request {
             BodyForm::Bytes => Content::Bytes(request.body),
             BodyForm::Blob => Content::Blob(Blob::new(request.body)),
         },
-        blobs: Vec::new(),
+        blobs: request.fields.into_iter().map(Blob::new).collect(),
         caller: request.caller,
     }
 }
@@ -104,6 +104,7 @@ mod tests {
             query: Vec::new(),
             headers,
             body: Bytes::from_static(b"body"),
+            fields: Vec::new(),
             client: [127, 0, 0, 1].into(),
             caller: None,
         };

@@ -163,18 +163,22 @@ where
         .into_iter()
         .map(|(name, raw)| Ok((name, query::segment(&raw)?)))
         .collect::<Result<_, Failure>>()?;
+    let query = query::pairs(parts.uri.query().unwrap_or_default())?;
+    let taken = body::read(
+        body,
+        entry.route.max_body,
+        &entry.route.blob_fields,
+        http.config.body_timeout,
+        &http.bodies,
+    )
+    .await?;
     let request = Request {
         id: id.into(),
         path,
-        query: query::pairs(parts.uri.query().unwrap_or_default())?,
+        query,
         headers: parts.headers.clone(),
-        body: body::read(
-            body,
-            entry.route.max_body,
-            http.config.body_timeout,
-            &http.bodies,
-        )
-        .await?,
+        body: taken.bytes,
+        fields: taken.fields,
         client,
         caller,
     };

@@ -281,9 +281,6 @@ fn check_pattern<S>(entry: &Entry<S>) -> Result<(), StartError> {
     if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
         return refuse("HEAD and OPTIONS are answered by the host");
     }
-    if !entry.route.blob_fields.is_empty() {
-        return refuse("fields handed over as blobs are not served by this host");
-    }
     let Some(rest) = entry.route.path.strip_prefix('/') else {
         return refuse("its path does not begin with a slash");
     };

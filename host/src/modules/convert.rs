@@ -135,9 +135,18 @@ fn route(route: wit::Route) -> Result<Route, String> {
             route.operation
         ));
     }
-    if !route.blob_fields.is_empty() {
+    if let Some(odd) = route
+        .blob_fields
+        .iter()
+        .find(|field| !field.starts_with('/'))
+    {
         return Err(format!(
-            "asks for blob fields on {named}, which this host does not offer"
+            "asks for the blob field {odd:?} on {named}, which is no JSON pointer"
+        ));
+    }
+    if !route.blob_fields.is_empty() && !matches!(route.body, wit::BodyForm::Bytes) {
+        return Err(format!(
+            "asks for blob fields of a body that is a blob on {named}"
         ));
     }
     if route.max_body > LARGEST_BODY {
