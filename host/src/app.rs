@@ -19,6 +19,7 @@ use crate::http::{self, About, Http, Part, Table};
 use crate::limits::Key;
 use crate::mail::Mail;
 use crate::modules;
+use crate::outbox::Outbox;
 
 /// How often what is over is forgotten.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
@@ -34,6 +35,8 @@ pub struct App {
     pub directory: Directory,
     /// The mailboxes.
     pub mail: Arc<Mail>,
+    /// What leaves.
+    pub outbox: Arc<Outbox>,
     /// Who is asking.
     pub auth: Auth,
     /// The routes, the limits, and what else a request passes on its way in.
@@ -85,8 +88,16 @@ impl App {
             .map_err(|e| StartError::new(e.to_string()))?;
         let mail = Arc::new(Mail::new(&config.imap, directory.db().clone())?);
         let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?;
+        let outbox = Outbox::new(
+            &config.smtp,
+            directory.clone(),
+            Arc::clone(&mail),
+            clock.clone(),
+        )?;
+        let outbox = Arc::new(outbox);
         let services = Services {
             mail: Arc::clone(&mail),
+            outbox: Arc::clone(&outbox),
         };
         let modules = modules::load(&config.modules, &config.cache_dir, &services).await?;
         let mut parts = vec![http::service::part()?, http::auth::part()?];
@@ -98,6 +109,7 @@ impl App {
             clock,
             directory,
             mail,
+            outbox,
             auth,
         });
 
@@ -140,6 +152,8 @@ impl Running {
     pub async fn stop(self) {
         self.server.stop().await;
         self.sweeping.abort();
+        self.app.outbox.settled().await;
+        self.app.mail.settled().await;
         self.app.directory.db().close().await;
         tracing::info!("stopped");
     }

@@ -216,12 +216,26 @@ impl Default for Imap {
 pub struct Smtp {
     /// `host:port` of the submission service.
     pub address: String,
+    /// TLS from the first byte (RFC 8314); without it only for a server on the same machine.
+    pub tls: bool,
+    /// How long a connection may take to be made, and a command to be answered, in seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub timeout: Duration,
+    /// Connections of one account at a time.
+    pub connections_per_account: usize,
+    /// How long an idle connection is kept, in seconds: less than the submission service waits for a command.
+    #[serde(deserialize_with = "seconds")]
+    pub idle_timeout: Duration,
 }
 
 impl Default for Smtp {
     fn default() -> Self {
         Self {
             address: "127.0.0.1:587".into(),
+            tls: false,
+            timeout: Duration::from_secs(15),
+            connections_per_account: 4,
+            idle_timeout: Duration::from_mins(1),
         }
     }
 }

@@ -4,11 +4,13 @@
 //! knows neither HTTP nor secrets in the clear: it keeps hashes and sealed bytes that it is handed.
 
 pub mod accounts;
+pub mod addresses;
 pub mod credentials;
 pub mod db;
 mod domains;
 #[cfg(test)]
 mod mailserver_tests;
+pub mod sendings;
 pub mod sessions;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]
@@ -37,6 +39,7 @@ impl Directory {
             db: Db::open(config).await?,
         };
         directory.set_platform_domains(platform_domains).await?;
+        directory.abandon_sendings().await?;
         Ok(directory)
     }
 

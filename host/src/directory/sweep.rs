@@ -1,4 +1,5 @@
-//! Forgetting what is over: ended sessions with their app passwords, and refresh tokens that no longer tell anything.
+//! Forgetting what is over: ended sessions with their app passwords, refresh tokens that no longer tell anything, and sendings of
+//! yesterday.
 //!
 //! Nothing depends on it being done in time: whatever reads checks the end itself.
 
@@ -51,6 +52,7 @@ impl Directory {
             }
             tx.commit().await?;
         }
+        self.sweep_sendings(now).await?;
         self.db.repair_mailserver().await?;
         Ok(ended)
     }

@@ -28,6 +28,12 @@ const STEPS: &[Step] = &[
         sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
         postgres: include_str!("../../../migrations/postgres/0002_mailserver.sql"),
     },
+    Step {
+        version: 3,
+        description: "sendings",
+        sqlite: include_str!("../../../migrations/sqlite/0003_sendings.sql"),
+        postgres: include_str!("../../../migrations/postgres/0003_sendings.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -1,0 +1,88 @@
+//! Whose an address is: what a sender is checked against.
+
+use super::db::on;
+use super::{Directory, Error};
+
+const OWN: &str = "SELECT 1 FROM addresses WHERE address = $1 AND account_id = $2 \
+    AND live AND active AND kind IN ('account', 'alias')";
+const PLATFORM: &str = "SELECT 1 FROM platform_domains WHERE domain = $1";
+
+/// What an address is to an account that would send from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its own, or an active alias of it.
+    Own,
+    /// Another's, or nobody's, on a domain that the account may use.
+    Foreign,
+    /// On a domain that the account may not use.
+    ForeignDomain,
+}
+
+impl Directory {
+    /// What `address`, in lower case, is to an account.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn standing(&self, account: &str, address: &str) -> Result<Standing, Error> {
+        let own: Option<i32> = on!(&self.db, pool => sqlx::query_scalar(OWN)
+            .bind(address)
+            .bind(account)
+            .fetch_optional(pool)
+            .await)?;
+        if own.is_some() {
+            return Ok(Standing::Own);
+        }
+        let domain = address.rsplit('@').next().unwrap_or_default();
+        let platform: Option<i32> = on!(&self.db, pool => sqlx::query_scalar(PLATFORM)
+            .bind(domain)
+            .fetch_optional(pool)
+            .await)?;
+        Ok(if platform.is_some() {
+            Standing::Foreign
+        } else {
+            Standing::ForeignDomain
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Fresh, both};
+    use super::*;
+
+    async fn an_address_is_ones_own_while_it_is_live_and_active(fresh: Fresh) {
+        let config = &fresh.config;
+        Directory::open(config, &["example.org".into()])
+            .await
+            .unwrap();
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        directory.with("bob", "bob@example.org", &[]).await;
+        fresh
+            .execute(
+                "INSERT INTO addresses (address, kind, account_id, live, active) VALUES \
+                 ('on@example.org', 'alias', 'ada', TRUE, TRUE), ('off@example.org', 'alias', 'ada', TRUE, FALSE), \
+                 ('gone@example.org', 'alias', 'ada', FALSE, TRUE), ('held@example.org', 'held', 'ada', TRUE, TRUE)",
+            )
+            .await;
+        for (address, standing) in [
+            ("ada@example.org", Standing::Own),
+            ("on@example.org", Standing::Own),
+            ("off@example.org", Standing::Foreign),
+            ("gone@example.org", Standing::Foreign),
+            ("held@example.org", Standing::Foreign),
+            ("bob@example.org", Standing::Foreign),
+            ("nobody@example.org", Standing::Foreign),
+            ("ada@elsewhere.example", Standing::ForeignDomain),
+            ("", Standing::ForeignDomain),
+        ] {
+            assert_eq!(
+                directory.standing("ada", address).await.unwrap(),
+                standing,
+                "{address}"
+            );
+        }
+    }
+
+    both!(an_address_is_ones_own_while_it_is_live_and_active);
+}

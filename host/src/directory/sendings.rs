@@ -1,0 +1,230 @@
+//! Messages that were sent under a key of their client's, so that a request that is repeated sends nothing twice.
+//!
+//! A row is written before anything is sent and says that it was begun; whoever finds it so after its process is gone knows that nobody knows how it
+//! ended.
+
+use std::time::Duration;
+
+use super::db::on;
+use super::{Db, Directory, Error};
+use crate::clock::Timestamp;
+
+/// How long a key is remembered.
+pub const REMEMBERED: Duration = Duration::from_hours(24);
+
+const BEGIN: &str = "INSERT INTO sendings (account_id, key_hash, fingerprint, process, state, begun_at, message_id) \
+    VALUES ($1, $2, $3, $4, 'begun', $5, $6) ON CONFLICT (account_id, key_hash) DO NOTHING";
+const FIND: &str = "SELECT fingerprint, process, state, begun_at, message_id, saved_to FROM sendings \
+    WHERE account_id = $1 AND key_hash = $2";
+const DROP_OLD: &str =
+    "DELETE FROM sendings WHERE account_id = $1 AND key_hash = $2 AND begun_at <= $3";
+const SENT: &str = "UPDATE sendings SET state = 'sent' WHERE account_id = $1 AND key_hash = $2";
+const FILED: &str = "UPDATE sendings SET saved_to = $3 WHERE account_id = $1 AND key_hash = $2";
+const UNKNOWN: &str =
+    "UPDATE sendings SET state = 'unknown' WHERE account_id = $1 AND key_hash = $2";
+const RELEASE: &str = "DELETE FROM sendings WHERE account_id = $1 AND key_hash = $2";
+const ABANDON: &str = "UPDATE sendings SET state = 'unknown' WHERE state = 'begun'";
+const SWEEP: &str = "DELETE FROM sendings WHERE begun_at <= $1";
+
+/// A client's key for one sending, under its account.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The account's id.
+    pub account: String,
+    /// SHA-256 of the key, lower-case hexadecimal.
+    pub hash: String,
+}
+
+/// A sending that was begun under a key before.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct Sending {
+    /// What was to be sent.
+    pub fingerprint: Vec<u8>,
+    /// The process that began it.
+    pub process: String,
+    state: String,
+    begun_at: i64,
+    /// The Message-ID, angle brackets included.
+    pub message_id: String,
+    /// Where a copy was filed.
+    pub saved_to: Option<String>,
+}
+
+impl Sending {
+    /// Whether it is known that it was sent.
+    #[must_use]
+    pub fn is_sent(&self) -> bool {
+        self.state == "sent"
+    }
+
+    /// Whether nothing was written down of its end.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.state == "begun"
+    }
+
+    /// When it was begun.
+    #[must_use]
+    pub fn begun_at(&self) -> Timestamp {
+        Timestamp::from_millis(self.begun_at)
+    }
+}
+
+impl Directory {
+    /// Writes down that a message is to be sent under a key. Answers what was sent under it before, in the last 24 hours; none where nothing was.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing may be sent then.
+    pub async fn begin_sending(
+        &self,
+        key: &Key,
+        fingerprint: &[u8],
+        process: &str,
+        message_id: &str,
+        now: Timestamp,
+    ) -> Result<Option<Sending>, Error> {
+        let over = now.millis() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
+        on!(&self.db, pool => sqlx::query(DROP_OLD)
+            .bind(&key.account)
+            .bind(&key.hash)
+            .bind(over)
+            .execute(pool)
+            .await
+            .map(drop))?;
+        let begun = on!(&self.db, pool => sqlx::query(BEGIN)
+            .bind(&key.account)
+            .bind(&key.hash)
+            .bind(fingerprint)
+            .bind(process)
+            .bind(now.millis())
+            .bind(message_id)
+            .execute(pool)
+            .await
+            .map(|done| done.rows_affected()))?;
+        if begun == 1 {
+            return Ok(None);
+        }
+        Ok(on!(&self.db, pool => sqlx::query_as(FIND)
+            .bind(&key.account)
+            .bind(&key.hash)
+            .fetch_optional(pool)
+            .await)?)
+    }
+
+    /// It was sent.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn sent(&self, key: &Key) -> Result<(), Error> {
+        self.write_down(SENT, key).await
+    }
+
+    /// Whether it was sent is not known.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn sending_unknown(&self, key: &Key) -> Result<(), Error> {
+        self.write_down(UNKNOWN, key).await
+    }
+
+    /// It was not sent: the key is free again.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn release_sending(&self, key: &Key) -> Result<(), Error> {
+        self.write_down(RELEASE, key).await
+    }
+
+    async fn write_down(&self, change: &'static str, key: &Key) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(change)
+            .bind(&key.account)
+            .bind(&key.hash)
+            .execute(pool)
+            .await
+            .map(drop))?;
+        Ok(())
+    }
+
+    /// A copy of it was filed in a folder.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn sent_copy_filed(&self, key: &Key, folder: &str) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(FILED)
+            .bind(&key.account)
+            .bind(&key.hash)
+            .bind(folder)
+            .execute(pool)
+            .await
+            .map(drop))?;
+        Ok(())
+    }
+
+    /// At the start: whatever was begun before is begun no more. On PostgreSQL other processes may be at it, and time has to tell.
+    pub(super) async fn abandon_sendings(&self) -> Result<(), Error> {
+        if let Db::Sqlite(pool) = &self.db {
+            sqlx::query(ABANDON).execute(pool).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what is no longer remembered.
+    pub(super) async fn sweep_sendings(&self, now: Timestamp) -> Result<(), Error> {
+        let over = now.millis() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
+        on!(&self.db, pool => sqlx::query(SWEEP).bind(over).execute(pool).await.map(drop))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Fresh, both};
+    use super::*;
+
+    fn key(account: &str) -> Key {
+        Key {
+            account: account.into(),
+            hash: "hash".into(),
+        }
+    }
+
+    async fn a_key_is_taken_until_it_is_released_or_a_day_is_over(fresh: Fresh) {
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        directory.with("bob", "bob@example.org", &[]).await;
+        let begin = async |account, print: &[u8], at| {
+            let now = Timestamp::from_millis(at);
+            let key = key(account);
+            let begun = directory.begin_sending(&key, print, "p", "<1@x>", now);
+            begun.await.unwrap()
+        };
+        assert_eq!(begin("ada", b"one", 1000).await, None);
+        assert_eq!(begin("bob", b"one", 1000).await, None);
+        let before = begin("ada", b"two", 2000).await.unwrap();
+        assert!(before.is_begun() && before.fingerprint == b"one");
+        assert_eq!((before.begun_at().millis(), &*before.process), (1000, "p"));
+        directory.release_sending(&key("ada")).await.unwrap();
+        assert_eq!(begin("ada", b"two", 3000).await, None);
+        directory.sent(&key("ada")).await.unwrap();
+        directory
+            .sent_copy_filed(&key("ada"), "Sent")
+            .await
+            .unwrap();
+        let sent = begin("ada", b"two", 4000).await.unwrap();
+        assert!(sent.is_sent());
+        assert_eq!(sent.saved_to.as_deref(), Some("Sent"));
+        directory.sending_unknown(&key("bob")).await.unwrap();
+        let unknown = begin("bob", b"one", 4000).await.unwrap();
+        assert!(!unknown.is_sent() && !unknown.is_begun());
+        let day = 24 * 3_600_000;
+        assert!(begin("ada", b"x", 3000 + day - 1).await.is_some());
+        assert_eq!(begin("ada", b"x", 3000 + day).await, None);
+        directory
+            .sweep_sendings(Timestamp::from_millis(5000 + day))
+            .await
+            .unwrap();
+        assert_eq!(fresh.number("SELECT COUNT(*) FROM sendings").await, 1);
+    }
+
+    both!(a_key_is_taken_until_it_is_released_or_a_day_is_over);
+}

@@ -1,0 +1,240 @@
+use mail_parser::MimeHeaders as _;
+use proptest::prelude::*;
+
+use super::*;
+
+fn person(name: &str, address: &str) -> Address {
+    Address {
+        name: name.into(),
+        address: address.into(),
+    }
+}
+
+fn draft() -> Draft {
+    Draft {
+        from: "ada@example.org".into(),
+        to: vec![person("", "bo@example.net")],
+        subject: "s".into(),
+        ..Draft::default()
+    }
+}
+
+fn file(filename: &str, content_type: &str, content: &[u8]) -> File {
+    File {
+        filename: filename.into(),
+        content_type: content_type.into(),
+        content: Bytes::copy_from_slice(content),
+    }
+}
+
+fn written(draft: Draft) -> Bytes {
+    let checked = draft.checked().unwrap();
+    checked
+        .written(
+            "<id@example.org>",
+            Timestamp::from_millis(1_795_161_600_000),
+        )
+        .unwrap()
+}
+
+fn headers(message: &[u8]) -> String {
+    let end = memchr::memmem::find(message, b"\r\n\r\n").unwrap();
+    String::from_utf8(message[..end].to_vec()).unwrap()
+}
+
+#[test]
+fn a_message_has_the_headers_of_a_message_and_no_bcc() {
+    let message = written(Draft {
+        cc: vec![person("Müller, Jürgen", "j@bücher.example")],
+        bcc: vec![person("", "secret@example.com")],
+        text: Some("Hi\n.\nBye".into()),
+        in_reply_to: Some("<1@x>".into()),
+        references: vec!["<0@x>".into(), "<1@x>".into()],
+        ..draft()
+    });
+    let headers = headers(&message);
+    for line in [
+        "Date: Fri, 20 Nov 2026 08:00:00 +0000",
+        "From: <ada@example.org>",
+        "To: <bo@example.net>",
+        "Subject: s",
+        "Message-ID: <id@example.org>",
+        "In-Reply-To: <1@x>",
+        "References: <0@x> <1@x>",
+        "MIME-Version: 1.0",
+    ] {
+        assert!(headers.lines().any(|l| l == line), "{line}\n{headers}");
+    }
+    assert!(headers.contains("<j@xn--bcher-kva.example>"), "{headers}");
+    assert!(!headers.to_lowercase().contains("secret"), "{headers}");
+    assert!(message.ends_with(b"\r\n"));
+}
+
+#[test]
+fn everybody_is_in_the_envelope_once() {
+    let checked = Draft {
+        cc: vec![person("Bo", "bo@EXAMPLE.net")],
+        bcc: vec![person("", "x@example.com")],
+        ..draft()
+    }
+    .checked()
+    .unwrap();
+    let to: Vec<String> = checked
+        .envelope
+        .to
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(to, ["bo@example.net", "x@example.com"]);
+}
+
+#[test]
+fn what_cannot_be_in_a_message_is_refused() {
+    let refused = |draft: Draft| matches!(draft.checked(), Err(Error::Invalid(_)));
+    let with = |change: fn(&mut Draft)| {
+        let mut draft = draft();
+        change(&mut draft);
+        draft
+    };
+    assert!(!refused(draft()));
+    for change in [
+        (|d| d.from = "ada".into()) as fn(&mut Draft),
+        |d| d.from = "a\r\nb@example.org".into(),
+        |d| d.to.clear(),
+        |d| {
+            d.to.push(Address {
+                name: "a\nBcc: x".into(),
+                address: "b@c.example".into(),
+            });
+        },
+        |d| {
+            d.to.push(Address {
+                name: String::new(),
+                address: "b@c.example>\r\nRCPT TO:<x@y.example".into(),
+            });
+        },
+        |d| d.subject = "a\r\nBcc: x@y.example".into(),
+        |d| d.in_reply_to = Some("<a>\r\nX: y".into()),
+        |d| d.references = vec!["a@b".into()],
+        |d| d.references = vec!["<a b@c>".into()],
+        |d| {
+            d.files.push(File {
+                filename: "a\nb".into(),
+                content_type: "text/plain".into(),
+                content: Bytes::new(),
+            });
+        },
+        |d| {
+            d.files.push(File {
+                filename: "a".into(),
+                content_type: "text/plain\r\nX: y".into(),
+                content: Bytes::new(),
+            });
+        },
+        |d| {
+            d.files.push(File {
+                filename: "a".into(),
+                content_type: "text/plain; a=b".into(),
+                content: Bytes::new(),
+            });
+        },
+    ] {
+        let draft = with(change);
+        assert!(refused(draft.clone()), "{draft:?}");
+    }
+}
+
+#[test]
+fn a_message_over_25_mb_is_not_one() {
+    let of = |size: usize| {
+        let draft = Draft {
+            files: vec![file("a", "application/x", &vec![b'x'; size])],
+            ..draft()
+        };
+        let checked = draft.checked().unwrap();
+        checked
+            .written("<a@b>", Timestamp::from_millis(0))
+            .map(|m| m.len())
+    };
+    // Four letters for three bytes, two more for every 76 letters.
+    let most = (LARGEST - 1000) / 78 * 57;
+    assert!(of(most).unwrap() <= LARGEST);
+    assert!(matches!(of(most + 1200), Err(Error::TooLarge)));
+    assert!(matches!(of(LARGEST), Err(Error::TooLarge)));
+}
+
+#[test]
+fn a_message_that_goes_along_stands_as_it_is_or_goes_as_bytes() {
+    let of = |content: &[u8]| {
+        let files = vec![file("a.eml", "message/rfc822", content)];
+        String::from_utf8_lossy(&written(Draft { files, ..draft() })).into_owned()
+    };
+    let whole = of(b"Subject: a\r\n\r\nb\xc3\xa9\r\n");
+    assert!(
+        whole.contains("Content-Type: message/rfc822\r\n"),
+        "{whole}"
+    );
+    assert!(
+        whole.contains("Content-Transfer-Encoding: 8bit\r\n\r\nSubject: a\r\n"),
+        "{whole}"
+    );
+    for odd in [&b"Subject: a\n\nb"[..], b"a\rb", b"\0", &[b'x'; 2000]] {
+        let bytes = of(odd);
+        assert!(
+            bytes.contains("Content-Type: application/octet-stream\r\n"),
+            "{bytes}"
+        );
+    }
+}
+
+#[test]
+fn another_message_has_another_fingerprint() {
+    let print = |draft: Draft| draft.checked().unwrap().fingerprint();
+    let moved = Draft {
+        cc: vec![person("", "bo@example.net")],
+        ..draft()
+    };
+    let also = Draft {
+        text: Some(String::new()),
+        ..draft()
+    };
+    let filed = Draft {
+        files: vec![file("a", "a/b", b"c")],
+        ..draft()
+    };
+    let all = [draft(), moved, also, filed].map(print);
+    assert_eq!(all[0], print(draft()));
+    for (n, one) in all.iter().enumerate() {
+        assert!(!all[..n].contains(one));
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_written_is_read_again_and_no_line_is_too_long(
+        subject in "(=\\?utf-8\\?Q\\?a\\?=)?\\PC{0,200}",
+        name in "\\PC{0,60}",
+        filename in "(=\\?utf-8\\?Q\\?a\\?=)?\\PC{1,120}",
+        text in any::<String>(),
+        content: Vec<u8>,
+    ) {
+        let draft = Draft {
+            to: vec![person(&name, "bo@example.net")],
+            subject: subject.clone(),
+            text: Some(text),
+            files: vec![file(&filename, "application/x-any", &content)],
+            ..draft()
+        };
+        let message = written(draft);
+        for line in message.split(|b| *b == b'\n') {
+            prop_assert!(line.len() <= 999);
+            prop_assert!(line.is_empty() || line.ends_with(b"\r"));
+        }
+        let parsed = mail_parser::MessageParser::new().parse(&message[..]).unwrap();
+        prop_assert_eq!(parsed.subject().unwrap_or_default().trim(), subject.trim());
+        prop_assert_eq!(parsed.headers_raw().count(), 7);
+        let attached = parsed.attachment(0).unwrap();
+        prop_assert_eq!(attached.attachment_name().unwrap_or_default().trim(), filename.trim());
+        prop_assert_eq!(attached.contents(), &content[..]);
+    }
+}

@@ -1,0 +1,263 @@
+//! Sending: a draft is checked against its sender, written, handed to the submission service, and a copy filed.
+//!
+//! Knows neither HTTP nor WIT. A sending that was begun runs to its end on a task of its own; under a key of its client's it happens once.
+
+mod draft;
+mod once;
+mod smtp;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::clock::Clock;
+use crate::config;
+use crate::dial::Dial;
+use crate::directory::Directory;
+use crate::directory::addresses::Standing;
+use crate::error::StartError;
+use crate::mail::pool::Pool;
+use crate::mail::{self, Access, Mail, Role};
+use draft::{Checked, mailbox};
+pub use draft::{Draft, File};
+use once::Keys;
+use smtp::Connector;
+
+/// Messages in the making at a time: each is in memory twice while it is written.
+const WRITERS: usize = 4;
+
+/// Why a message was not sent, or may not have been.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The sender is not the caller's. The sentence is fit to be shown.
+    #[error("{0}")]
+    Denied(&'static str),
+    /// Something in the draft cannot be in a message. The sentence is fit to be shown.
+    #[error("{0}")]
+    Invalid(String),
+    /// The finished message is over 25 MB.
+    #[error("the message exceeds the 25 MB limit")]
+    TooLarge,
+    /// The mail server refused a recipient or the message. The sentence is its own, with the recipient's address before it.
+    #[error("the mail server refused: {0}")]
+    Rejected(String),
+    /// The key came with another message, or is being served. The sentence is fit to be shown.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// The mail server does not accept the credential (any more).
+    #[error("the mail server refused the credential")]
+    CredentialRefused,
+    /// Nothing was sent: the mail server cannot be reached or would not for the moment.
+    #[error("the mail server is not available: {0}")]
+    Unavailable(String),
+    /// Nothing was sent: the connection had died while it was idle.
+    #[error("the connection was dead: {0}")]
+    Lost(String),
+    /// It is not known whether it was sent.
+    #[error("it is not known whether the message was sent: {0}")]
+    Unknown(String),
+    /// Nothing was sent: the service failed.
+    #[error("sending failed: {0}")]
+    Internal(String),
+}
+
+impl From<mail::Error> for Error {
+    fn from(error: mail::Error) -> Self {
+        match error {
+            mail::Error::CredentialRefused => Self::CredentialRefused,
+            mail::Error::Unavailable(why) => Self::Unavailable(why),
+            other => Self::Internal(other.to_string()),
+        }
+    }
+}
+
+impl From<crate::directory::Error> for Error {
+    fn from(error: crate::directory::Error) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+/// A message that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its Message-ID, angle brackets included.
+    pub message_id: String,
+    /// The folder with the copy.
+    pub saved_to: Option<String>,
+    /// Whether it was sent before, under the same key.
+    pub replayed: bool,
+}
+
+/// What leaves.
+#[derive(Debug)]
+pub struct Outbox {
+    directory: Directory,
+    mail: Arc<Mail>,
+    pool: Pool<Connector>,
+    clock: Clock,
+    keys: Keys,
+    /// Sendings run to their end on tasks of their own.
+    tasks: TaskTracker,
+    writers: tokio::sync::Semaphore,
+}
+
+impl Outbox {
+    /// Nothing is connected yet.
+    ///
+    /// # Errors
+    /// A sentence where the configuration's address or TLS cannot be used.
+    pub fn new(
+        config: &config::Smtp,
+        directory: Directory,
+        mail: Arc<Mail>,
+        clock: Clock,
+    ) -> Result<Self, StartError> {
+        let dial = Dial::new("smtp.address", &config.address, config.tls)?;
+        let pool = Pool::new(
+            Connector::new(dial, config.timeout),
+            config.connections_per_account,
+            config.timeout,
+            config.idle_timeout,
+        );
+        let closing = pool.clone();
+        mail.on_close(move |credential| closing.close(credential));
+        Ok(Self {
+            pool,
+            keys: Keys::new(directory.clone())?,
+            directory,
+            mail,
+            clock,
+            tasks: TaskTracker::new(),
+            writers: tokio::sync::Semaphore::new(WRITERS),
+        })
+    }
+
+    /// Whether an account may send from an address.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] where it may not, [`Error::Internal`] where that cannot be told.
+    pub async fn check_sender(&self, account: &str, address: &str) -> Result<(), Error> {
+        let own = "You can only send from your own address or active aliases";
+        let address = mailbox(address).ok_or(Error::Denied(own))?;
+        let address = address.to_string().to_lowercase();
+        match self.directory.standing(account, &address).await? {
+            Standing::Own => Ok(()),
+            Standing::Foreign => Err(Error::Denied(own)),
+            Standing::ForeignDomain => Err(Error::Denied(
+                "You do not have permission to send from this domain",
+            )),
+        }
+    }
+
+    /// Sends a message to everybody or to nobody and files a copy. The same `key` within 24 hours sends nothing and answers what was answered first.
+    ///
+    /// # Errors
+    /// Any of [`Error`] but [`Error::Lost`].
+    pub async fn send(
+        self: &Arc<Self>,
+        access: &Access,
+        draft: Draft,
+        key: Option<&str>,
+    ) -> Result<Sent, Error> {
+        let checked = Arc::new(draft.checked()?);
+        self.check_sender(&access.account, checked.envelope.from.as_ref())
+            .await?;
+        let (outbox, access) = (Arc::clone(self), access.clone());
+        let key = key.map(|key| once::key(&access.account, key));
+        let sending = async move {
+            match key {
+                None => {
+                    let message_id = outbox.message_id(&checked)?;
+                    let sent = outbox.sent(&access, &checked, &message_id).await?;
+                    let saved_to = outbox.filed(&access, sent).await;
+                    Ok(Sent {
+                        message_id,
+                        saved_to,
+                        replayed: false,
+                    })
+                }
+                Some(key) => outbox.once(&access, checked, key).await,
+            }
+        };
+        self.tasks
+            .spawn(sending.in_current_span())
+            .await
+            .unwrap_or_else(|error| Err(Error::Unknown(format!("it ended early: {error}"))))
+    }
+
+    /// Writes a message and hands it over. Answers its bytes.
+    async fn sent(
+        &self,
+        access: &Access,
+        checked: &Arc<Checked>,
+        message_id: &str,
+    ) -> Result<Bytes, Error> {
+        let _writer = self.writers.acquire().await;
+        let now = self.clock.now();
+        let (writing, id) = (Arc::clone(checked), message_id.to_owned());
+        let message = mail::worked(checked.size(), move || writing.written(&id, now))
+            .await
+            .map_err(Error::Internal)??;
+        let mut lease = self.pool.lease(access, None).await?;
+        let was_idle = lease.was_idle();
+        let session = lease.session().await?;
+        match session.send(&checked.envelope, &message).await {
+            Err(Error::Lost(why)) if was_idle => {
+                tracing::debug!(why, "an idle connection to the mail server was dead");
+                let session = lease.session().await?;
+                session
+                    .send(&checked.envelope, &message)
+                    .await
+                    .map_err(unavailable)?;
+            }
+            sent => sent.map_err(unavailable)?,
+        }
+        tracing::info!(
+            account = access.account,
+            message_id,
+            recipients = checked.envelope.to.len(),
+            bytes = message.len(),
+            "sent"
+        );
+        Ok(message)
+    }
+
+    /// Files a copy of what was sent. That it cannot be filed does not undo the sending.
+    async fn filed(&self, access: &Access, message: Bytes) -> Option<String> {
+        match self.mail.file(access, Role::Sent, message).await {
+            Ok(folder) => folder,
+            Err(error) => {
+                tracing::warn!(%error, "a copy of what was sent could not be filed");
+                None
+            }
+        }
+    }
+
+    /// A new Message-ID, on the sender's domain.
+    fn message_id(&self, checked: &Checked) -> Result<String, Error> {
+        let random = once::random().map_err(|error| Error::Internal(error.to_string()))?;
+        let now = self.clock.now().millis();
+        Ok(format!(
+            "<{now:x}.{random}@{}>",
+            checked.envelope.from.domain()
+        ))
+    }
+
+    /// Waits until every sending that was begun has come to its end.
+    pub async fn settled(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+fn unavailable(error: Error) -> Error {
+    match error {
+        Error::Lost(why) => Error::Unavailable(why),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;
