@@ -3,25 +3,43 @@
 //! This file is the route list; an action is a file of its own. IMAP, credentials and the mailbox's numbers are the host's.
 
 mod attachment;
+mod bulk;
+mod change;
 mod folders;
 mod message;
 mod messages;
 mod model;
+mod recipients;
+mod search;
+mod send;
 #[cfg(test)]
 mod testing;
 
-use latchmail_sdk::capability::{Caller, Mailbox, Scope};
+use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// Folder names, summaries and messages are bounded by the host; what a client writes here is only a path and a few numbers.
+/// The largest body of a route that takes a few fields, in bytes.
+const SMALL: u32 = 64 * 1024;
+/// The largest body of a message to be sent: 25 MB of it in base64 twice over, as attachments are.
+const LARGE: u32 = 40 * 1024 * 1024;
+
+/// Folder names, summaries and messages are bounded by the host; what a client writes here is only a path and a few numbers, or a message to be sent.
 #[derive(OpenApi)]
 #[openapi(
     paths(
         folders::list_folders,
         messages::list_messages,
+        search::search_messages,
         message::get_message,
-        attachment::get_attachment
+        attachment::get_attachment,
+        send::send_message,
+        change::flag_message,
+        change::move_message,
+        change::delete_message,
+        bulk::bulk_flag,
+        bulk::bulk_move,
+        bulk::bulk_delete
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -29,8 +47,9 @@ struct Description;
 
 /// The module.
 #[must_use]
-pub fn module<H: Mailbox + Caller>() -> Module<H> {
+pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().area("mail");
+    let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().area("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(reading(Route::get(
             "/api/v1/mail/folders",
@@ -42,6 +61,14 @@ pub fn module<H: Mailbox + Caller>() -> Module<H> {
             "listMessages",
             messages::list_messages,
         )))
+        .route(
+            reading(Route::get(
+                "/api/v1/mail/search",
+                "searchMessages",
+                search::search_messages,
+            ))
+            .area("search"),
+        )
         .route(reading(Route::get(
             "/api/v1/mail/messages/{uid}",
             "getMessage",
@@ -52,6 +79,59 @@ pub fn module<H: Mailbox + Caller>() -> Module<H> {
             "getAttachment",
             attachment::get_attachment,
         )))
+        .route(
+            Route::post("/api/v1/mail/send", "sendMessage", send::send_message)
+                .scoped(Scope::MailSend)
+                .area("mail")
+                .takes(LARGE)
+                .blob_field("/attachments/*/content")
+                .within(120),
+        )
+        .route(
+            changing(Route::post(
+                "/api/v1/mail/messages/{uid}/flag",
+                "flagMessage",
+                change::flag_message,
+            ))
+            .takes(SMALL),
+        )
+        .route(
+            changing(Route::post(
+                "/api/v1/mail/messages/{uid}/move",
+                "moveMessage",
+                change::move_message,
+            ))
+            .takes(SMALL),
+        )
+        .route(changing(Route::delete(
+            "/api/v1/mail/messages/{uid}",
+            "deleteMessage",
+            change::delete_message,
+        )))
+        .route(
+            changing(Route::post(
+                "/api/v1/mail/messages/bulk/flag",
+                "bulkFlagMessages",
+                bulk::bulk_flag,
+            ))
+            .takes(SMALL),
+        )
+        .route(
+            changing(Route::post(
+                "/api/v1/mail/messages/bulk/move",
+                "bulkMoveMessages",
+                bulk::bulk_move,
+            ))
+            .takes(SMALL),
+        )
+        .route(
+            changing(Route::post(
+                "/api/v1/mail/messages/bulk/delete",
+                "bulkDeleteMessages",
+                bulk::bulk_delete,
+            ))
+            .takes(SMALL),
+        )
 }
 
 latchmail_sdk::export!(module);

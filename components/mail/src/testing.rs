@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use latchmail_sdk::capability::{
-    Address, Attachment, Blob, Caller, Detail, Error, Folder, Identity, Kind, Listing, Mailbox,
-    Page, Role, Summary,
+    Address, Attachment, Blob, Caller, Detail, Draft, Error, FlagAction, Folder, Identity, Kind,
+    Listing, Mailbox, Outbox, Page, Role, Sent, Summary,
 };
 use latchmail_sdk::{Content, Failure, Reply, Request};
 
@@ -14,7 +14,11 @@ pub(crate) struct FakeHost {
     pub(crate) listing: Result<Listing, Error>,
     pub(crate) detail: Result<Detail, Error>,
     pub(crate) attachment: Result<Option<Attachment>, Error>,
+    pub(crate) changed: Result<Vec<u64>, Error>,
+    pub(crate) sender: Result<(), Error>,
+    pub(crate) sent: Result<Sent, Error>,
     pub(crate) asked: RefCell<Vec<String>>,
+    pub(crate) drafts: RefCell<Vec<(Draft, Option<String>)>>,
 }
 
 impl Default for FakeHost {
@@ -25,7 +29,11 @@ impl Default for FakeHost {
             listing: Err(Error::Internal),
             detail: Err(Error::Internal),
             attachment: Err(Error::Internal),
+            changed: Err(Error::Internal),
+            sender: Ok(()),
+            sent: Err(Error::Internal),
             asked: RefCell::default(),
+            drafts: RefCell::default(),
         }
     }
 }
@@ -68,6 +76,50 @@ impl Mailbox for FakeHost {
         let attachment = self.attachment.clone()?;
         Ok(attachment.map(|attachment| (attachment, Blob::Bytes(b"PDF".to_vec()))))
     }
+
+    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error> {
+        let asked = format!("{folder} {term} {}+{}", page.offset, page.limit);
+        self.asked.borrow_mut().push(asked);
+        self.listing.clone()
+    }
+
+    fn set_flags(
+        &self,
+        uids: &[u64],
+        flags: &[String],
+        action: FlagAction,
+    ) -> Result<Vec<u64>, Error> {
+        let action = match action {
+            FlagAction::Add => "Add",
+            FlagAction::Remove => "Remove",
+        };
+        let asked = format!("flag {uids:?} {flags:?} {action}");
+        self.asked.borrow_mut().push(asked);
+        self.changed.clone()
+    }
+
+    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
+        let asked = format!("move {uids:?} {destination}");
+        self.asked.borrow_mut().push(asked);
+        self.changed.clone()
+    }
+
+    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        self.asked.borrow_mut().push(format!("delete {uids:?}"));
+        self.changed.clone()
+    }
+}
+
+impl Outbox for FakeHost {
+    fn check_sender(&self, _: &str) -> Result<(), Error> {
+        self.sender.clone()
+    }
+
+    fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
+        let key = key.map(ToOwned::to_owned);
+        self.drafts.borrow_mut().push((draft, key));
+        self.sent.clone()
+    }
 }
 
 pub(crate) fn json(answer: Result<Reply, Failure>) -> serde_json::Value {
@@ -92,6 +144,13 @@ pub(crate) fn asked(path: &[(&str, &str)], query: &[(&str, &str)]) -> Request {
         path: pairs(path),
         query: pairs(query),
         ..Request::default()
+    }
+}
+
+pub(crate) fn posted(path: &[(&str, &str)], body: &str) -> Request {
+    Request {
+        body: body.into(),
+        ..asked(path, &[])
     }
 }
 

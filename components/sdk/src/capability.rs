@@ -5,10 +5,11 @@
 pub use crate::bindings::latchmail::host::caller::{Identity, Kind};
 pub use crate::bindings::latchmail::host::log::Level;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, Detail, Folder, Listing, Page, Role, Summary,
+    Address, Attachment, Detail, FlagAction, Folder, Listing, Page, Role, Summary,
 };
+pub use crate::bindings::latchmail::host::outbox::Sent;
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
-use crate::bindings::latchmail::host::{blobs, caller, config, log, mailbox};
+use crate::bindings::latchmail::host::{blobs, caller, config, log, mailbox, outbox};
 
 /// Bytes that stay with the host, to be handed on as the body of an answer.
 #[derive(Debug)]
@@ -25,7 +26,9 @@ pub trait Caller {
     fn current(&self) -> Identity;
 }
 
-/// The caller's mail, reading. Needs `mail:read`. Each function may also answer `CredentialRefused`, `Unavailable`, `Denied` or `Internal`.
+/// The caller's mail. Reading needs `mail:read`, changing `mail:write`. Each function may also answer `CredentialRefused`, `Unavailable`, `Denied` or
+/// `Internal`; those that change something `Rejected` and `OutcomeUnknown`. A number that names nothing is passed over by a change, which answers those
+/// of the messages that there were.
 pub trait Mailbox {
     /// All folders: those with a role first, in the order of [`Role`], then the rest by path.
     ///
@@ -55,6 +58,86 @@ pub trait Mailbox {
         index: u32,
         folder: Option<&str>,
     ) -> Result<Option<(Attachment, Blob)>, Error>;
+
+    /// A stretch of those messages of a folder that have `term` in their subject, sender, recipients or body, whatever its case; newest first.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is no such folder; [`Error::Invalid`] for a term that cannot be searched for.
+    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error>;
+
+    /// Sets flags or takes them away.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a flag that may not be set.
+    fn set_flags(
+        &self,
+        uids: &[u64],
+        flags: &[String],
+        action: FlagAction,
+    ) -> Result<Vec<u64>, Error>;
+
+    /// Moves messages to a folder; they keep their numbers.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is no such folder.
+    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error>;
+
+    /// Removes messages for good.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
+}
+
+/// A file that goes along with a message.
+#[derive(Debug)]
+pub struct File {
+    /// Its name: any Unicode but control characters.
+    pub filename: String,
+    /// Its media type, `type/subtype`, without parameters.
+    pub content_type: String,
+    /// Its bytes.
+    pub content: Blob,
+}
+
+/// A message to be sent.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// The sender, bare.
+    pub from: String,
+    /// Who is named in To.
+    pub to: Vec<Address>,
+    /// Who is named in Cc.
+    pub cc: Vec<Address>,
+    /// Who gets it and is named nowhere.
+    pub bcc: Vec<Address>,
+    /// The subject, on one line.
+    pub subject: String,
+    /// The plain text.
+    pub text: Option<String>,
+    /// The HTML.
+    pub html: Option<String>,
+    /// The Message-ID replied to, angle brackets included.
+    pub in_reply_to: Option<String>,
+    /// The Message-IDs of the conversation, angle brackets included.
+    pub references: Vec<String>,
+    /// The files.
+    pub files: Vec<File>,
+}
+
+/// Sending as the caller. Needs `mail:send`.
+pub trait Outbox {
+    /// Whether the caller may send from an address.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] where it may not; [`Error::Internal`] where that cannot be told.
+    fn check_sender(&self, address: &str) -> Result<(), Error>;
+
+    /// Sends a message to everybody or to nobody, and files a copy. The same `key` within 24 hours answers what it answered first and sends nothing.
+    ///
+    /// # Errors
+    /// Any: see `wit/outbox.wit`.
+    fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error>;
 }
 
 /// The host's log.
@@ -100,6 +183,62 @@ impl Mailbox for Host {
     ) -> Result<Option<(Attachment, Blob)>, Error> {
         let found = mailbox::get_attachment(uid, index, folder)?;
         Ok(found.map(|found| (found.attachment, Blob::Host(found.content))))
+    }
+
+    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error> {
+        mailbox::search_messages(folder, term, page)
+    }
+
+    fn set_flags(
+        &self,
+        uids: &[u64],
+        flags: &[String],
+        action: FlagAction,
+    ) -> Result<Vec<u64>, Error> {
+        mailbox::set_flags(uids, flags, action)
+    }
+
+    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
+        mailbox::move_messages(uids, destination)
+    }
+
+    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        mailbox::delete_messages(uids)
+    }
+}
+
+impl Outbox for Host {
+    fn check_sender(&self, address: &str) -> Result<(), Error> {
+        outbox::check_sender(address)
+    }
+
+    fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
+        let file = |file: File| match file.content {
+            Blob::Host(content) => Ok(outbox::File {
+                filename: file.filename,
+                content_type: file.content_type,
+                content,
+            }),
+            // Bytes of a module's own never came from a request.
+            Blob::Bytes(_) => Err(Error::Internal),
+        };
+        let draft = outbox::Draft {
+            files: draft
+                .files
+                .into_iter()
+                .map(file)
+                .collect::<Result<_, _>>()?,
+            from: draft.from,
+            to: draft.to,
+            cc: draft.cc,
+            bcc: draft.bcc,
+            subject: draft.subject,
+            text: draft.text,
+            html: draft.html,
+            in_reply_to: draft.in_reply_to,
+            references: draft.references,
+        };
+        outbox::send(draft, key)
     }
 }
 

@@ -12,6 +12,14 @@ pub struct Failed {
     pub error: String,
 }
 
+/// An answer that tells no more than that it was done.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Success)]
+pub struct Succeeded {
+    /// True.
+    pub success: bool,
+}
+
 /// `paths` and `components` of a description, as JSON. The schema `Error` is the host's: a module only refers to it.
 pub(crate) fn fragment(description: &OpenApi) -> String {
     let mut components = description.components.clone();

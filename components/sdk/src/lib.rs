@@ -26,7 +26,8 @@ mod message;
 mod module;
 pub mod time;
 
-pub use description::Failed;
+pub use description::{Failed, Succeeded};
 pub use failure::Failure;
+pub use latchmail_shape::Object;
 pub use message::{Content, Reply, Request};
 pub use module::{Handler, Module, Route};

@@ -1,8 +1,10 @@
 //! A request as a handler sees it, and its answer.
 
+use std::cell::RefCell;
 use std::str::FromStr;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
 use crate::capability::Blob;
@@ -10,7 +12,7 @@ use crate::disposition;
 use crate::failure::Failure;
 
 /// A request that the host has routed, admitted and read.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Request {
     /// The request's id, as in the host's log.
     pub id: String,
@@ -22,6 +24,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body, where it came as bytes.
     pub body: Vec<u8>,
+    /// What was decoded from the route's blob fields, until it is taken.
+    pub blobs: RefCell<Vec<Option<Blob>>>,
 }
 
 impl Request {
@@ -35,6 +39,26 @@ impl Request {
     #[must_use]
     pub fn query(&self, name: &str) -> Option<&str> {
         find(&self.query, name)
+    }
+
+    /// A header; the first where there are several.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        find(&self.headers, name)
+    }
+
+    /// The body as a JSON object.
+    ///
+    /// # Errors
+    /// 400 `Invalid JSON body` where it is not JSON; 400 with a text that names the field where it is of another shape.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        latchmail_shape::read(&self.body).map_err(|misfit| Failure::bad_request(misfit.sentence()))
+    }
+
+    /// What was decoded from a blob field: the body has `index` in its place. None where there is none, or it was taken before.
+    #[must_use]
+    pub fn take_blob(&self, index: usize) -> Option<Blob> {
+        self.blobs.borrow_mut().get_mut(index)?.take()
     }
 
     /// A segment of the path as a number written in digits alone; none where it is anything else or does not fit.
@@ -87,6 +111,13 @@ impl From<wit::Request> for Request {
                 Body::Bytes(bytes) => bytes,
                 Body::Blob(_) => Vec::new(),
             },
+            blobs: RefCell::new(
+                request
+                    .blobs
+                    .into_iter()
+                    .map(|blob| Some(Blob::Host(blob)))
+                    .collect(),
+            ),
         }
     }
 }
@@ -154,6 +185,21 @@ impl Reply {
             headers: Vec::new(),
             body: Content::Bytes(body),
         })
+    }
+
+    /// 200 `{"success": true}`.
+    ///
+    /// # Errors
+    /// None in practice; see [`Reply::json`].
+    pub fn success() -> Result<Self, Failure> {
+        Self::json(&serde_json::json!({ "success": true }))
+    }
+
+    /// The same with a header.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
     }
 
     /// 200 with a file to be saved under `filename` (RFC 6266). Whatever it is, it is `application/octet-stream`: nothing that a stranger sent is to be

@@ -21,9 +21,25 @@ impl<H> Route<H> {
     /// A GET route, for a web session only until it is told otherwise; it takes no body and has 30 seconds.
     #[must_use]
     pub fn get(path: &str, operation: &str, handler: Handler<H>) -> Self {
+        Self::new(wit::Method::Get, path, operation, handler)
+    }
+
+    /// A POST route; as [`Route::get`].
+    #[must_use]
+    pub fn post(path: &str, operation: &str, handler: Handler<H>) -> Self {
+        Self::new(wit::Method::Post, path, operation, handler)
+    }
+
+    /// A DELETE route; as [`Route::get`].
+    #[must_use]
+    pub fn delete(path: &str, operation: &str, handler: Handler<H>) -> Self {
+        Self::new(wit::Method::Delete, path, operation, handler)
+    }
+
+    fn new(method: wit::Method, path: &str, operation: &str, handler: Handler<H>) -> Self {
         Self {
             wit: wit::Route {
-                method: wit::Method::Get,
+                method,
                 path: path.into(),
                 operation: operation.into(),
                 access: wit::Access::Session,
@@ -35,6 +51,28 @@ impl<H> Route<H> {
             },
             handler,
         }
+    }
+
+    /// Takes a body of at most so many bytes.
+    #[must_use]
+    pub fn takes(mut self, bytes: u32) -> Self {
+        self.wit.max_body = bytes;
+        self
+    }
+
+    /// The host decodes a field of the JSON body from base64 and keeps it: a JSON pointer in which `*` is any index. What stands in its place is for
+    /// [`Request::take_blob`].
+    #[must_use]
+    pub fn blob_field(mut self, pointer: &str) -> Self {
+        self.wit.blob_fields.push(pointer.into());
+        self
+    }
+
+    /// May take so many seconds, what it asks of the host included.
+    #[must_use]
+    pub fn within(mut self, seconds: u32) -> Self {
+        self.wit.deadline = seconds.saturating_mul(1000);
+        self
     }
 
     /// Open to API tokens that hold `scope` too.

@@ -30,6 +30,11 @@ impl From<mail::Error> for wit::Error {
                 Self::Unavailable
             }
             mail::Error::TooLarge(sentence) => Self::TooLarge(sentence),
+            mail::Error::Rejected(sentence) => Self::Rejected(sentence),
+            mail::Error::Unknown(detail) => {
+                tracing::error!("the outcome of a change is not known: {detail}");
+                Self::OutcomeUnknown
+            }
             mail::Error::Internal(detail) => {
                 tracing::error!("the mailbox failed: {detail}");
                 Self::Internal

@@ -1,4 +1,4 @@
-//! `mailbox`: the caller's mail, reading.
+//! `mailbox`: the caller's mail, read and changed.
 
 use std::io;
 use std::sync::Arc;
@@ -10,10 +10,17 @@ use latchmail_bindings::{Blob, Pieces, Source};
 
 use super::Call;
 use crate::caller::Scope;
-use crate::mail;
+use crate::mail::{self, Flag};
 
 /// The longest page.
 const LONGEST_PAGE: u32 = 100;
+
+/// The longest term, in bytes.
+const LONGEST_TERM: usize = 1000;
+
+/// Messages and flags of one change.
+const MOST_UIDS: usize = 1000;
+const MOST_FLAGS: usize = 100;
 
 impl Host for Call {
     async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
@@ -58,6 +65,39 @@ impl Host for Call {
             content: self.table.push(content)?,
         })))
     }
+
+    async fn search_messages(
+        &mut self,
+        folder: String,
+        term: String,
+        page: wit::Page,
+    ) -> wasmtime::Result<Result<wit::Listing, Error>> {
+        Ok(self.found(&folder, &term, page).await)
+    }
+
+    async fn set_flags(
+        &mut self,
+        uids: Vec<u64>,
+        flags: Vec<String>,
+        action: wit::FlagAction,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(self.flagged(&uids, &flags, action).await)
+    }
+
+    async fn move_messages(
+        &mut self,
+        uids: Vec<u64>,
+        destination: String,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(self.moved(&uids, &destination).await)
+    }
+
+    async fn delete_messages(
+        &mut self,
+        uids: Vec<u64>,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(self.deleted(&uids).await)
+    }
 }
 
 /// An attachment as a blob.
@@ -78,21 +118,78 @@ impl Call {
 
     async fn messages(&mut self, folder: &str, page: wit::Page) -> Result<wit::Listing, Error> {
         let access = self.mailbox(Scope::MailRead)?;
-        if !(1..=LONGEST_PAGE).contains(&page.limit) {
+        check(page)?;
+        let mail = &self.services.mail;
+        let listing = mail
+            .messages(&access, folder, page.offset, page.limit)
+            .await?;
+        listing.map(Into::into).ok_or(Error::NotFound)
+    }
+
+    async fn found(
+        &mut self,
+        folder: &str,
+        term: &str,
+        page: wit::Page,
+    ) -> Result<wit::Listing, Error> {
+        let access = self.mailbox(Scope::MailRead)?;
+        check(page)?;
+        if term.is_empty() || term.len() > LONGEST_TERM || term.chars().any(char::is_control) {
             return Err(Error::Invalid(format!(
-                "limit must be between 1 and {LONGEST_PAGE}"
+                "The search term must be 1 to {LONGEST_TERM} bytes without control characters"
             )));
         }
-        let listing = self
+        let mail = &self.services.mail;
+        let listing = mail
+            .search(&access, folder, term, page.offset, page.limit)
+            .await?;
+        listing.map(Into::into).ok_or(Error::NotFound)
+    }
+
+    async fn flagged(
+        &mut self,
+        uids: &[u64],
+        flags: &[String],
+        action: wit::FlagAction,
+    ) -> Result<Vec<u64>, Error> {
+        let access = self.changing(uids)?;
+        if flags.len() > MOST_FLAGS {
+            return Err(Error::Invalid(format!(
+                "At most {MOST_FLAGS} flags at once"
+            )));
+        }
+        let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
+        let flags = flags
+            .filter(|flags| !flags.is_empty())
+            .ok_or_else(|| Error::Invalid("A flag that may not be set".into()))?;
+        let add = matches!(action, wit::FlagAction::Add);
+        Ok(self.services.mail.flag(&access, uids, flags, add).await?)
+    }
+
+    async fn moved(&mut self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
+        let access = self.changing(uids)?;
+        let moved = self
             .services
             .mail
-            .messages(&access, folder, page.offset, page.limit)
-            .await?
-            .ok_or(Error::NotFound)?;
-        Ok(wit::Listing {
-            messages: listing.messages.into_iter().map(Into::into).collect(),
-            total: listing.total,
-        })
+            .move_to(&access, uids, destination)
+            .await?;
+        moved.ok_or(Error::NotFound)
+    }
+
+    async fn deleted(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        let access = self.changing(uids)?;
+        Ok(self.services.mail.delete(&access, uids).await?)
+    }
+
+    /// The caller's own mailbox, where it may change these messages at once.
+    fn changing(&self, uids: &[u64]) -> Result<mail::Access, Error> {
+        let access = self.mailbox(Scope::MailWrite)?;
+        if uids.len() > MOST_UIDS {
+            return Err(Error::TooLarge(format!(
+                "At most {MOST_UIDS} messages at once"
+            )));
+        }
+        Ok(access)
     }
 
     async fn message(&mut self, uid: u64, folder: Option<&str>) -> Result<wit::Detail, Error> {
@@ -113,6 +210,25 @@ impl Call {
             .attachment(&access, uid, index, folder)
             .await?
             .ok_or(Error::NotFound)
+    }
+}
+
+fn check(page: wit::Page) -> Result<(), Error> {
+    if (1..=LONGEST_PAGE).contains(&page.limit) {
+        Ok(())
+    } else {
+        Err(Error::Invalid(format!(
+            "limit must be between 1 and {LONGEST_PAGE}"
+        )))
+    }
+}
+
+impl From<mail::Listing> for wit::Listing {
+    fn from(listing: mail::Listing) -> Self {
+        Self {
+            messages: listing.messages.into_iter().map(Into::into).collect(),
+            total: listing.total,
+        }
     }
 }
 

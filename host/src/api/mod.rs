@@ -9,6 +9,7 @@ mod config;
 mod convert;
 mod log;
 mod mailbox;
+mod outbox;
 
 pub(crate) use log::bounded;
 
@@ -20,6 +21,7 @@ use wasmtime::component::ResourceTable;
 
 use crate::caller::{Caller, Scope};
 use crate::mail::{Access, Mail};
+use crate::outbox::Outbox;
 
 /// Handles that a guest may hold at a time: each costs the host memory.
 const MOST_HANDLES: usize = 1024;
@@ -29,6 +31,8 @@ const MOST_HANDLES: usize = 1024;
 pub struct Services {
     /// The mailboxes.
     pub mail: Arc<Mail>,
+    /// What leaves.
+    pub outbox: Arc<Outbox>,
 }
 
 /// One request, as the capabilities see it.

@@ -39,7 +39,7 @@ domains = [\"latchmail.test\", \"example.test\"]
 
 [modules.mail]
 source = {module}
-grants = [\"caller\", \"mailbox\"]
+grants = [\"caller\", \"mailbox\", \"outbox\"]
 ",
         key = file(state, "latchmail.key"),
         cache = file(state, "cache"),
@@ -88,7 +88,10 @@ mod tests {
         assert_eq!(config.imap.address, "127.0.0.1:1143");
         assert_eq!(config.smtp.address, "127.0.0.1:1587");
         assert_eq!(config.registration.domains[0], "latchmail.test");
-        assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
+        assert_eq!(
+            config.modules["mail"].grants,
+            ["caller", "mailbox", "outbox"]
+        );
         assert_eq!(config.limits.mail, 7);
         assert_eq!(config.limits.search, 20);
     }

@@ -1,0 +1,274 @@
+//! POST `…/messages/bulk/flag`, `…/bulk/move`, `…/bulk/delete`: what is done to up to 200 messages in one request.
+
+use std::collections::HashSet;
+
+use latchmail_sdk::capability::{Caller, Mailbox};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::change::{self, Action, bad_flags, bad_move};
+
+/// Messages of one request, at most.
+const MOST: usize = 200;
+
+/// Flags to set or to take away.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct BulkFlagRequest {
+    /// The messages' numbers, 1 to 200. One that is there twice counts once.
+    #[serde(default)]
+    #[schema(value_type = Vec<u64>, required, min_items = 1, max_items = 200)]
+    uids: Value,
+    /// `\Seen`, `\Answered`, `\Flagged`, `\Draft`, or keywords.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>, required, min_items = 1)]
+    flags: Value,
+    /// What becomes of them.
+    #[serde(default)]
+    #[schema(value_type = Action, required, inline)]
+    action: Value,
+}
+
+/// Where to.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct BulkMoveRequest {
+    /// The messages' numbers, 1 to 200. One that is there twice counts once.
+    #[serde(default)]
+    #[schema(value_type = Vec<u64>, required, min_items = 1, max_items = 200)]
+    uids: Value,
+    /// The path of the folder.
+    #[serde(default)]
+    #[schema(value_type = String, required)]
+    destination: Value,
+    /// Not needed: a number names its message.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    folder: Value,
+}
+
+/// What to delete.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct BulkDeleteRequest {
+    /// The messages' numbers, 1 to 200. One that is there twice counts once.
+    #[serde(default)]
+    #[schema(value_type = Vec<u64>, required, min_items = 1, max_items = 200)]
+    uids: Value,
+    /// Not needed: a number names its message.
+    #[serde(default)]
+    #[expect(dead_code, reason = "accepted, and its type is checked")]
+    folder: Option<String>,
+}
+
+/// How many messages it was asked of.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Counted {
+    success: bool,
+    /// The distinct numbers asked for, those of messages that are gone included.
+    count: usize,
+}
+
+/// Flag messages
+///
+/// As for one message, in one request to the mail server for each folder that any of them is in. Numbers of messages that are gone are passed over.
+#[utoipa::path(
+    post,
+    path = "/api/v1/mail/messages/bulk/flag",
+    operation_id = "bulkFlagMessages",
+    tag = "Mail",
+    request_body = BulkFlagRequest,
+    responses(
+        (status = 200, description = "Done", body = Counted),
+        (status = 400, description = "`At least one uid is required`, `Too many messages (max 200 per request)`, `Invalid message UID`, `Invalid flag data`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn bulk_flag(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: BulkFlagRequest = request.json().map_err(|_| bad_flags())?;
+    let uids = numbers(&body.uids)?;
+    let flags = Vec::<String>::deserialize(body.flags).map_err(|_| bad_flags())?;
+    let action = Action::deserialize(body.action).map_err(|_| bad_flags())?;
+    change::set_flags(host, &uids, &flags, action)?;
+    counted(&uids)
+}
+
+/// Move messages
+///
+/// As for one message, in one request to the mail server for each folder that any of them is in. Numbers of messages that are gone are passed over.
+#[utoipa::path(
+    post,
+    path = "/api/v1/mail/messages/bulk/move",
+    operation_id = "bulkMoveMessages",
+    tag = "Mail",
+    request_body = BulkMoveRequest,
+    responses(
+        (status = 200, description = "Done", body = Counted),
+        (status = 400, description = "`At least one uid is required`, `Too many messages (max 200 per request)`, `Invalid message UID`, `Invalid move data`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Folder not found`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn bulk_move(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: BulkMoveRequest = request.json().map_err(|_| bad_move())?;
+    let uids = numbers(&body.uids)?;
+    let destination = body.destination.as_str().ok_or_else(bad_move)?;
+    if !(body.folder.is_null() || body.folder.is_string()) {
+        return Err(bad_move());
+    }
+    change::move_to(host, &uids, destination)?;
+    counted(&uids)
+}
+
+/// Delete messages
+///
+/// As for one message, in one request to the mail server for each folder that any of them is in. Numbers of messages that are gone are passed over.
+#[utoipa::path(
+    post,
+    path = "/api/v1/mail/messages/bulk/delete",
+    operation_id = "bulkDeleteMessages",
+    tag = "Mail",
+    request_body = BulkDeleteRequest,
+    responses(
+        (status = 200, description = "Done", body = Counted),
+        (status = 400, description = "`At least one uid is required`, `Too many messages (max 200 per request)`, `Invalid message UID`, `Invalid JSON body`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn bulk_delete(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: BulkDeleteRequest = request.json()?;
+    let uids = numbers(&body.uids)?;
+    change::delete(host, &uids)?;
+    counted(&uids)
+}
+
+/// The numbers of a request, each once, in its order.
+fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
+    let uids = match uids {
+        Value::Null => &[][..],
+        Value::Array(uids) => uids,
+        _ => return Err(Failure::bad_request("uids must be an array of integers")),
+    };
+    if uids.is_empty() {
+        return Err(Failure::bad_request("At least one uid is required"));
+    }
+    let mut seen = HashSet::new();
+    let mut numbers = Vec::new();
+    for uid in uids {
+        let uid = uid
+            .as_u64()
+            .filter(|uid| *uid >= 1)
+            .ok_or(Failure::bad_request("Invalid message UID"))?;
+        if seen.insert(uid) {
+            numbers.push(uid);
+        }
+    }
+    if numbers.len() > MOST {
+        return Err(Failure::bad_request(
+            "Too many messages (max 200 per request)",
+        ));
+    }
+    Ok(numbers)
+}
+
+fn counted(uids: &[u64]) -> Result<Reply, Failure> {
+    Reply::json(&Counted {
+        success: true,
+        count: uids.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, json, posted};
+
+    fn refusal(answer: Result<Reply, Failure>) -> String {
+        let failure = answer.unwrap_err();
+        assert_eq!(failure.status, 400);
+        failure.text.into_owned()
+    }
+
+    #[test]
+    fn what_is_asked_twice_is_done_and_counted_once() {
+        let host = FakeHost {
+            changed: Ok(vec![3]),
+            ..FakeHost::default()
+        };
+        let bodies = [
+            r#"{"uids": [3, 1, 3], "flags": ["a"], "action": "add"}"#,
+            r#"{"uids": [3, 1, 3], "destination": "x", "folder": "y"}"#,
+            r#"{"uids": [3, 1, 3]}"#,
+        ];
+        let answers = [
+            bulk_flag(&host, &posted(&[], bodies[0])),
+            bulk_move(&host, &posted(&[], bodies[1])),
+            bulk_delete(&host, &posted(&[], bodies[2])),
+        ];
+        for answer in answers {
+            assert_eq!(
+                json(answer),
+                serde_json::json!({"success": true, "count": 2})
+            );
+        }
+        let did = [r#"flag [3, 1] ["a"] Add"#, "move [3, 1] x", "delete [3, 1]"];
+        assert_eq!(*host.asked.borrow(), did);
+    }
+
+    #[test]
+    fn the_numbers_come_before_all_else_and_are_one_to_two_hundred() {
+        let host = FakeHost {
+            changed: Ok(vec![]),
+            ..FakeHost::default()
+        };
+        let delete =
+            |uids: &str| bulk_delete(&host, &posted(&[], &format!("{{\"uids\": {uids}}}")));
+        for none in ["[]", "null"] {
+            assert_eq!(refusal(delete(none)), "At least one uid is required");
+        }
+        for bad in [
+            "[0]",
+            "[-1]",
+            "[1.5]",
+            "[\"1\"]",
+            "[null]",
+            "[18446744073709551616]",
+        ] {
+            assert_eq!(refusal(delete(bad)), "Invalid message UID", "{bad}");
+        }
+        let many = |n: u64| serde_json::to_string(&(1..=n).collect::<Vec<_>>()).unwrap();
+        let too_many = "Too many messages (max 200 per request)";
+        assert_eq!(refusal(delete(&many(201))), too_many);
+        assert_eq!(json(delete(&many(200)))["count"], 200);
+        let without = |body| refusal(bulk_flag(&host, &posted(&[], body)));
+        assert_eq!(without("{}"), "At least one uid is required");
+        assert_eq!(without(r#"{"uids": [1]}"#), "Invalid flag data");
+        assert_eq!(
+            without(r#"{"uids": [1], "flags": [], "action": "add"}"#),
+            "Invalid flag data"
+        );
+        assert_eq!(without("x"), "Invalid flag data");
+        let moved = |body| refusal(bulk_move(&host, &posted(&[], body)));
+        assert_eq!(
+            moved(r#"{"destination": "x"}"#),
+            "At least one uid is required"
+        );
+        assert_eq!(
+            moved(r#"{"uids": [1], "destination": ""}"#),
+            "Invalid move data"
+        );
+        assert_eq!(
+            moved(r#"{"uids": [1], "destination": "x", "folder": 1}"#),
+            "Invalid move data"
+        );
+        assert_eq!(
+            refusal(bulk_delete(&host, &posted(&[], "x"))),
+            "Invalid JSON body"
+        );
+    }
+}

@@ -1,0 +1,266 @@
+//! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move`, DELETE `…/messages/{uid}`: what is done to one message.
+
+use latchmail_sdk::capability::{Caller, Error, FlagAction, Mailbox};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::message::named;
+
+/// What becomes of the flags.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Action {
+    /// They are set.
+    Add,
+    /// They are taken away.
+    Remove,
+}
+
+impl From<Action> for FlagAction {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Add => Self::Add,
+            Action::Remove => Self::Remove,
+        }
+    }
+}
+
+/// Flags to set or to take away.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct FlagRequest {
+    /// `\Seen`, `\Answered`, `\Flagged`, `\Draft`, or keywords.
+    #[schema(min_items = 1)]
+    pub(crate) flags: Vec<String>,
+    /// What becomes of them.
+    #[schema(inline)]
+    pub(crate) action: Action,
+    /// Not needed: the number names the message.
+    #[serde(default)]
+    #[expect(dead_code, reason = "accepted, and its type is checked")]
+    folder: Option<String>,
+}
+
+/// Where to.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct MoveRequest {
+    /// The path of the folder.
+    pub(crate) destination: String,
+    /// Not needed: the number names the message.
+    #[serde(default)]
+    #[expect(dead_code, reason = "accepted, and its type is checked")]
+    folder: Option<String>,
+}
+
+/// Set or remove flags
+///
+/// Flags are set or taken away; whatever else the message has stays. `\Deleted` is not among those that may be set: delete the message instead.
+#[utoipa::path(
+    post,
+    path = "/api/v1/mail/messages/{uid}/flag",
+    operation_id = "flagMessage",
+    tag = "Mail",
+    params(("uid" = u64, Path, minimum = 1, description = "The message's number")),
+    request_body = FlagRequest,
+    responses(
+        (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`Invalid message UID`, `Invalid flag data`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn flag_message(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let (uid, _) = named(request)?;
+    let body: FlagRequest = request.json().map_err(|_| bad_flags())?;
+    let found = set_flags(host, &[uid], &body.flags, body.action)?;
+    done(&found)
+}
+
+/// Sets flags or takes them away.
+pub(crate) fn set_flags(
+    host: &(impl Mailbox + Caller),
+    uids: &[u64],
+    flags: &[String],
+    action: Action,
+) -> Result<Vec<u64>, Failure> {
+    if flags.is_empty() {
+        return Err(bad_flags());
+    }
+    host.set_flags(uids, flags, action.into())
+        .map_err(|error| match error {
+            Error::Invalid(_) => bad_flags(),
+            other => Failure::of(other, "Message not found", host),
+        })
+}
+
+pub(crate) fn bad_flags() -> Failure {
+    Failure::bad_request("Invalid flag data")
+}
+
+/// Move a message
+///
+/// The message keeps its number.
+#[utoipa::path(
+    post,
+    path = "/api/v1/mail/messages/{uid}/move",
+    operation_id = "moveMessage",
+    tag = "Mail",
+    params(("uid" = u64, Path, minimum = 1, description = "The message's number")),
+    request_body = MoveRequest,
+    responses(
+        (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`Invalid message UID`, `Invalid move data`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Message not found`, `Folder not found`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn move_message(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let (uid, _) = named(request)?;
+    let body: MoveRequest = request.json().map_err(|_| bad_move())?;
+    let found = move_to(host, &[uid], &body.destination)?;
+    done(&found)
+}
+
+/// Moves messages.
+pub(crate) fn move_to(
+    host: &(impl Mailbox + Caller),
+    uids: &[u64],
+    destination: &str,
+) -> Result<Vec<u64>, Failure> {
+    if destination.is_empty() {
+        return Err(bad_move());
+    }
+    host.move_messages(uids, destination)
+        .map_err(|error| Failure::of(error, "Folder not found", host))
+}
+
+pub(crate) fn bad_move() -> Failure {
+    Failure::bad_request("Invalid move data")
+}
+
+/// Delete a message
+///
+/// The message is removed for good. To keep it in Trash, move it there.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/mail/messages/{uid}",
+    operation_id = "deleteMessage",
+    tag = "Mail",
+    params(
+        ("uid" = u64, Path, minimum = 1, description = "The message's number"),
+        ("folder" = Option<String>, Query, description = "Not needed: the number names the message")
+    ),
+    responses(
+        (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`Invalid message UID`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn delete_message(
+    host: &(impl Mailbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let (uid, _) = named(request)?;
+    let found = delete(host, &[uid])?;
+    done(&found)
+}
+
+/// Removes messages for good.
+pub(crate) fn delete(host: &(impl Mailbox + Caller), uids: &[u64]) -> Result<Vec<u64>, Failure> {
+    host.delete_messages(uids)
+        .map_err(|error| Failure::of(error, "Message not found", host))
+}
+
+fn done(found: &[u64]) -> Result<Reply, Failure> {
+    if found.is_empty() {
+        return Err(Failure::not_found("Message not found"));
+    }
+    Reply::success()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, asked, json, posted};
+
+    #[test]
+    fn a_message_is_flagged_moved_and_deleted_by_its_number() {
+        let host = FakeHost {
+            changed: Ok(vec![7]),
+            ..FakeHost::default()
+        };
+        let uid = [("uid", "7")];
+        let flag = posted(
+            &uid,
+            r#"{"flags": ["\\Seen", "a"], "action": "remove", "folder": "x"}"#,
+        );
+        let r#move = posted(&uid, r#"{"destination": "Work/Done"}"#);
+        let answers = [
+            flag_message(&host, &flag),
+            move_message(&host, &r#move),
+            delete_message(&host, &asked(&uid, &[])),
+        ];
+        for answer in answers {
+            assert_eq!(json(answer), serde_json::json!({"success": true}));
+        }
+        let did = [
+            r#"flag [7] ["\\Seen", "a"] Remove"#,
+            "move [7] Work/Done",
+            "delete [7]",
+        ];
+        assert_eq!(*host.asked.borrow(), did);
+    }
+
+    #[test]
+    fn a_body_of_another_shape_is_refused_before_the_mailbox_is_asked() {
+        let host = FakeHost::default();
+        let uid = [("uid", "7")];
+        for body in [
+            "",
+            "{}",
+            "[]",
+            r#"{"flags": [], "action": "add"}"#,
+            r#"{"flags": "\\Seen", "action": "add"}"#,
+            r#"{"flags": ["a"], "action": "toggle"}"#,
+            r#"{"flags": ["a"]}"#,
+            r#"{"flags": ["a"], "action": "add", "folder": 1}"#,
+        ] {
+            let refused = flag_message(&host, &posted(&uid, body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request("Invalid flag data"), "{body}");
+        }
+        for body in ["", "{}", r#"{"destination": ""}"#, r#"{"destination": 1}"#] {
+            let refused = move_message(&host, &posted(&uid, body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request("Invalid move data"), "{body}");
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_missing_message_a_missing_folder_and_a_bad_flag_are_told_apart() {
+        let answered = |changed| FakeHost {
+            changed,
+            ..FakeHost::default()
+        };
+        let uid = [("uid", "7")];
+        let flag = posted(&uid, r#"{"flags": ["\\Deleted"], "action": "add"}"#);
+        let r#move = posted(&uid, r#"{"destination": "x"}"#);
+        let bad = flag_message(&answered(Err(Error::Invalid("x".into()))), &flag);
+        assert_eq!(bad.unwrap_err(), bad_flags());
+        for missing in [
+            flag_message(&answered(Ok(vec![])), &flag),
+            move_message(&answered(Ok(vec![])), &r#move),
+            delete_message(&answered(Ok(vec![])), &asked(&uid, &[])),
+        ] {
+            let refused = missing.unwrap_err();
+            assert_eq!(refused, Failure::not_found("Message not found"));
+        }
+        let nowhere = move_message(&answered(Err(Error::NotFound)), &r#move);
+        assert_eq!(nowhere.unwrap_err(), Failure::not_found("Folder not found"));
+        let unknown = move_message(&answered(Err(Error::OutcomeUnknown)), &r#move);
+        assert_eq!(unknown.unwrap_err().status, 500);
+    }
+}

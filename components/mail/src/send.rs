@@ -1,0 +1,279 @@
+//! POST `/api/v1/mail/send`: a message is checked, sent, and filed in Sent. What it is made of and how it leaves are the host's.
+
+use latchmail_sdk::capability::{Caller, Draft, Error, File, Outbox};
+use latchmail_sdk::{Failure, Object, Reply, Request};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::recipients::{self, Recipients};
+
+/// Recipients of one message, in all its lists together.
+const MOST_RECIPIENTS: usize = 50;
+/// Attachments of one message.
+const MOST_ATTACHMENTS: usize = 20;
+/// Characters of a subject.
+const LONGEST_SUBJECT: usize = 998;
+/// Bytes of a Message-ID, and of one list of them.
+const LONGEST_ID: usize = 998;
+/// Bytes of an `Idempotency-Key`.
+const LONGEST_KEY: usize = 255;
+
+/// A message to be sent.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SendRequest {
+    /// The account's address or one of its active aliases, without a name.
+    from: String,
+    /// To whom: addresses separated by commas, each bare or as `Name <address>`, or an array of such strings.
+    to: Recipients,
+    /// Who gets a copy.
+    #[serde(default)]
+    cc: Recipients,
+    /// Who gets a copy that nobody sees.
+    #[serde(default)]
+    bcc: Recipients,
+    /// At most 998 characters on one line.
+    #[schema(max_length = 998)]
+    subject: String,
+    /// The plain text.
+    #[serde(default)]
+    text: Option<String>,
+    /// The HTML. A message may have both.
+    #[serde(default)]
+    html: Option<String>,
+    /// The Message-ID replied to, angle brackets included.
+    #[serde(default)]
+    in_reply_to: Option<String>,
+    /// The Message-IDs of the conversation, separated by spaces.
+    #[serde(default)]
+    references: Option<String>,
+    /// At most 20.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    #[schema(value_type = Option<Vec<SendAttachment>>)]
+    attachments: Option<Vec<Object<SendAttachment>>>,
+}
+
+/// A file that goes along.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SendAttachment {
+    /// Its name.
+    filename: String,
+    /// Its media type; `application/octet-stream` where absent.
+    #[serde(default)]
+    content_type: Option<String>,
+    /// Its bytes, in standard base64.
+    #[schema(value_type = String, content_encoding = "base64")]
+    content: usize,
+}
+
+/// What was sent.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SendResult {
+    /// The message's Message-ID, angle brackets included.
+    message_id: String,
+    /// The folder with the copy; absent where none was filed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    saved_to: Option<String>,
+}
+
+/// Send a message
+///
+/// The message goes to everybody or, where the mail server refuses one, to nobody. A copy is filed in Sent. With an `Idempotency-Key` the same request
+/// within 24 hours is answered as the first was, with `Idempotent-Replayed: true`, and sends nothing.
+#[utoipa::path(
+    post,
+    path = "/api/v1/mail/send",
+    operation_id = "sendMessage",
+    tag = "Mail",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "The client's own name for this very sending, 1 to 255 visible ASCII characters")
+    ),
+    request_body = SendRequest,
+    responses(
+        (
+            status = 200,
+            description = "Sent",
+            body = SendResult,
+            headers(("Idempotent-Replayed" = Option<String>, description = "`true` where this answer was given before and nothing was sent now"))
+        ),
+        (status = 400, description = "`Invalid JSON body`; a field that will not do; too many recipients; a recipient that the mail server refuses", body = latchmail_sdk::Failed),
+        (status = 403, description = "`You can only send from your own address or active aliases`, `You do not have permission to send from this domain`", body = latchmail_sdk::Failed),
+        (status = 409, description = "The `Idempotency-Key` came with another request before, or that one is being served", body = latchmail_sdk::Failed),
+        (status = 413, description = "`Message exceeds the 25 MB limit`", body = latchmail_sdk::Failed),
+        (status = 500, description = "`Could not verify the sender address`; it is not known whether the message was sent", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn send_message(
+    host: &(impl Outbox + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let key = request.header("idempotency-key");
+    if let Some(key) = key
+        && (!(1..=LONGEST_KEY).contains(&key.len()) || !key.bytes().all(|b| b.is_ascii_graphic()))
+    {
+        return Err(Failure::bad_request(
+            "Idempotency-Key must be 1 to 255 visible ASCII characters",
+        ));
+    }
+    let body: SendRequest = request.json()?;
+    let draft = draft(body, request)?;
+    host.check_sender(&draft.from)
+        .map_err(|error| match error {
+            Error::Internal => Failure::new(500, "Could not verify the sender address"),
+            other => Failure::of(other, "Not found", host),
+        })?;
+    let sent = host.send(draft, key).map_err(|error| match error {
+        Error::TooLarge(_) => Failure::new(413, "Message exceeds the 25 MB limit"),
+        Error::OutcomeUnknown => Failure::new(
+            500,
+            "The message may have been sent or not; look into Sent before you send it again",
+        ),
+        other => Failure::of(other, "Not found", host),
+    })?;
+    let reply = Reply::json(&SendResult {
+        message_id: sent.message_id,
+        saved_to: sent.saved_to,
+    })?;
+    Ok(if sent.replayed {
+        reply.with("idempotent-replayed", "true")
+    } else {
+        reply
+    })
+}
+
+fn draft(body: SendRequest, request: &Request) -> Result<Draft, Failure> {
+    let attachments = body.attachments.unwrap_or_default();
+    if attachments.len() > MOST_ATTACHMENTS {
+        return Err(Failure::bad_request("attachments must be at most 20 files"));
+    }
+    if body.subject.contains(['\r', '\n']) {
+        return Err(Failure::bad_request("subject must not have line breaks"));
+    }
+    if body.subject.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(Failure::bad_request(
+            "subject must not have control characters",
+        ));
+    }
+    if body.subject.chars().count() > LONGEST_SUBJECT {
+        return Err(Failure::bad_request(
+            "subject must be at most 998 characters",
+        ));
+    }
+    let to = body.to.addresses("to")?;
+    let cc = body.cc.addresses("cc")?;
+    let bcc = body.bcc.addresses("bcc")?;
+    if to.is_empty() {
+        return Err(Failure::bad_request("to must name at least one recipient"));
+    }
+    if to.len() + cc.len() + bcc.len() > MOST_RECIPIENTS {
+        return Err(Failure::bad_request(
+            "Too many recipients (max 50 across to, cc and bcc)",
+        ));
+    }
+    let in_reply_to = body.in_reply_to.as_deref().unwrap_or_default();
+    let mut in_reply_to = ids(in_reply_to, "inReplyTo")?;
+    if in_reply_to.len() > 1 {
+        return Err(bad_ids("inReplyTo"));
+    }
+    Ok(Draft {
+        from: sender(&body.from)?,
+        to,
+        cc,
+        bcc,
+        subject: body.subject,
+        text: body.text,
+        html: body.html,
+        in_reply_to: in_reply_to.pop(),
+        references: ids(body.references.as_deref().unwrap_or_default(), "references")?,
+        files: attachments
+            .into_iter()
+            .enumerate()
+            .map(|(index, Object(attachment))| file(index, attachment, request))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// A bare address.
+fn sender(from: &str) -> Result<String, Failure> {
+    let bare = recipients::read(from)
+        .filter(|all| all.len() == 1)
+        .and_then(|mut all| all.pop())
+        .filter(|one| one.address == from);
+    bare.map(|one| one.address)
+        .ok_or(Failure::bad_request("from must be one bare mail address"))
+}
+
+/// Message-IDs (RFC 5322, section 3.6.4), separated by spaces.
+fn ids(list: &str, field: &str) -> Result<Vec<String>, Failure> {
+    if list.len() > LONGEST_ID * 10 {
+        return Err(Failure::bad_request(format!("{field} is too long")));
+    }
+    list.split(' ')
+        .filter(|id| !id.is_empty())
+        .map(|id| {
+            let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
+            let is_one = inner.is_some_and(|inner| {
+                !inner.is_empty()
+                    && id.len() <= LONGEST_ID
+                    && inner
+                        .bytes()
+                        .all(|b| b.is_ascii_graphic() && !b"<>".contains(&b))
+            });
+            is_one.then(|| id.to_owned()).ok_or_else(|| bad_ids(field))
+        })
+        .collect()
+}
+
+fn bad_ids(field: &str) -> Failure {
+    Failure::bad_request(match field {
+        "inReplyTo" => "inReplyTo must be one Message-ID in angle brackets",
+        _ => "references must be Message-IDs in angle brackets, separated by spaces",
+    })
+}
+
+fn file(index: usize, attachment: SendAttachment, request: &Request) -> Result<File, Failure> {
+    let of = |field: &str, what: &str| {
+        Failure::bad_request(format!("attachments[{index}].{field} must {what}"))
+    };
+    let name = &attachment.filename;
+    if name.is_empty() || name.chars().count() > 255 || name.chars().any(char::is_control) {
+        return Err(of(
+            "filename",
+            "be 1 to 255 characters, none of them control characters",
+        ));
+    }
+    let content_type = match attachment.content_type.as_deref() {
+        None | Some("") => "application/octet-stream",
+        Some(given) if is_media_type(given) => given,
+        Some(_) => return Err(of("contentType", "be a media type without parameters")),
+    };
+    Ok(File {
+        content_type: content_type.to_ascii_lowercase(),
+        content: request
+            .take_blob(attachment.content)
+            .ok_or_else(|| of("content", "be standard base64"))?,
+        filename: attachment.filename,
+    })
+}
+
+/// `type/subtype`, both restricted names (RFC 6838, section 4.2). One that would be a structure of the message is none.
+fn is_media_type(text: &str) -> bool {
+    let Some((kind, subtype)) = text.split_once('/') else {
+        return false;
+    };
+    let is_name = |name: &str| {
+        (1..=127).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    is_name(kind) && is_name(subtype) && !kind.eq_ignore_ascii_case("multipart")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+use latchmail_sdk::capability::{Blob, Sent};
+
+use super::*;
+use crate::testing::{FakeHost, json, posted};
+
+fn ready() -> FakeHost {
+    FakeHost {
+        sent: Ok(Sent {
+            message_id: "<a@b>".into(),
+            saved_to: Some("Sent".into()),
+            replayed: false,
+        }),
+        ..FakeHost::default()
+    }
+}
+
+/// The smallest body, with some fields added.
+fn body(fields: &str) -> String {
+    format!(r#"{{"from": "ada@example.test", "to": "bo@c.example", "subject": "s"{fields}}}"#)
+}
+
+fn refused(body: &str) -> String {
+    let host = ready();
+    let mut request = posted(&[], body);
+    request
+        .blobs
+        .get_mut()
+        .push(Some(Blob::Bytes(b"x".to_vec())));
+    let failure = send_message(&host, &request).unwrap_err();
+    assert_eq!(failure.status, 400, "{body}");
+    assert!(host.drafts.borrow().is_empty());
+    failure.text.into_owned()
+}
+
+#[test]
+fn a_message_is_sent_as_it_was_written() {
+    let host = ready();
+    let mut request = posted(
+        &[],
+        &body(
+            r#", "cc": ["A <a@c.example>, b@c.example", "d@c.example"], "bcc": null, "text": "t", "html": "<p>",
+            "inReplyTo": "<1@x>", "references": "<0@x>  <1@x>",
+            "attachments": [{"filename": "ü.txt", "content": 1}, {"filename": "b", "contentType": "Text/CSV", "content": 0}]"#,
+        ),
+    );
+    let blob = |text: &str| Some(Blob::Bytes(text.into()));
+    request.blobs.get_mut().extend([blob("zero"), blob("one")]);
+    let answer = json(send_message(&host, &request));
+    assert_eq!(
+        answer,
+        serde_json::json!({"messageId": "<a@b>", "savedTo": "Sent"})
+    );
+    let drafts = host.drafts.borrow();
+    let (draft, key) = &drafts[0];
+    assert_eq!((draft.from.as_str(), key), ("ada@example.test", &None));
+    let cc: Vec<_> = draft
+        .cc
+        .iter()
+        .map(|a| (a.name.as_str(), a.address.as_str()))
+        .collect();
+    assert_eq!(
+        cc,
+        [
+            ("A", "a@c.example"),
+            ("", "b@c.example"),
+            ("", "d@c.example")
+        ]
+    );
+    assert_eq!(draft.references, ["<0@x>", "<1@x>"]);
+    assert_eq!(draft.in_reply_to.as_deref(), Some("<1@x>"));
+    let files: Vec<_> = draft
+        .files
+        .iter()
+        .map(|file| match &file.content {
+            Blob::Bytes(bytes) => (
+                file.filename.as_str(),
+                file.content_type.as_str(),
+                &bytes[..],
+            ),
+            Blob::Host(_) => panic!("there is no host"),
+        })
+        .collect();
+    let expected = [
+        ("ü.txt", "application/octet-stream", &b"one"[..]),
+        ("b", "text/csv", b"zero"),
+    ];
+    assert_eq!(files, expected);
+}
+
+#[test]
+fn limits_hold_at_their_last_value_and_no_further() {
+    let sends = |body: &str| json(send_message(&ready(), &posted(&[], body)));
+    let subject = |n: usize| {
+        let subject = "ü".repeat(n);
+        format!(r#"{{"from": "ada@example.test", "to": "bo@c.example", "subject": "{subject}"}}"#)
+    };
+    sends(&subject(998));
+    assert_eq!(
+        refused(&subject(999)),
+        "subject must be at most 998 characters"
+    );
+    let cc = |n: usize| {
+        body(&format!(
+            r#", "cc": "{}""#,
+            vec!["a@c.example"; n].join(",")
+        ))
+    };
+    sends(&cc(49));
+    assert_eq!(
+        refused(&cc(50)),
+        "Too many recipients (max 50 across to, cc and bcc)"
+    );
+    let files = |n: usize| {
+        let files = vec![r#"{"filename": "a", "content": 0}"#; n].join(",");
+        body(&format!(r#", "attachments": [{files}]"#))
+    };
+    assert_eq!(refused(&files(21)), "attachments must be at most 20 files");
+    // Each names a blob of its own.
+    assert_eq!(
+        refused(&files(2)),
+        "attachments[1].content must be standard base64"
+    );
+}
+
+#[test]
+fn what_will_not_do_is_named() {
+    for (fields, text) in [
+        (r#", "cc": 7"#, "cc must be a string or an array of strings"),
+        (r#", "cc": [7]"#, "cc[0] must be a string"),
+        (r#", "cc": "nobody""#, "cc must hold mail addresses alone"),
+        (
+            r#", "bcc": ["a@b.example", "x\r\ny"]"#,
+            "bcc must hold mail addresses alone",
+        ),
+        (r#", "text": 1"#, "text must be a string"),
+        (
+            r#", "inReplyTo": "1@x""#,
+            "inReplyTo must be one Message-ID in angle brackets",
+        ),
+        (
+            r#", "inReplyTo": "<1@x> <2@x>""#,
+            "inReplyTo must be one Message-ID in angle brackets",
+        ),
+        (
+            r#", "inReplyTo": "<1@x\r\nX: y>""#,
+            "inReplyTo must be one Message-ID in angle brackets",
+        ),
+        (
+            r#", "references": "<1@x>,<2@x>""#,
+            "references must be Message-IDs in angle brackets, separated by spaces",
+        ),
+        (
+            r#", "attachments": [{"content": 0}]"#,
+            "attachments[0].filename is required",
+        ),
+        (
+            r#", "attachments": [{"filename": "a"}]"#,
+            "attachments[0].content is required",
+        ),
+        (
+            r#", "attachments": [{"filename": "a\nb", "content": 0}]"#,
+            "attachments[0].filename must be 1 to 255 characters, none of them control characters",
+        ),
+        (
+            r#", "attachments": [{"filename": "a", "contentType": "text/plain; x=y", "content": 0}]"#,
+            "attachments[0].contentType must be a media type without parameters",
+        ),
+        (
+            r#", "attachments": [{"filename": "a", "contentType": "multipart/mixed", "content": 0}]"#,
+            "attachments[0].contentType must be a media type without parameters",
+        ),
+    ] {
+        assert_eq!(refused(&body(fields)), text);
+    }
+    assert_eq!(refused("x"), "Invalid JSON body");
+    assert_eq!(refused("{}"), "from is required");
+    let of = |from: &str, to: &str, subject: &str| {
+        format!(r#"{{"from": "{from}", "to": {to}, "subject": "{subject}"}}"#)
+    };
+    let to = r#""bo@c.example""#;
+    for from in [
+        "",
+        "Ada <ada@b.example>",
+        "<ada@b.example>",
+        "a@b.example, c@d.example",
+        "ada",
+    ] {
+        assert_eq!(
+            refused(&of(from, to, "s")),
+            "from must be one bare mail address"
+        );
+    }
+    for none in [r#""""#, "[]", "null"] {
+        let text = refused(&of("ada@example.test", none, "s"));
+        assert_eq!(text, "to must name at least one recipient");
+    }
+    let breaks = refused(&of("ada@example.test", to, "a\\r\\nBcc: x"));
+    assert_eq!(breaks, "subject must not have line breaks");
+    let nul = refused(&of("ada@example.test", to, "a\\u0000"));
+    assert_eq!(nul, "subject must not have control characters");
+}
+
+#[test]
+fn whose_address_it_is_not_is_refused_before_anything_is_sent() {
+    for (error, status, text) in [
+        (Error::Denied("Not yours".into()), 403, "Not yours"),
+        (Error::Internal, 500, "Could not verify the sender address"),
+    ] {
+        let host = FakeHost {
+            sender: Err(error),
+            ..ready()
+        };
+        let failure = send_message(&host, &posted(&[], &body(""))).unwrap_err();
+        assert_eq!((failure.status, &*failure.text), (status, text));
+        assert!(host.drafts.borrow().is_empty());
+    }
+}
+
+#[test]
+fn what_the_host_says_of_a_sending_is_told_with_its_status() {
+    for (error, status) in [
+        (Error::TooLarge("x".into()), 413),
+        (Error::Rejected("bo@c.example: no such user".into()), 400),
+        (Error::Conflict("x".into()), 409),
+        (Error::Unavailable, 503),
+        (Error::OutcomeUnknown, 500),
+    ] {
+        let host = FakeHost {
+            sent: Err(error),
+            ..FakeHost::default()
+        };
+        let failure = send_message(&host, &posted(&[], &body(""))).unwrap_err();
+        assert_eq!(failure.status, status);
+    }
+}
+
+#[test]
+fn a_key_is_handed_on_and_a_replay_is_told() {
+    let host = FakeHost {
+        sent: Ok(Sent {
+            message_id: "<a@b>".into(),
+            saved_to: None,
+            replayed: true,
+        }),
+        ..FakeHost::default()
+    };
+    let with = |key: &str| {
+        let mut request = posted(&[], &body(""));
+        request.headers.push(("idempotency-key".into(), key.into()));
+        request
+    };
+    let reply = send_message(&host, &with("k-1")).unwrap();
+    assert!(
+        reply
+            .headers
+            .contains(&("idempotent-replayed".into(), "true".into()))
+    );
+    assert_eq!(host.drafts.borrow()[0].1.as_deref(), Some("k-1"));
+    for bad in ["", "a b", "ü", &"x".repeat(256)] {
+        let failure = send_message(&host, &with(bad)).unwrap_err();
+        assert_eq!(failure.status, 400, "{bad:?}");
+    }
+}

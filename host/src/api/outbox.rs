@@ -1,0 +1,134 @@
+//! `outbox`: sending as the caller.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use latchmail_bindings::Blob;
+use latchmail_bindings::latchmail::host::mailbox::Address;
+use latchmail_bindings::latchmail::host::outbox::{self as wit, Host};
+use latchmail_bindings::latchmail::host::types::Error;
+
+use super::Call;
+use crate::caller::Scope;
+use crate::{mail, outbox};
+
+/// Bytes of all files of one message: what is over it makes no message that may be sent.
+const LARGEST: u64 = 25 * 1024 * 1024;
+
+impl Host for Call {
+    async fn check_sender(&mut self, address: String) -> wasmtime::Result<Result<(), Error>> {
+        Ok(self.sender(&address).await)
+    }
+
+    async fn send(
+        &mut self,
+        draft: wit::Draft,
+        key: Option<String>,
+    ) -> wasmtime::Result<Result<wit::Sent, Error>> {
+        let mut files = Vec::with_capacity(draft.files.len());
+        for file in draft.files {
+            files.push((
+                file.filename,
+                file.content_type,
+                self.table.delete(file.content)?,
+            ));
+        }
+        let draft = outbox::Draft {
+            from: draft.from,
+            to: people(draft.to),
+            cc: people(draft.cc),
+            bcc: people(draft.bcc),
+            subject: draft.subject,
+            text: draft.text,
+            html: draft.html,
+            in_reply_to: draft.in_reply_to,
+            references: draft.references,
+            files: Vec::new(),
+        };
+        Ok(self.sent(draft, files, key.as_deref()).await)
+    }
+}
+
+impl Call {
+    async fn sender(&mut self, address: &str) -> Result<(), Error> {
+        let access = self.mailbox(Scope::MailSend)?;
+        let outbox = &self.services.outbox;
+        Ok(outbox.check_sender(&access.account, address).await?)
+    }
+
+    async fn sent(
+        &mut self,
+        mut draft: outbox::Draft,
+        files: Vec<(String, String, Blob)>,
+        key: Option<&str>,
+    ) -> Result<wit::Sent, Error> {
+        let access = self.mailbox(Scope::MailSend)?;
+        if files.iter().map(|(_, _, blob)| blob.size()).sum::<u64>() > LARGEST {
+            return Err(outbox::Error::TooLarge.into());
+        }
+        for (filename, content_type, blob) in files {
+            draft.files.push(outbox::File {
+                filename,
+                content_type,
+                content: whole(blob).await?,
+            });
+        }
+        let sent = self.services.outbox.send(&access, draft, key).await?;
+        Ok(wit::Sent {
+            message_id: sent.message_id,
+            saved_to: sent.saved_to,
+            replayed: sent.replayed,
+        })
+    }
+}
+
+/// A blob's bytes, which may be on their way still: an attachment of another message.
+async fn whole(blob: Blob) -> Result<Bytes, Error> {
+    let blob = match blob.into_bytes() {
+        Ok(bytes) => return Ok(bytes),
+        Err(blob) => blob,
+    };
+    let mut all = BytesMut::new();
+    let mut pieces = blob.into_pieces();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
+            tracing::error!("a blob cannot be read: {error}");
+            Error::Internal
+        })?;
+        all.extend_from_slice(&piece);
+    }
+    Ok(all.freeze())
+}
+
+fn people(people: Vec<Address>) -> Vec<mail::Address> {
+    let one = |one: Address| mail::Address {
+        name: one.name,
+        address: one.address,
+    };
+    people.into_iter().map(one).collect()
+}
+
+/// Only the name of a failure enters a sandbox; what lies behind it is logged here, once.
+impl From<outbox::Error> for Error {
+    fn from(error: outbox::Error) -> Self {
+        match error {
+            outbox::Error::Denied(sentence) => Self::Denied(sentence.into()),
+            outbox::Error::Invalid(sentence) => Self::Invalid(sentence),
+            outbox::Error::TooLarge => Self::TooLarge(error.to_string()),
+            outbox::Error::Rejected(sentence) => Self::Rejected(sentence),
+            outbox::Error::Conflict(sentence) => Self::Conflict(sentence.into()),
+            outbox::Error::CredentialRefused => Self::CredentialRefused,
+            outbox::Error::Unavailable(detail) | outbox::Error::Lost(detail) => {
+                tracing::warn!("the mail server is not available for sending: {detail}");
+                Self::Unavailable
+            }
+            outbox::Error::Unknown(detail) => {
+                tracing::error!("it is not known whether a message was sent: {detail}");
+                Self::OutcomeUnknown
+            }
+            outbox::Error::Internal(detail) => {
+                tracing::error!("sending failed: {detail}");
+                Self::Internal
+            }
+        }
+    }
+}
