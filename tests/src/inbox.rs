@@ -1,22 +1,20 @@
 //! The mailbox as another IMAP client sees it.
 
-use async_imap::Session;
 use futures_util::TryStreamExt as _;
 use latchmail::auth::secrets::{AppPassword, id, refresh_token, sha256_hex};
 use latchmail::clock::Timestamp;
 use latchmail::config::Database;
-use latchmail::directory::Directory;
 use latchmail::directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail::directory::sessions::NewSession;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpStream;
 
-use crate::Person;
+use crate::{Imap, Person, directory};
 
 /// A connection of another IMAP client to a person's mailbox, with a credential of its own.
 ///
 /// No route makes app passwords for mail clients yet, so this one is put into the directory as the app password of one more session.
-pub async fn imap(person: &Person<'_>) -> Session<TcpStream> {
+pub async fn imap(person: &Person<'_>) -> Imap {
     let service = person.service;
     let now = service.clock.now();
     let secret = app_password(service.database(), &person.address, now).await;
@@ -28,7 +26,7 @@ pub async fn imap(person: &Person<'_>) -> Session<TcpStream> {
 
 /// A new app password of the account with that address, put into the service's database.
 pub async fn app_password(database: &Database, address: &str, now: Timestamp) -> String {
-    let directory = Directory::open(database, &[]).await.unwrap();
+    let directory = directory::open(database).await;
     let account = directory
         .account_by_address(address)
         .await

@@ -5,16 +5,22 @@
 
 mod answer;
 pub mod corpus;
+mod directory;
 mod inbox;
 mod log;
+mod mailbox;
 mod person;
 pub mod process;
 mod raw;
+mod relay;
 mod service;
 
 pub use answer::Answer;
+pub use directory::alias;
 pub use inbox::{RICH, app_password, expunge_all, imap};
 pub use log::Log;
+pub use mailbox::{Imap, Stored, letter, mark, noise, put, stored, subjects};
 pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};
+pub use relay::Relay;
 pub use service::{DOMAIN, Service, Setup, fixtures, modules, refusal};

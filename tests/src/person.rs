@@ -61,6 +61,15 @@ impl<'a> Person<'a> {
         Answer::of(request.bearer_auth(&self.access).json(body)).await
     }
 
+    /// The same with a body as it is, said to be JSON.
+    pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+        let request = self.service.request(&format!("POST {path}"));
+        let request = request
+            .bearer_auth(&self.access)
+            .header("content-type", "application/json");
+        Answer::of(request.body(body)).await
+    }
+
     /// Delivers a message to them and waits until their inbox has it.
     pub async fn receives(&self, message: &str) {
         self.receives_raw(&message.replace('\n', "\r\n").into_bytes())
@@ -99,6 +108,31 @@ impl<'a> Person<'a> {
     /// The newest message of their inbox, whole.
     pub async fn newest(&self) -> Value {
         let uid = &self.messages("INBOX").await[0]["uid"];
+        let line = format!("GET /api/v1/mail/messages/{uid}");
+        self.ask(&line).await.succeeds(200)
+    }
+    /// The numbers of a folder's messages, newest first.
+    pub async fn uids(&self, folder: &str) -> Vec<u64> {
+        let messages = self.messages(folder).await;
+        let uids = messages.iter().map(|m| m["uid"].as_u64().unwrap());
+        uids.collect()
+    }
+
+    /// The number of the message of that subject in a folder.
+    #[track_caller]
+    pub fn uid_of(&self, folder: &str, subject: &str) -> impl Future<Output = u64> {
+        let at = std::panic::Location::caller();
+        async move {
+            let messages = self.messages(folder).await;
+            let message = messages.iter().find(|m| m["subject"] == subject);
+            let message = message
+                .unwrap_or_else(|| panic!("no {subject:?} in {folder}, at {at}: {messages:?}"));
+            message["uid"].as_u64().unwrap()
+        }
+    }
+
+    /// The message of that number, whole.
+    pub async fn message(&self, uid: u64) -> Value {
         let line = format!("GET /api/v1/mail/messages/{uid}");
         self.ask(&line).await.succeeds(200)
     }

@@ -165,7 +165,7 @@ smtp.address = '{smtp}'
 registration.domains = ['{DOMAIN}', 'second.test']
 log.filter = 'warn'
 modules.mail.source = '{modules}/latchmail_mail.wasm'
-modules.mail.grants = ['caller', 'mailbox']
+modules.mail.grants = ['caller', 'mailbox', 'outbox']
 {limits}
 ",
         cache = cache().display(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail_tests::{Person, RICH, Service, expunge_all, imap};
+use latchmail_tests::{Person, RICH, Service, expunge_all, imap, noise};
 use serde_json::json;
 
 #[tokio::test]
@@ -96,18 +96,6 @@ async fn an_attachment_that_is_none_is_refused_in_the_specifications_words() {
         .ask(&format!("GET /api/v1/mail/messages/{uid}/attachments/0"))
         .await
         .fails(401, "Missing or invalid Authorization header");
-}
-
-/// Bytes that repeat nowhere near.
-fn noise(length: usize) -> Vec<u8> {
-    let mut state = 1_u64;
-    let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        state.to_le_bytes()[6]
-    };
-    (0..length).map(|_| next()).collect()
 }
 
 /// A message with a text and a file of these bytes.

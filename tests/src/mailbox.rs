@@ -1,0 +1,118 @@
+//! What a folder holds, as another IMAP client puts it there and reads it.
+//!
+//! Folders are named as the protocol has them: beyond ASCII in modified UTF-7 (RFC 3501, section 5.1.3).
+
+use std::collections::BTreeSet;
+
+use async_imap::Session;
+use async_imap::types::Flag;
+use futures_util::TryStreamExt as _;
+use tokio::net::TcpStream;
+
+/// A connection of another IMAP client.
+pub type Imap = Session<TcpStream>;
+
+/// A message as it is stored.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its IMAP UID, which is not the service's number.
+    pub imap_uid: u32,
+    /// Its flags, without `\Recent`: that one tells of the connection, not of the message.
+    pub flags: BTreeSet<String>,
+    /// All of it.
+    pub bytes: Vec<u8>,
+}
+
+impl Stored {
+    /// Its first header field of that name, unfolded and not decoded.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let head = text.split("\r\n\r\n").next().unwrap_or_default();
+        let head = head.replace("\r\n ", " ").replace("\r\n\t", " ");
+        head.lines().find_map(|line| {
+            let (given, value) = line.split_once(':')?;
+            given
+                .eq_ignore_ascii_case(name)
+                .then(|| value.trim().to_owned())
+        })
+    }
+
+    /// Its subject, as it is stored.
+    pub fn subject(&self) -> String {
+        self.header("subject").unwrap_or_default()
+    }
+}
+
+/// The messages of a folder, in the order of their IMAP UIDs.
+pub async fn stored(client: &mut Imap, folder: &str) -> Vec<Stored> {
+    client.select(folder).await.unwrap();
+    let fetched = client.uid_fetch("1:*", "(UID FLAGS BODY.PEEK[])").await;
+    let fetched: Vec<_> = fetched.unwrap().try_collect().await.unwrap();
+    let mut stored: Vec<Stored> = fetched
+        .iter()
+        .map(|message| Stored {
+            imap_uid: message.uid.unwrap(),
+            flags: message
+                .flags()
+                .filter(|flag| *flag != Flag::Recent)
+                .map(|flag| text(&flag).to_owned())
+                .collect(),
+            bytes: message.body().unwrap().to_vec(),
+        })
+        .collect();
+    stored.sort_by_key(|message| message.imap_uid);
+    stored
+}
+
+/// The subjects of a folder's messages, in the order of their IMAP UIDs.
+pub async fn subjects(client: &mut Imap, folder: &str) -> Vec<String> {
+    let stored = stored(client, folder).await;
+    stored.iter().map(Stored::subject).collect()
+}
+
+/// Puts a message of that subject into a folder.
+pub async fn put(client: &mut Imap, folder: &str, subject: &str) {
+    let message = letter(subject);
+    client.append(folder, None, None, message).await.unwrap();
+}
+
+/// Changes the flags of a message as a command says: `mark(&mut client, "INBOX", 7, "+FLAGS (\\Deleted)")`.
+pub async fn mark(client: &mut Imap, folder: &str, imap_uid: u32, command: &str) {
+    client.select(folder).await.unwrap();
+    let marked = client.uid_store(imap_uid.to_string(), command).await;
+    marked.unwrap().try_collect::<Vec<_>>().await.unwrap();
+}
+
+/// A message of that subject, which says the subject once more.
+pub fn letter(subject: &str) -> String {
+    let id = subject.replace(' ', "-");
+    format!(
+        "From: Grace Hopper <grace@outside.test>\r\nTo: ada@first.test\r\nSubject: {subject}\r\n\
+         Date: Thu, 19 Nov 2026 10:00:00 +0100\r\nMessage-ID: <{id}@outside.test>\r\n\r\nThis is {subject}.\r\n"
+    )
+}
+
+/// Bytes that repeat nowhere near.
+pub fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state.to_le_bytes()[6]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn text<'a>(flag: &'a Flag<'_>) -> &'a str {
+    match flag {
+        Flag::Seen => "\\Seen",
+        Flag::Answered => "\\Answered",
+        Flag::Flagged => "\\Flagged",
+        Flag::Deleted => "\\Deleted",
+        Flag::Draft => "\\Draft",
+        Flag::Recent => "\\Recent",
+        Flag::MayCreate => "\\*",
+        Flag::Custom(keyword) => keyword,
+    }
+}

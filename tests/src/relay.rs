@@ -1,0 +1,142 @@
+//! The way to a mail server, which a test can bar and hold up.
+//!
+//! ```ignore
+//! let mut relay = Relay::new().await;
+//! let service = Service::with(&format!("smtp.address = '{}'", relay.address)).await;
+//! relay.leads_to(service.stack.submission);
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use crate::EVENTUALLY;
+
+/// Hands on what comes, in both directions.
+#[derive(Debug)]
+pub struct Relay {
+    /// Where it listens.
+    pub address: SocketAddr,
+    way: Arc<Way>,
+    /// None while it is barred.
+    accepting: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Way {
+    to: Mutex<Option<SocketAddr>>,
+    open: watch::Sender<bool>,
+    /// Whether something came that was not handed on.
+    held: watch::Sender<bool>,
+}
+
+impl Relay {
+    /// One that leads nowhere yet.
+    pub async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let way = Arc::new(Way {
+            to: Mutex::new(None),
+            open: watch::Sender::new(true),
+            held: watch::Sender::new(false),
+        });
+        Self {
+            address: listener.local_addr().unwrap(),
+            accepting: Some(tokio::spawn(accept(listener, way.clone()))),
+            way,
+        }
+    }
+
+    /// From now on it leads there.
+    pub fn leads_to(&self, server: SocketAddr) {
+        *self.way.to.lock().unwrap() = Some(server);
+    }
+
+    /// Cuts every connection, and refuses new ones, as a server does that has ended.
+    pub async fn bar(&mut self) {
+        if let Some(accepting) = self.accepting.take() {
+            accepting.abort();
+            let _ = accepting.await;
+        }
+    }
+
+    /// Takes connections again.
+    pub async fn clear(&mut self) {
+        self.bar().await;
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        self.accepting = Some(tokio::spawn(accept(listener, self.way.clone())));
+    }
+
+    /// Hands nothing on to the server until [`Relay::release`]. What the server says still comes.
+    pub fn hold(&self) {
+        self.way.held.send_replace(false);
+        self.way.open.send_replace(false);
+    }
+
+    /// Waits until something was to be handed on since [`Relay::hold`].
+    pub async fn holds(&self) {
+        let mut held = self.way.held.subscribe();
+        timeout(EVENTUALLY, held.wait_for(|held| *held))
+            .await
+            .expect("something is to be handed on")
+            .unwrap();
+    }
+
+    /// Hands on what was held, and what comes.
+    pub fn release(&self) {
+        self.way.open.send_replace(true);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if let Some(accepting) = &self.accepting {
+            accepting.abort();
+        }
+    }
+}
+
+/// Dropped, it closes its connections too.
+async fn accept(listener: TcpListener, way: Arc<Way>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (client, _) = listener.accept().await.unwrap();
+        connections.spawn(pass(client, way.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn pass(client: TcpStream, way: Arc<Way>) {
+    let to = *way.to.lock().unwrap();
+    let Ok(server) = TcpStream::connect(to.expect("it leads somewhere")).await else {
+        return;
+    };
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let mut open = way.open.subscribe();
+    let there = async {
+        let mut piece = vec![0; 64 * 1024];
+        while let Ok(length @ 1..) = from_client.read(&mut piece).await {
+            if !*open.borrow() {
+                way.held.send_replace(true);
+            }
+            let Ok(_) = open.wait_for(|open| *open).await else {
+                break;
+            };
+            if to_server.write_all(&piece[..length]).await.is_err() {
+                break;
+            }
+        }
+    };
+    let back = tokio::io::copy(&mut from_server, &mut to_client);
+    tokio::select! {
+        () = there => (),
+        _ = back => (),
+    }
+}
