@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 /// A connection to the service.
 pub(crate) struct Client {
@@ -35,8 +36,15 @@ impl Client {
     /// Reads a resource and drops it. Answers how long its body was.
     pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<usize> {
         let (status, length) = self.exchange("GET", path, "", |_| {})?;
-        anyhow::ensure!(status == 200, "{path} was answered {status}");
+        succeeded("GET", path, status, b"")?;
         Ok(length)
+    }
+
+    /// Reads a resource that is JSON.
+    pub(crate) fn json(&mut self, path: &str) -> anyhow::Result<Value> {
+        let answer = self.read(path)?;
+        succeeded("GET", path, answer.status, &answer.body)?;
+        Ok(serde_json::from_slice(&answer.body)?)
     }
 
     /// Reads a resource.
@@ -52,6 +60,13 @@ impl Client {
         let (status, _) =
             self.exchange("POST", path, json, |piece| body.extend_from_slice(piece))?;
         Ok(Answer { status, body })
+    }
+
+    /// Posts JSON that has to be answered 200. Answers the body.
+    pub(crate) fn change(&mut self, path: &str, json: &str) -> anyhow::Result<Vec<u8>> {
+        let answer = self.post(path, json)?;
+        succeeded("POST", path, answer.status, &answer.body)?;
+        Ok(answer.body)
     }
 
     fn exchange(
@@ -93,6 +108,18 @@ impl Client {
             left -= read;
         }
         Ok((status, length))
+    }
+}
+
+/// Says what is wrong with an answer that is not 200.
+fn succeeded(method: &str, path: &str, status: u16, body: &[u8]) -> anyhow::Result<()> {
+    let said = String::from_utf8_lossy(body);
+    match status {
+        200 => Ok(()),
+        404 | 405 => bail!(
+            "{method} {path} was answered {status} {said}: the service that is measured has no such route, or not what the bench asks of it"
+        ),
+        _ => bail!("{method} {path} was answered {status} {said}"),
     }
 }
 

@@ -36,25 +36,50 @@ impl Client {
 
     /// Runs a command to its end. Answers how many bytes the literals in the replies held.
     pub(crate) fn run(&mut self, command: &str) -> anyhow::Result<usize> {
-        self.writer
-            .write_all(format!("a {command}\r\n").as_bytes())?;
-        self.answer()
+        self.hear(command, |_| {})
     }
 
-    /// Puts messages into the inbox, all in one command (RFC 3502, RFC 7888).
-    pub(crate) fn append(&mut self, messages: &[Vec<u8>]) -> anyhow::Result<()> {
-        let mut command = b"a APPEND INBOX".to_vec();
+    /// Runs a command to its end; `reply` is told how each reply begins. Answers as [`Client::run`] does.
+    pub(crate) fn hear(
+        &mut self,
+        command: &str,
+        reply: impl FnMut(&[u8]),
+    ) -> anyhow::Result<usize> {
+        self.writer
+            .write_all(format!("a {command}\r\n").as_bytes())?;
+        self.answer(reply)
+    }
+
+    /// Runs a search. Answers the UIDs that were found, ascending.
+    pub(crate) fn search(&mut self, criteria: &str) -> anyhow::Result<Vec<u32>> {
+        let mut found = Vec::new();
+        self.hear(&format!("UID SEARCH {criteria}"), |reply| {
+            if let Some(uids) = reply.strip_prefix(b"* SEARCH ") {
+                let uids = String::from_utf8_lossy(uids);
+                found.extend(
+                    uids.split_ascii_whitespace()
+                        .filter_map(|uid| uid.parse::<u32>().ok()),
+                );
+            }
+        })?;
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Puts messages into a folder, all in one command (RFC 3502, RFC 7888).
+    pub(crate) fn append(&mut self, folder: &str, messages: &[Vec<u8>]) -> anyhow::Result<()> {
+        let mut command = format!("a APPEND {folder}").into_bytes();
         for message in messages {
             command.extend_from_slice(format!(" {{{}+}}\r\n", message.len()).as_bytes());
             command.extend_from_slice(message);
         }
         command.extend_from_slice(b"\r\n");
         self.writer.write_all(&command)?;
-        self.answer()?;
+        self.answer(|_| {})?;
         Ok(())
     }
 
-    fn answer(&mut self) -> anyhow::Result<usize> {
+    fn answer(&mut self, mut reply: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         let mut literals = 0;
         loop {
             self.line()?;
@@ -63,6 +88,7 @@ impl Client {
                 anyhow::ensure!(line.starts_with("OK"), "the mail server said {line}");
                 return Ok(literals);
             }
+            reply(&self.line);
             while let Some(length) = literal(&self.line) {
                 literals += length;
                 self.skip(length)?;

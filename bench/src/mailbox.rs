@@ -3,12 +3,15 @@
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 
+use crate::imap;
 use crate::service::Service;
 
 /// Messages in one APPEND.
 const AT_ONCE: usize = 200;
+
+/// Messages in one page of a listing: the most that it gives.
+const PAGE: usize = 100;
 
 /// Folders beside those that every mailbox has.
 const FURTHER: [&str; 5] = [
@@ -53,23 +56,13 @@ pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox
         Some(2) => with_file(number, 20 * 1024 * 1024, &mut random),
         _ => usual(number, &mut random),
     });
-    let mut batch = Vec::new();
-    for message in all {
-        batch.push(message);
-        if batch.len() == AT_ONCE {
-            client.append(&batch)?;
-            batch.clear();
-        }
-    }
-    if !batch.is_empty() {
-        client.append(&batch)?;
-    }
+    append(&mut client, "INBOX", all)?;
     let mut http = service.http()?;
     let mut find = |imap_uid: usize| -> anyhow::Result<Known> {
         // One message a page: the page counts from the newest.
         let page = messages - imap_uid + 1;
         let path = format!("/api/v1/mail/folders/INBOX/messages?limit=1&page={page}");
-        let listing: Value = serde_json::from_slice(&http.read(&path)?.body)?;
+        let listing = http.json(&path)?;
         let message = &listing["messages"][0];
         anyhow::ensure!(message["seq"] == imap_uid, "another message: {message}");
         Ok(Known {
@@ -85,8 +78,62 @@ pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox
     })
 }
 
+/// Makes a folder of `messages` short ones.
+pub(crate) fn folder(service: &Service, name: &str, messages: usize) -> anyhow::Result<()> {
+    let mut client = service.imap()?;
+    client.run(&format!("CREATE {name}"))?;
+    let mut random = Random(2);
+    append(
+        &mut client,
+        name,
+        (1..=messages).map(|number| short(name, number, &mut random)),
+    )
+}
+
+/// The service's numbers of the newest `count` messages of a folder, the newest first.
+pub(crate) fn newest(service: &Service, folder: &str, count: usize) -> anyhow::Result<Vec<u64>> {
+    let mut http = service.http()?;
+    let mut uids = Vec::new();
+    for page in 1..=count.div_ceil(PAGE) {
+        let path = format!("/api/v1/mail/folders/{folder}/messages?limit={PAGE}&page={page}");
+        let listing = http.json(&path)?;
+        let messages = listing["messages"].as_array().context("no messages")?;
+        uids.extend(
+            messages
+                .iter()
+                .filter_map(|message| message["uid"].as_u64()),
+        );
+    }
+    uids.truncate(count);
+    anyhow::ensure!(
+        uids.len() == count,
+        "{folder} holds {} messages",
+        uids.len()
+    );
+    Ok(uids)
+}
+
+fn append(
+    client: &mut imap::Client,
+    folder: &str,
+    messages: impl Iterator<Item = Vec<u8>>,
+) -> anyhow::Result<()> {
+    let mut batch = Vec::new();
+    for message in messages {
+        batch.push(message);
+        if batch.len() == AT_ONCE {
+            client.append(folder, &batch)?;
+            batch.clear();
+        }
+    }
+    if !batch.is_empty() {
+        client.append(folder, &batch)?;
+    }
+    Ok(())
+}
+
 /// Numbers that are the same at every run.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -117,6 +164,17 @@ fn usual(number: usize, random: &mut Random) -> Vec<u8> {
         }
         _ => with_file(number, 2_000 + random.below(20_000), random),
     }
+}
+
+/// As little as a listing shows whole: of these there can be many. No two folders have the same.
+fn short(folder: &str, number: usize, random: &mut Random) -> Vec<u8> {
+    let (sender, day) = (random.below(300), 1 + random.below(28));
+    format!(
+        "From: \"Sender Number {sender}\" <sender{sender}@outside.test>\r\nTo: Ada Lovelace <ada@bench.test>\r\n\
+         Subject: Number {number}\r\nDate: Fri, {day} Nov 2026 10:00:00 +0100\r\nMessage-ID: <{number}.{folder}@outside.test>\r\n\r\n{}\r\n",
+        prose(100, random)
+    )
+    .into_bytes()
 }
 
 fn header(number: usize, random: &mut Random) -> String {
@@ -173,7 +231,7 @@ fn with_file(number: usize, length: usize, random: &mut Random) -> Vec<u8> {
 }
 
 /// Words in lines of a mail's width.
-fn prose(length: usize, random: &mut Random) -> String {
+pub(crate) fn prose(length: usize, random: &mut Random) -> String {
     const WORDS: [&str; 16] = [
         "the",
         "engine",

@@ -1,12 +1,16 @@
 //! What the service costs beside what it stands on: every figure is measured next to its counterpart, in turns, in one run, and told as a
 //! ratio. `./just bench` builds all of it optimised and runs it.
 //!
-//! - HTTP against raw IMAP: the same facts from one warm mailbox, over warm connections, by clients that are alike.
+//! - HTTP against raw IMAP and SMTP: the same facts from one warm mailbox, the same changes to it, the same mail, over warm connections, by clients
+//!   that are alike.
+//! - A large folder against a small one: the same listing of each.
 //! - The sandbox against its native twin: the mail component and the same code as a library, over the same values in memory.
 //! - Memory: an idle host, what a connection adds, what downloads add.
 //!
 //! Figures of different runs or machines mean nothing beside each other; their ratios do. A run writes `<target>/bench/<time>.json`.
 
+mod bulk;
+mod crowd;
 mod http;
 mod imap;
 mod mailbox;
@@ -15,7 +19,10 @@ mod memory;
 mod report;
 mod routes;
 mod sandbox;
+mod search;
+mod send;
 mod service;
+mod smtp;
 
 use std::path::PathBuf;
 
@@ -60,6 +67,12 @@ fn main() -> anyhow::Result<()> {
     let mailbox = mailbox::fill(&service, size.messages)?;
     memory::downloads(&service, &mailbox, &mut report)?;
     routes::measure(&service, &mailbox, &size, &mut report)?;
+    bulk::flag(&service, &mailbox, &size, &mut report)?;
+    bulk::relocate(&service, &size, &mut report)?;
+    search::measure(&service, &size, &mut report)?;
+    send::measure(&service, &size, &mut report)?;
+    // After all others: the mail server keeps an account's messages together, and so many would be in the others' way.
+    crowd::measure(&service, &size, &mut report)?;
     runtime.block_on(service.stop());
     sandbox::measure(&arguments.modules, &size, &mut report)?;
     report.print();

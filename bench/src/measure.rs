@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Size {
     /// Messages in the mailbox.
     pub(crate) messages: usize,
+    /// Messages in a small and in a large folder beside it.
+    pub(crate) folders: [usize; 2],
     /// Turns of each side.
     pub(crate) rounds: usize,
     /// How long a turn lasts.
@@ -18,12 +20,14 @@ impl Size {
     /// What the figures are made of.
     pub(crate) const FULL: Self = Self {
         messages: 10_000,
+        folders: [1_000, 100_000],
         rounds: 8,
         turn: Duration::from_millis(400),
     };
     /// What tells that the bench works.
     pub(crate) const QUICK: Self = Self {
         messages: 200,
+        folders: [100, 2_000],
         rounds: 2,
         turn: Duration::from_millis(50),
     };
@@ -75,6 +79,16 @@ pub(crate) fn both<'a>(
     left: &mut [Call<'a>],
     right: &mut [Call<'a>],
 ) -> anyhow::Result<[Times; 2]> {
+    settled(size, left, right, || Ok(()))
+}
+
+/// The same of calls that leave work behind: `settle` waits after every turn until it is done, so that no turn pays for another.
+pub(crate) fn settled<'a>(
+    size: &Size,
+    left: &mut [Call<'a>],
+    right: &mut [Call<'a>],
+    mut settle: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<[Times; 2]> {
     let mut times = [Times::default(), Times::default()];
     // One turn of each to warm up.
     for round in 0..=size.rounds {
@@ -82,6 +96,7 @@ pub(crate) fn both<'a>(
         for side in [round % 2, 1 - round % 2] {
             let calls = if side == 0 { &mut *left } else { &mut *right };
             let (each, took) = turn(calls, size.turn)?;
+            settle()?;
             if round > 0 {
                 times[side].turn(each, took);
             }

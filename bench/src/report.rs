@@ -47,7 +47,7 @@ impl Row {
 
 impl Report {
     /// A route with one client, beside its counterpart.
-    pub(crate) fn latency(&mut self, what: &str, raw: &Times, route: &Times, most: f64) {
+    pub(crate) fn latency(&mut self, what: &str, raw: &Times, route: &Times, most: Option<f64>) {
         let ratio = route.percentile(0.5).as_secs_f64() / raw.percentile(0.5).as_secs_f64();
         self.rows.push(Row {
             what: format!("{what}, p50"),
@@ -60,7 +60,7 @@ impl Report {
             }),
             result: ratio,
             unit: "×",
-            target: Some(Target::AtMost(most)),
+            target: most.map(Target::AtMost),
             json: json!({ "raw": times(raw), "route": times(route) }),
         });
     }
@@ -72,7 +72,7 @@ impl Report {
         clients: usize,
         raw: &Times,
         route: &Times,
-        least: f64,
+        least: Option<f64>,
     ) {
         self.rows.push(Row {
             what: format!("{what}, {clients} clients"),
@@ -85,7 +85,7 @@ impl Report {
             }),
             result: route.rate() / raw.rate(),
             unit: "of it",
-            target: Some(Target::AtLeast(least)),
+            target: least.map(Target::AtLeast),
             json: json!({ "raw": times(raw), "route": times(route) }),
         });
     }

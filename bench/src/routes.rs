@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::service::Service;
 
 /// What a listing asks the mail server for, as the host does (`host/src/mail/imap/fetch.rs`).
-const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
+pub(crate) const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
     CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION)]<0.65536> BODY.PEEK[TEXT]<0.4096>)";
 
 /// A route and its counterpart.
@@ -21,7 +21,7 @@ struct Pair {
 }
 
 /// At how many clients' throughput is compared, and the least share of the counterpart's that is to be reached.
-const CLIENTS: usize = 8;
+pub(crate) const CLIENTS: usize = 8;
 const LEAST_SHARE: f64 = 0.5;
 
 /// Measures all of them with one client and with several.
@@ -71,9 +71,9 @@ pub(crate) fn measure(
             let mut right = routed(service, &pair.path, clients, pair.least[1])?;
             let [raw, route] = both(size, &mut left, &mut right)?;
             if clients == 1 {
-                report.latency(pair.name, &raw, &route, pair.target);
+                report.latency(pair.name, &raw, &route, Some(pair.target));
             } else {
-                report.throughput(pair.name, clients, &raw, &route, LEAST_SHARE);
+                report.throughput(pair.name, clients, &raw, &route, Some(LEAST_SHARE));
             }
         }
     }
@@ -99,7 +99,8 @@ fn raw<'a>(
     (0..clients).map(|_| one()).collect()
 }
 
-fn routed<'a>(
+/// As many clients of a route, each with a connection of its own.
+pub(crate) fn routed<'a>(
     service: &Service,
     path: &'a str,
     clients: usize,

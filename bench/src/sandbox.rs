@@ -28,12 +28,12 @@ pub(crate) fn measure(modules: &Path, size: &Size, report: &mut Report) -> anyho
     let pre = EverythingPre::new(linker(&engine)?.instantiate_pre(&component)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let native = latchmail_mail::module::<Memory>();
-    let asked = latchmail_sdk::Request {
+    let asked = || latchmail_sdk::Request {
         path: vec![("folder".into(), "INBOX".into())],
         ..latchmail_sdk::Request::default()
     };
     let mut left: [Call<'_>; 1] = [Box::new(|| {
-        let reply = native.serve(&Memory, "listMessages", &asked);
+        let reply = native.serve(&Memory, "listMessages", &asked());
         anyhow::ensure!(reply.status == 200, "{}", reply.status);
         Ok(())
     })];
@@ -136,6 +136,37 @@ impl sdk::Mailbox for Memory {
     ) -> Result<Option<(sdk::Attachment, sdk::Blob)>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
+
+    fn search_messages(&self, _: &str, _: &str, _: sdk::Page) -> Result<sdk::Listing, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn set_flags(
+        &self,
+        _: &[u64],
+        _: &[String],
+        _: sdk::FlagAction,
+    ) -> Result<Vec<u64>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn move_messages(&self, _: &[u64], _: &str) -> Result<Vec<u64>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn delete_messages(&self, _: &[u64]) -> Result<Vec<u64>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+}
+
+impl sdk::Outbox for Memory {
+    fn check_sender(&self, _: &str) -> Result<(), sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn send(&self, _: sdk::Draft, _: Option<&str>) -> Result<sdk::Sent, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
 }
 
 impl sdk::Caller for Memory {
@@ -180,6 +211,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     host::blobs::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::caller::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::mailbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::outbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     Ok(linker)
 }
 
@@ -247,6 +279,50 @@ impl host::mailbox::Host for Memory {
         _: u32,
         _: Option<String>,
     ) -> wasmtime::Result<Result<Option<host::mailbox::AttachmentContent>, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn search_messages(
+        &mut self,
+        _: String,
+        _: String,
+        _: host::mailbox::Page,
+    ) -> wasmtime::Result<Result<host::mailbox::Listing, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn set_flags(
+        &mut self,
+        _: Vec<u64>,
+        _: Vec<String>,
+        _: host::mailbox::FlagAction,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn move_messages(
+        &mut self,
+        _: Vec<u64>,
+        _: String,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn delete_messages(&mut self, _: Vec<u64>) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(Err(Error::Internal))
+    }
+}
+
+impl host::outbox::Host for Memory {
+    async fn check_sender(&mut self, _: String) -> wasmtime::Result<Result<(), Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn send(
+        &mut self,
+        _: host::outbox::Draft,
+        _: Option<String>,
+    ) -> wasmtime::Result<Result<host::outbox::Sent, Error>> {
         Ok(Err(Error::Internal))
     }
 }

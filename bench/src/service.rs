@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::report::Report;
-use crate::{http, imap, memory};
+use crate::{http, imap, memory, smtp};
 
 /// Whose mailbox it is.
-const ADDRESS: &str = "ada@bench.test";
+pub(crate) const ADDRESS: &str = "ada@bench.test";
 const PASSWORD: &str = "Correct-Horse-7";
 
 /// A service that runs.
@@ -56,7 +56,7 @@ impl Service {
         let stack = Stack::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
         // Free a moment ago; nobody else asks for ports of this machine's loopback while a bench runs.
         let http = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let limits: String = ["mail", "sign_in", "registration", "public"]
+        let limits: String = ["mail", "search", "sign_in", "registration", "public"]
             .map(|area| format!("{area} = 1000000\n"))
             .concat();
         let config = state.join("latchmail.toml");
@@ -66,7 +66,7 @@ impl Service {
                 "listen = '{http}'\nbase_url = 'http://bench.test'\nkey_file = '{state}/key'\ncache_dir = '{state}/cache'\n\
                  [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
-                 [http]\nconnections_per_client = 1000\n[log]\nfilter = 'warn'\n[modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox']\n\
+                 [http]\nconnections_per_client = 1000\n[log]\nfilter = 'warn'\n[modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
                  [limits]\n{limits}",
                 state = state.display(),
                 imap = stack.imap,
@@ -154,6 +154,11 @@ impl Service {
     /// A connection to the mail server on the account's behalf.
     pub(crate) fn imap(&self) -> anyhow::Result<imap::Client> {
         imap::Client::connect(self.stack.imap, ADDRESS, &self.app_password)
+    }
+
+    /// A connection to the submission port on the account's behalf.
+    pub(crate) fn smtp(&self) -> anyhow::Result<smtp::Client> {
+        smtp::Client::connect(self.stack.submission, ADDRESS, &self.app_password)
     }
 
     /// The host's process.

@@ -1,0 +1,106 @@
+//! Sending a mail beside its bare submission. The route does more: it writes the message, and files a copy in Sent.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::mailbox::{Random, prose};
+use crate::measure::{Call, Size, settled};
+use crate::report::Report;
+use crate::routes::CLIENTS;
+use crate::service::{ADDRESS, Service};
+
+/// Who gets the mail: an account of the same mail server, so that what was sent can be counted.
+const RECIPIENT: &str = "charles";
+const TO: &str = "charles@bench.test";
+
+const SUBJECT: &str = "Notes on the engine";
+
+/// Bytes of text.
+const LENGTH: usize = 4_000;
+
+/// The most that the route's p50 may be of its counterpart's.
+const TARGET: f64 = 2.0;
+
+/// How long the mail server may take to deliver what one turn sent.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Measures it with one client and with several.
+pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
+    let mut recipient = service.http_of(&service.register(RECIPIENT)?)?;
+    let sent = AtomicUsize::new(0);
+    // Before the mailbox has its first mail: an empty one is made when it is first looked into.
+    arrived(&mut recipient, 0)?;
+    for clients in [1, CLIENTS] {
+        let mut left = (0..clients)
+            .map(|_| raw(service, &sent))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let mut right = (0..clients)
+            .map(|_| routed(service, &sent))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let [raw, route] = settled(size, &mut left, &mut right, || {
+            arrived(&mut recipient, sent.load(Ordering::Relaxed))
+        })?;
+        if clients == 1 {
+            report.latency("send of 4 kB", &raw, &route, Some(TARGET));
+        } else {
+            report.throughput("send of 4 kB", clients, &raw, &route, None);
+        }
+    }
+    Ok(())
+}
+
+fn text() -> String {
+    prose(LENGTH, &mut Random(3))
+}
+
+fn raw<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'a>> {
+    let message = format!(
+        "From: <{ADDRESS}>\r\nTo: <{TO}>\r\nSubject: {SUBJECT}\r\nDate: Fri, 20 Nov 2026 10:00:00 +0100\r\n\
+         Message-ID: <raw@bench.test>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{}\r\n.\r\n",
+        text()
+    );
+    let mut smtp = service.smtp()?;
+    Ok(Box::new(move || {
+        smtp.send(ADDRESS, TO, message.as_bytes())?;
+        sent.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }))
+}
+
+fn routed<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'a>> {
+    let request =
+        json!({ "from": ADDRESS, "to": TO, "subject": SUBJECT, "text": text() }).to_string();
+    let mut http = service.http()?;
+    let mut submit = move || -> anyhow::Result<Vec<u8>> {
+        let answer = http.change("/api/v1/mail/send", &request)?;
+        sent.fetch_add(1, Ordering::Relaxed);
+        Ok(answer)
+    };
+    let answer: Value = serde_json::from_slice(&submit()?)?;
+    anyhow::ensure!(answer["savedTo"].is_string(), "no copy was filed: {answer}");
+    Ok(Box::new(move || submit().map(drop)))
+}
+
+/// Waits until the recipient has as many messages as were sent: the mail server delivers after it took a message, and whoever sends next would pay for
+/// that.
+fn arrived(recipient: &mut http::Client, sent: usize) -> anyhow::Result<()> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let answer = recipient.json("/api/v1/mail/folders")?;
+        let folders = answer["folders"].as_array().context("no folders")?;
+        let inbox = folders.iter().find(|folder| folder["path"] == "INBOX");
+        let messages = &inbox.context("no inbox")?["messages"];
+        if *messages == sent {
+            return Ok(());
+        }
+        anyhow::ensure!(
+            messages.as_u64() < u64::try_from(sent).ok() && Instant::now() < patience,
+            "{sent} messages were sent and {messages} arrived"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
