@@ -100,6 +100,8 @@ pub(crate) fn read(list: &str) -> Option<Vec<Address>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn shown(list: &str) -> Vec<(String, String)> {
@@ -128,6 +130,30 @@ mod tests {
             [pair("日本", "a@bücher.example")]
         );
         assert_eq!(shown("jörg@b.example"), [pair("", "jörg@b.example")]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_is_an_address_and_nothing_else(list in any::<String>()) {
+            for one in read(&list).unwrap_or_default() {
+                prop_assert!(one.address.contains('@'));
+                prop_assert!(!one.address.chars().chain(one.name.chars()).any(char::is_control));
+                prop_assert!(!one.address.contains(['<', '>', ' ', ',']));
+            }
+        }
+
+        #[test]
+        fn what_is_written_as_a_list_is_read_as_one(
+            people in prop::collection::vec(("[a-z]{1,9}", "[^\\p{C}\"\\\\]{0,20}"), 1..5)
+        ) {
+            let written: Vec<String> = people
+                .iter()
+                .map(|(user, name)| format!("\"{name}\" <{user}@b.example>"))
+                .collect();
+            let read: Vec<_> = shown(&written.join(", ")).into_iter().map(|(_, address)| address).collect();
+            let expected: Vec<_> = people.iter().map(|(user, _)| format!("{user}@b.example")).collect();
+            prop_assert_eq!(read, expected);
+        }
     }
 
     #[test]

@@ -84,6 +84,9 @@ fn unshift(base64: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::quoted;
     use super::*;
 
     #[test]
@@ -141,5 +144,21 @@ mod tests {
             assert_eq!(name(path), None);
         }
         assert!(name(&"x".repeat(bounds::PATH)).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_comes_back_and_is_printable_ascii_on_the_wire(path: String) {
+            let encoded = encode(&path);
+            prop_assert!(encoded.bytes().all(|b| (0x20..0x7f).contains(&b)));
+            let is_inbox = path.eq_ignore_ascii_case("INBOX");
+            prop_assert!(is_inbox || decode(&encoded) == path);
+            prop_assert!(quoted(&encoded).is_some());
+        }
+
+        #[test]
+        fn whatever_a_server_calls_a_folder_can_be_read(name: String) {
+            decode(&name);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Messages flagged, moved and deleted, as another client sees it.
 
+use std::sync::Arc;
+
 use super::{World, in_a_world, note};
 use crate::mail::{Error, Flag};
 
@@ -189,6 +191,45 @@ async fn a_server_that_is_away_changes_nothing_and_says_so() {
         assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
         world.dovecot.start_again();
         assert_eq!(world.mail.delete(&world.access, &uids).await.unwrap(), uids);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_killed_in_a_bulk_move_loses_nothing_and_nothing_is_told_as_done_that_is_not() {
+    in_a_world(async |mut world| {
+        let subjects: Vec<String> = (0..100).map(|n| format!("m{n:03}")).collect();
+        let names: Vec<&str> = subjects.iter().map(String::as_str).collect();
+        let uids = world.with("INBOX", &names).await;
+        for (micros, to) in [
+            (0, "Archive"),
+            (500, "Trash"),
+            (1500, "Archive"),
+            (4000, "Trash"),
+        ] {
+            let (mail, access, moving) =
+                (Arc::clone(&world.mail), world.access.clone(), uids.clone());
+            let moved = tokio::spawn(async move { mail.move_to(&access, &moving, to).await });
+            tokio::time::sleep(std::time::Duration::from_micros(micros)).await;
+            world.dovecot.kill();
+            let outcome = moved.await.unwrap();
+            world.dovecot.start_again();
+            let there = world.shown(to).await;
+            match outcome {
+                Ok(found) => {
+                    assert_eq!(found.unwrap().len(), 100);
+                    assert_eq!(there.len(), 100);
+                }
+                Err(Error::Unknown(_) | Error::Unavailable(_)) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+            // Every one is read under its number, and the next change works.
+            for (uid, subject) in uids.iter().zip(&subjects) {
+                assert_eq!(world.subject(*uid).await.as_ref(), Some(subject));
+            }
+            let back = world.mail.move_to(&world.access, &uids, "INBOX").await;
+            assert_eq!(back.unwrap().unwrap().len(), 100);
+        }
     })
     .await;
 }

@@ -57,6 +57,16 @@ impl Dovecot {
         }
     }
 
+    /// Ends it in the middle of whatever it does.
+    pub(super) fn kill(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        let _ = kill_process_group(pid, Signal::KILL);
+        self.child.wait().unwrap();
+        while kill_process_group(pid, Signal::KILL).is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The same server once more.
     pub(super) fn start_again(&mut self) {
         self.child = run(&self.folder, self.port);
