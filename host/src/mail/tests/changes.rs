@@ -223,12 +223,17 @@ async fn a_server_killed_in_a_bulk_move_loses_nothing_and_nothing_is_told_as_don
                 Err(Error::Unknown(_) | Error::Unavailable(_)) => {}
                 Err(other) => panic!("{other:?}"),
             }
-            // Every one is read under its number, and the next change works.
+            // Every one is read under its number.
             for (uid, subject) in uids.iter().zip(&subjects) {
                 assert_eq!(world.subject(*uid).await.as_ref(), Some(subject));
             }
-            let back = world.mail.move_to(&world.access, &uids, "INBOX").await;
-            assert_eq!(back.unwrap().unwrap().len(), 100);
+            // Dovecot ends a session in which it finds its index in need of repair: that, too, is told, and the change after it is done.
+            let back = async || world.mail.move_to(&world.access, &uids, "INBOX").await;
+            let done = match back().await {
+                Err(Error::Unknown(_)) => back().await,
+                done => done,
+            };
+            assert_eq!(done.unwrap().unwrap().len(), 100);
         }
     })
     .await;

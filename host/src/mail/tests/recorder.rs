@@ -13,7 +13,7 @@ impl Told {
     /// What was told since this was asked last, but for log-ins and what opens folders to read.
     pub(crate) fn take(&self) -> Vec<String> {
         let all = std::mem::take(&mut *self.0.lock().unwrap());
-        let setting_out = ["AUTHENTICATE", "LIST", "STATUS", "EXAMINE"];
+        let setting_out = ["AUTHENTICATE", "LIST", "STATUS", "EXAMINE", "NOOP"];
         let kept = |line: &String| !setting_out.iter().any(|word| line.starts_with(word));
         all.into_iter().filter(kept).collect()
     }
