@@ -21,7 +21,7 @@ use wasmtime::component::ResourceTable;
 
 use crate::caller::{Caller, Scope};
 use crate::mail::{Access, Mail};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Sender};
 
 /// Handles that a guest may hold at a time: each costs the host memory.
 const MOST_HANDLES: usize = 1024;
@@ -43,6 +43,8 @@ pub struct Call {
     settings: Arc<BTreeMap<String, String>>,
     caller: Option<Caller>,
     lines: u32,
+    /// The sender that was checked in this call.
+    sender: Option<Sender>,
     /// The host's resources that the guest holds handles of: they end with the call.
     pub table: ResourceTable,
 }
@@ -64,6 +66,7 @@ impl Call {
             settings,
             caller,
             lines: 0,
+            sender: None,
             table,
         }
     }

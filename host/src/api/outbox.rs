@@ -52,7 +52,9 @@ impl Call {
     async fn sender(&mut self, address: &str) -> Result<(), Error> {
         let access = self.mailbox(Scope::MailSend)?;
         let outbox = &self.services.outbox;
-        Ok(outbox.check_sender(&access.account, address).await?)
+        let sender = outbox.check_sender(&access.account, address).await?;
+        self.sender = Some(sender);
+        Ok(())
     }
 
     async fn sent(
@@ -72,7 +74,10 @@ impl Call {
                 content: whole(blob).await?,
             });
         }
-        let sent = self.services.outbox.send(&access, draft, key).await?;
+        let outbox = &self.services.outbox;
+        let sent = outbox
+            .send(&access, draft, self.sender.as_ref(), key)
+            .await?;
         Ok(wit::Sent {
             message_id: sent.message_id,
             saved_to: sent.saved_to,

@@ -21,6 +21,14 @@ enum Change {
     Delete,
 }
 
+/// Where messages are looked up: in memory, in the database, and there once more after every folder was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Kept,
+    Noted,
+    Anew,
+}
+
 /// What came of it in one folder: the IMAP UIDs that were there, or that there is no folder to move to.
 enum Done {
     To(BTreeSet<u32>),
@@ -104,19 +112,13 @@ impl Mail {
         // Two that move the same message do so one after the other: a server may copy it twice before it removes it once.
         let _turn = self.changing.turn(&access.account).await;
         let mut done = Vec::new();
-        let mut tried: Vec<(u64, Place)> = Vec::new();
-        for sought in [false, true] {
-            if sought {
-                if tried.is_empty() {
-                    break;
-                }
-                let sought = self.seek(access).await;
-                sought.map_err(|error| halfway(&done, error))?;
-            }
+        let mut tried: Vec<(u64, Arc<Place>)> = Vec::new();
+        for look in [Look::Kept, Look::Noted, Look::Anew] {
             let uids: Vec<u64> = left.iter().copied().collect();
-            let mut places = index::places(&self.db, &access.account, &uids)
+            let mut places = self
+                .looked_up(access, &uids, look)
                 .await
-                .map_err(|error| halfway(&done, error.into()))?;
+                .map_err(|error| halfway(&done, error))?;
             places.retain(|place| !tried.contains(place));
             for ((path, uid_validity), messages) in by_folder(&places) {
                 let there = self
@@ -138,10 +140,40 @@ impl Mail {
                 }
             }
             left.retain(|uid| !done.contains(uid));
-            tried = places;
-            tried.retain(|(uid, _)| left.contains(uid));
+            // A number that was never given is not looked for.
+            if look == Look::Noted {
+                left.retain(|uid| tried.iter().chain(&places).any(|(known, _)| known == uid));
+            }
+            if left.is_empty() {
+                break;
+            }
+            tried.extend(places);
         }
         Ok(Some(done))
+    }
+
+    /// Where messages are, as far as that is known.
+    async fn looked_up(
+        &self,
+        access: &Access,
+        uids: &[u64],
+        look: Look,
+    ) -> Result<Vec<(u64, Arc<Place>)>, Error> {
+        let account = &access.account;
+        if look == Look::Kept {
+            let kept = |uid: &u64| Some((*uid, self.kept.place(account, *uid)?));
+            return Ok(uids.iter().filter_map(kept).collect());
+        }
+        if look == Look::Anew {
+            self.seek(access).await?;
+        }
+        let places = index::places(&self.db, account, uids).await?;
+        let places = places.into_iter().map(|(uid, place)| {
+            let place = Arc::new(place);
+            self.kept.keep_place(account, uid, &place);
+            (uid, place)
+        });
+        Ok(places.collect())
     }
 
     /// Changes messages (number and IMAP UID) of one folder.
@@ -235,7 +267,7 @@ impl Mail {
 }
 
 /// Messages by their folders: each one's number and IMAP UID.
-fn by_folder(places: &[(u64, Place)]) -> BTreeMap<(String, u32), Vec<(u64, u32)>> {
+fn by_folder(places: &[(u64, Arc<Place>)]) -> BTreeMap<(String, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (uid, place) in places {
         let spot = place.spot();

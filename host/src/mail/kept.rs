@@ -15,7 +15,7 @@ use super::types::Summary;
 
 /// Bytes that may be kept of either kind, about.
 const LARGEST: u64 = 32 * 1024 * 1024;
-/// Accounts that are known to be noted.
+/// Accounts of which something is known.
 const ACCOUNTS: usize = 10_000;
 /// What an entry costs beside its own bytes.
 const ENTRY: u64 = 128;
@@ -26,6 +26,8 @@ pub(super) struct Kept {
     summaries: Cache<(Folder, u32), Arc<Summary>, Weight>,
     /// Accounts whose folders are noted.
     acquainted: Cache<String, ()>,
+    /// Where accounts have copies of what they sent.
+    sent: Cache<String, Arc<str>>,
 }
 
 /// Of a message, by account and number: where it was seen last, and where its attachments are in it.
@@ -92,6 +94,7 @@ impl Kept {
             messages: Cache::with_weighter(entries, LARGEST, Weight),
             summaries: Cache::with_weighter(entries, LARGEST, Weight),
             acquainted: Cache::new(ACCOUNTS),
+            sent: Cache::new(ACCOUNTS),
         }
     }
 
@@ -142,6 +145,15 @@ impl Kept {
 
     pub(super) fn acquaint(&self, account: &str) {
         self.acquainted.insert(account.to_owned(), ());
+    }
+
+    /// The folder for what an account sent, where it was last.
+    pub(super) fn sent(&self, account: &str) -> Option<Arc<str>> {
+        self.sent.get(account)
+    }
+
+    pub(super) fn keep_sent(&self, account: &str, path: &str) {
+        self.sent.insert(account.to_owned(), path.into());
     }
 
     fn change(&self, account: &str, uid: u64, change: impl FnOnce(&mut Message)) {

@@ -443,25 +443,35 @@ impl Mail {
         }
     }
 
-    /// Files a message, as read, in the folder with a role. Answers its path; none where there is no such folder.
+    /// Files a message, as read, in the folder whose role is `\Sent`. Answers its path; none where there is no such folder.
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub async fn file(
+    pub async fn file_sent(
         &self,
         access: &Access,
-        role: Role,
         message: Bytes,
     ) -> Result<Option<String>, Error> {
+        let account = &access.account;
         let mut lease = self.pool.lease(access, None).await?;
-        let folders = reading!(lease, session => session.folders(COUNTS));
-        let folders = roles::arranged(folders);
-        let Some(folder) = folders.into_iter().find(|f| f.role == Some(role)) else {
+        // What is filed may not be filed twice: whether the connection is alive is seen first.
+        reading!(lease, session => session.noop());
+        let session = lease.session().await?;
+        if let Some(path) = self.kept.sent(account)
+            && session.append(&path, message.clone()).await?
+        {
+            return Ok(Some(path.to_string()));
+        }
+        let folders = roles::arranged(session.folders(COUNTS).await?);
+        let sent = folders.into_iter().find(|f| f.role == Some(Role::Sent));
+        let Some(Folder { path, .. }) = sent else {
             return Ok(None);
         };
-        let session = lease.session().await?;
-        let filed = session.append(&folder.path, message).await?;
-        Ok(filed.then_some(folder.path))
+        let filed = session.append(&path, message).await?;
+        if filed {
+            self.kept.keep_sent(account, &path);
+        }
+        Ok(filed.then_some(path))
     }
 
     /// Waits until every change that was begun has come to its end.

@@ -19,7 +19,7 @@ use crate::directory::Directory;
 use crate::directory::addresses::Standing;
 use crate::error::StartError;
 use crate::mail::pool::Pool;
-use crate::mail::{self, Access, Mail, Role};
+use crate::mail::{self, Access, Mail};
 use draft::{Checked, mailbox};
 pub use draft::{Draft, File};
 use once::Keys;
@@ -90,6 +90,13 @@ pub struct Sent {
     pub replayed: bool,
 }
 
+/// The proof that an account may send from an address, for the request at hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    account: String,
+    mailbox: lettre::Address,
+}
+
 /// What leaves.
 #[derive(Debug)]
 pub struct Outbox {
@@ -134,16 +141,19 @@ impl Outbox {
         })
     }
 
-    /// Whether an account may send from an address.
+    /// Whether an account may send from an address: the proof that [`Outbox::send`] asks for.
     ///
     /// # Errors
     /// [`Error::Denied`] where it may not, [`Error::Internal`] where that cannot be told.
-    pub async fn check_sender(&self, account: &str, address: &str) -> Result<(), Error> {
+    pub async fn check_sender(&self, account: &str, address: &str) -> Result<Sender, Error> {
         let own = "You can only send from your own address or active aliases";
-        let address = mailbox(address).ok_or(Error::Denied(own))?;
-        let address = address.to_string().to_lowercase();
-        match self.directory.standing(account, &address).await? {
-            Standing::Own => Ok(()),
+        let mailbox = mailbox(address).ok_or(Error::Denied(own))?;
+        let folded = mailbox.to_string().to_lowercase();
+        match self.directory.standing(account, &folded).await? {
+            Standing::Own => Ok(Sender {
+                account: account.to_owned(),
+                mailbox,
+            }),
             Standing::Foreign => Err(Error::Denied(own)),
             Standing::ForeignDomain => Err(Error::Denied(
                 "You do not have permission to send from this domain",
@@ -151,7 +161,7 @@ impl Outbox {
         }
     }
 
-    /// Sends a message to everybody or to nobody and files a copy. The same `key` within 24 hours sends nothing and answers what was answered first.
+    /// Sends a message to everybody or to nobody and files a copy. `sender` is the proof for the draft's, where there is one already. The same `key` within 24 hours sends nothing and answers what was answered first.
     ///
     /// # Errors
     /// Any of [`Error`] but [`Error::Lost`].
@@ -159,11 +169,15 @@ impl Outbox {
         self: &Arc<Self>,
         access: &Access,
         draft: Draft,
+        sender: Option<&Sender>,
         key: Option<&str>,
     ) -> Result<Sent, Error> {
         let checked = Arc::new(draft.checked()?);
-        self.check_sender(&access.account, checked.envelope.from.as_ref())
-            .await?;
+        let from = &checked.envelope.from;
+        let proven = |sender: &Sender| sender.account == access.account && sender.mailbox == *from;
+        if !sender.is_some_and(proven) {
+            self.check_sender(&access.account, from.as_ref()).await?;
+        }
         let (outbox, access) = (Arc::clone(self), access.clone());
         let key = key.map(|key| once::key(&access.account, key));
         let sending = async move {
@@ -226,7 +240,7 @@ impl Outbox {
 
     /// Files a copy of what was sent. That it cannot be filed does not undo the sending.
     async fn filed(&self, access: &Access, message: Bytes) -> Option<String> {
-        match self.mail.file(access, Role::Sent, message).await {
+        match self.mail.file_sent(access, message).await {
             Ok(folder) => folder,
             Err(error) => {
                 tracing::warn!(%error, "a copy of what was sent could not be filed");

@@ -29,7 +29,7 @@ struct World {
 
 impl World {
     async fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
-        self.outbox.send(&self.access, draft, key).await
+        self.outbox.send(&self.access, draft, None, key).await
     }
 
     /// The same service started again.

@@ -159,6 +159,14 @@ impl Session {
         Ok(found.map(|folder| folder.name))
     }
 
+    /// Asks nothing: tells whether the connection is alive.
+    pub(in crate::mail) async fn noop(&mut self) -> Result<(), Error> {
+        for outcome in self.run(&["NOOP".to_owned()], &mut |_, _| Ok(())).await? {
+            outcome.ok()?;
+        }
+        Ok(())
+    }
+
     /// Files a message in the folder that clients call `path`, as read. Answers whether there is such a folder.
     pub(in crate::mail) async fn append(
         &mut self,
