@@ -156,6 +156,11 @@ impl Kept {
         self.sent.insert(account.to_owned(), path.into());
     }
 
+    /// It is not there any more.
+    pub(super) fn forget_sent(&self, account: &str) {
+        self.sent.remove(account);
+    }
+
     fn change(&self, account: &str, uid: u64, change: impl FnOnce(&mut Message)) {
         let key = (account.to_owned(), uid);
         let mut message = self.messages.get(&key).unwrap_or_default();

@@ -5,6 +5,7 @@
 mod bounds;
 mod change;
 mod download;
+mod filing;
 mod flag;
 mod identity;
 mod imap;
@@ -24,7 +25,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -34,6 +34,7 @@ use crate::directory::Db;
 use crate::turns::Turns;
 pub(crate) use change::said;
 pub use download::Download;
+pub use filing::Filing;
 pub use flag::Flag;
 use identity::identity;
 use imap::list::COUNTS;
@@ -441,37 +442,6 @@ impl Mail {
                 "the account has enough downloads under way".into(),
             )),
         }
-    }
-
-    /// Files a message, as read, in the folder whose role is `\Sent`. Answers its path; none where there is no such folder.
-    ///
-    /// # Errors
-    /// Any of [`Error`].
-    pub async fn file_sent(
-        &self,
-        access: &Access,
-        message: Bytes,
-    ) -> Result<Option<String>, Error> {
-        let account = &access.account;
-        let mut lease = self.pool.lease(access, None).await?;
-        // What is filed may not be filed twice: whether the connection is alive is seen first.
-        reading!(lease, session => session.noop());
-        let session = lease.session().await?;
-        if let Some(path) = self.kept.sent(account)
-            && session.append(&path, message.clone()).await?
-        {
-            return Ok(Some(path.to_string()));
-        }
-        let folders = roles::arranged(session.folders(COUNTS).await?);
-        let sent = folders.into_iter().find(|f| f.role == Some(Role::Sent));
-        let Some(Folder { path, .. }) = sent else {
-            return Ok(None);
-        };
-        let filed = session.append(&path, message).await?;
-        if filed {
-            self.kept.keep_sent(account, &path);
-        }
-        Ok(filed.then_some(path))
     }
 
     /// Waits until every change that was begun has come to its end.

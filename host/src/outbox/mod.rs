@@ -7,8 +7,11 @@ mod once;
 mod smtp;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
@@ -19,14 +22,15 @@ use crate::directory::Directory;
 use crate::directory::addresses::Standing;
 use crate::error::StartError;
 use crate::mail::pool::Pool;
-use crate::mail::{self, Access, Mail};
+use crate::mail::{self, Access, Filing, Mail};
 use draft::{Checked, mailbox};
 pub use draft::{Draft, File};
 use once::Keys;
 use smtp::Connector;
 
-/// Messages in the making at a time: each is in memory twice while it is written.
-const WRITERS: usize = 4;
+/// What all messages that are being sent may take, in MiB, and how many times its size one takes: its files, itself, and a copy with its dots doubled.
+const ROOM_MIB: usize = 256;
+const TIMES: usize = 3;
 
 /// Why a message was not sent, or may not have been.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +111,8 @@ pub struct Outbox {
     keys: Keys,
     /// Sendings run to their end on tasks of their own.
     tasks: TaskTracker,
-    writers: tokio::sync::Semaphore,
+    room: Semaphore,
+    patience: Duration,
 }
 
 impl Outbox {
@@ -137,7 +142,8 @@ impl Outbox {
             mail,
             clock,
             tasks: TaskTracker::new(),
-            writers: tokio::sync::Semaphore::new(WRITERS),
+            room: Semaphore::new(ROOM_MIB),
+            patience: config.timeout,
         })
     }
 
@@ -184,8 +190,8 @@ impl Outbox {
             match key {
                 None => {
                     let message_id = outbox.message_id(&checked)?;
-                    let sent = outbox.sent(&access, &checked, &message_id).await?;
-                    let saved_to = outbox.filed(&access, sent).await;
+                    let (message, filing) = outbox.sent(&access, &checked, &message_id).await?;
+                    let saved_to = filed(filing, message).await;
                     Ok(Sent {
                         message_id,
                         saved_to,
@@ -201,14 +207,27 @@ impl Outbox {
             .unwrap_or_else(|error| Err(Error::Unknown(format!("it ended early: {error}"))))
     }
 
-    /// Writes a message and hands it over. Answers its bytes.
+    /// Writes a message and hands it over; what it takes to file a copy is made ready meanwhile. Answers its bytes.
     async fn sent(
         &self,
         access: &Access,
         checked: &Arc<Checked>,
         message_id: &str,
+    ) -> Result<(Bytes, Ready), Error> {
+        let (sent, ready) = tokio::join!(
+            self.handed_over(access, checked, message_id),
+            self.mail.ready_to_file(access)
+        );
+        Ok((sent?, ready))
+    }
+
+    async fn handed_over(
+        &self,
+        access: &Access,
+        checked: &Arc<Checked>,
+        message_id: &str,
     ) -> Result<Bytes, Error> {
-        let _writer = self.writers.acquire().await;
+        let _room = self.room_for(checked.size()).await?;
         let now = self.clock.now();
         let (writing, id) = (Arc::clone(checked), message_id.to_owned());
         let message = mail::worked(checked.size(), move || writing.written(&id, now))
@@ -238,14 +257,17 @@ impl Outbox {
         Ok(message)
     }
 
-    /// Files a copy of what was sent. That it cannot be filed does not undo the sending.
-    async fn filed(&self, access: &Access, message: Bytes) -> Option<String> {
-        match self.mail.file_sent(access, message).await {
-            Ok(folder) => folder,
-            Err(error) => {
-                tracing::warn!(%error, "a copy of what was sent could not be filed");
-                None
-            }
+    /// Waits for the room that a message of so many bytes takes.
+    async fn room_for(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Error> {
+        let mib = (1 + TIMES * bytes.div_ceil(1024 * 1024)).min(ROOM_MIB);
+        let room = self
+            .room
+            .acquire_many(u32::try_from(mib).unwrap_or(u32::MAX));
+        match timeout(self.patience, room).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) | Err(_) => Err(Error::Unavailable(
+                "too many large messages are being sent".into(),
+            )),
         }
     }
 
@@ -264,6 +286,22 @@ impl Outbox {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+/// What was made ready to file a copy.
+type Ready = Result<Option<Filing>, mail::Error>;
+
+/// Files a copy of what was sent. That it cannot be filed does not undo the sending.
+async fn filed(ready: Ready, message: Bytes) -> Option<String> {
+    let filed = async { ready?.ok_or_else(no_folder)?.file(message).await };
+    filed.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "a copy of what was sent could not be filed");
+        None
+    })
+}
+
+fn no_folder() -> mail::Error {
+    mail::Error::Internal("there is no folder for it".into())
 }
 
 fn unavailable(error: Error) -> Error {

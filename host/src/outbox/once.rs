@@ -8,7 +8,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use super::draft::Checked;
-use super::{Error, Outbox, Sent};
+use super::{Error, Outbox, Sent, filed};
 use crate::directory::Directory;
 use crate::directory::sendings::{Key, Sending};
 use crate::error::StartError;
@@ -88,9 +88,9 @@ impl Outbox {
             return self.again(&before, &fingerprint);
         }
         match self.sent(access, &checked, &message_id).await {
-            Ok(message) => {
+            Ok((message, filing)) => {
                 written(directory.sent(&key).await);
-                let saved_to = self.filed(access, message).await;
+                let saved_to = filed(filing, message).await;
                 if let Some(folder) = &saved_to {
                     written(directory.sent_copy_filed(&key, folder).await);
                 }

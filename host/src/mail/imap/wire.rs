@@ -154,6 +154,10 @@ impl Wire {
             self.written.extend_from_slice(text.as_bytes());
             let plus = if at_once { "+" } else { "" };
             self.queue_line(&format!("{{{}{plus}}}", literal.len()));
+            if at_once && literal.len() <= SMALL {
+                self.written.extend_from_slice(literal);
+                continue;
+            }
             self.flush().await?;
             if !at_once && let Some(refused) = self.asked(on).await? {
                 return Ok(Sent::Refused(refused));
@@ -244,6 +248,9 @@ impl Wire {
         }
     }
 }
+
+/// A literal that is put into one write with what is around it.
+const SMALL: usize = 64 * 1024;
 
 /// How much room that is, and how little is not enough.
 const LARGE: usize = 256 * 1024;
