@@ -24,6 +24,8 @@ use crate::outbox::Outbox;
 /// How often what is over is forgotten.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
 
+const DAY: Duration = Duration::from_hours(24);
+
 /// What the handlers of the host share.
 #[derive(Debug)]
 pub struct App {
@@ -142,6 +144,14 @@ async fn sweep(app: Arc<App>) {
                 }
             }
             Err(error) => tracing::error!(%error, "what is over could not be forgotten"),
+        }
+        let kept = DAY.saturating_mul(app.config.audit.days);
+        if let Err(error) = app
+            .directory
+            .forget_events(app.clock.now().minus(kept))
+            .await
+        {
+            tracing::error!(%error, "old security events could not be forgotten");
         }
         tokio::time::sleep(SWEEP_EVERY).await;
     }

@@ -2,6 +2,7 @@
 //! It decides nothing; it carries what was decided.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use secrecy::SecretString;
 
@@ -118,6 +119,51 @@ pub struct Caller {
     pub credential: Credential,
     /// What acts for it at the mail server.
     pub mail: MailCredential,
+}
+
+/// Where something comes from, for the record of security events.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// Who acts: the address of the caller's account, `operator` or `service`; empty for a stranger.
+    pub actor: String,
+    /// The id of the credential that the actor came with: an app password's, for each credential has one.
+    pub credential: Option<String>,
+    /// The client's address.
+    pub client: Option<IpAddr>,
+    /// The request's id.
+    pub request: Option<String>,
+    /// What the client calls itself.
+    pub user_agent: Option<String>,
+}
+
+impl Origin {
+    /// A request of this id from a client, on behalf of its caller where it has one.
+    #[must_use]
+    pub fn new(
+        request: &str,
+        client: IpAddr,
+        caller: Option<&Caller>,
+        user_agent: Option<&str>,
+    ) -> Self {
+        Self {
+            actor: caller
+                .map(|caller| caller.address.clone())
+                .unwrap_or_default(),
+            credential: caller.map(|caller| caller.mail.id.clone()),
+            client: Some(client),
+            request: Some(request.to_owned()),
+            user_agent: user_agent.map(ToOwned::to_owned),
+        }
+    }
+
+    /// The operator, at the command line.
+    #[must_use]
+    pub fn operator() -> Self {
+        Self {
+            actor: "operator".into(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Caller {

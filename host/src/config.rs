@@ -69,6 +69,9 @@ pub struct Config {
     /// Who may register.
     #[serde(default)]
     pub registration: Registration,
+    /// The record of security events.
+    #[serde(default)]
+    pub audit: Audit,
     /// The DNS resolver.
     #[serde(default)]
     pub dns: Dns,
@@ -256,6 +259,20 @@ impl Default for Registration {
             enabled: true,
             domains: Vec::new(),
         }
+    }
+}
+
+/// `[audit]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Audit {
+    /// Days after which a security event is forgotten.
+    pub days: u32,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { days: 400 }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use futures_util::TryStreamExt as _;
 use latchmail::auth::secrets::{AppPassword, id, refresh_token, sha256_hex};
+use latchmail::caller::Origin;
 use latchmail::clock::Timestamp;
 use latchmail::config::Database;
 use latchmail::directory::credentials::{AppPasswordKind, NewAppPassword};
@@ -50,7 +51,10 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
         created_at: now,
         expires_at: now.plus(std::time::Duration::from_hours(24)),
     };
-    directory.begin_session(&session).await.unwrap();
+    directory
+        .begin_session(&session, &Origin::default())
+        .await
+        .unwrap();
     directory.db().close().await;
     password.secret().expose_secret().to_owned()
 }

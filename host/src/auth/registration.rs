@@ -4,6 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::sessions::SignedIn;
 use super::{Auth, address, passwords, person, secrets};
+use crate::caller::Origin;
 use crate::directory::accounts::{Creation, NewAccount, NewProfile};
 use crate::error::Failure;
 
@@ -90,11 +91,7 @@ impl Auth {
     /// # Errors
     /// 403 where registration is closed, 400 naming the first field that will not do, 409 where the address is, or was,
     /// somebody's, 500.
-    pub async fn register(
-        &self,
-        form: Form,
-        user_agent: Option<&str>,
-    ) -> Result<Registered, Failure> {
+    pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
         self.registration_open()?;
         let username = address::username(&form.local_part).map_err(Failure::bad_request)?;
         let domain = self.registration_domain(&form.domain)?;
@@ -114,10 +111,15 @@ impl Auth {
             profile: Some(profile.clone()),
             created_at: now,
         };
-        let (session, tokens) = self.mint(&account.id, user_agent, now)?;
+        let (session, tokens) = self.mint(&account.id, origin, now)?;
+        let origin = Origin {
+            actor: account.address.clone(),
+            credential: Some(session.app_password.id.clone()),
+            ..origin.clone()
+        };
         match self
             .directory
-            .create_account(&account, Some(&session))
+            .create_account(&account, Some(&session), &origin)
             .await?
         {
             Creation::Created => Ok(Registered {
@@ -192,10 +194,16 @@ impl Auth {
             profile: None,
             created_at: self.clock.now(),
         };
-        Ok(match self.directory.create_account(&account, None).await? {
-            Creation::Created => Provision::Created,
-            Creation::AddressTaken => Provision::AddressTaken,
-        })
+        Ok(
+            match self
+                .directory
+                .create_account(&account, None, &Origin::operator())
+                .await?
+            {
+                Creation::Created => Provision::Created,
+                Creation::AddressTaken => Provision::AddressTaken,
+            },
+        )
     }
 
     fn registration_domain(&self, wanted: &str) -> Result<&str, Failure> {

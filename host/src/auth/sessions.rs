@@ -12,8 +12,10 @@ use secrecy::{ExposeSecret, SecretString};
 use super::sealing::Purpose;
 use super::secrets::{self, AppPassword, sha256_hex};
 use super::{Auth, user_agent};
+use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
+use crate::directory::events::{Event, Kind};
 use crate::directory::sessions::{NewSession, Rotation};
 use crate::error::Failure;
 
@@ -41,7 +43,7 @@ pub struct SignedIn {
 }
 
 impl Auth {
-    /// Begins a session for the account `address` (lower case), named after the client's `user_agent`.
+    /// Begins a session for the account `address` (lower case), named after the client.
     ///
     /// An unknown address, an inactive account and a wrong password are one failure and take the same time.
     ///
@@ -51,7 +53,7 @@ impl Auth {
         &self,
         address: &str,
         password: SecretString,
-        user_agent: Option<&str>,
+        origin: &Origin,
     ) -> Result<SignedIn, Failure> {
         // A session without a mail server is of no use, so it is asked while the password is checked: nothing is begun before
         // both have answered, and a wrong password waits for no mail server.
@@ -66,19 +68,31 @@ impl Auth {
             .as_ref()
             .map(|account| account.password_hash.as_str());
         let right = self.passwords.verify(password, hash).await?;
-        let Some(account) = account.filter(|_| right) else {
+        let now = self.clock.now();
+        let Some(account) = account.as_ref().filter(|_| right) else {
             reached.abort();
+            let failed = Event {
+                account: account.as_ref().map(|account| account.id.as_str()),
+                address,
+                ..Event::of(Kind::SignInFailed, "", now)
+            };
+            self.directory.record(failed, origin).await?;
             return Err(Failure::unauthorized("Invalid credentials"));
         };
         reached
             .await
             .map_err(Failure::internal)?
             .map_err(|e| Failure::mail_unavailable().because(e))?;
-        let (session, tokens) = self.mint(&account.id, user_agent, self.clock.now())?;
-        self.directory.begin_session(&session).await?;
+        let (session, tokens) = self.mint(&account.id, origin, now)?;
+        let origin = Origin {
+            actor: account.address.clone(),
+            credential: Some(session.app_password.id.clone()),
+            ..origin.clone()
+        };
+        self.directory.begin_session(&session, &origin).await?;
         Ok(SignedIn {
             tokens,
-            address: account.address,
+            address: account.address.clone(),
             admin: account.admin,
         })
     }
@@ -88,7 +102,11 @@ impl Auth {
     /// # Errors
     /// 401 `Invalid or expired refresh token`, whatever is wrong with it; 500. Used a second time after a while, the token ends
     /// its session.
-    pub async fn refresh(&self, presented: &SecretString) -> Result<Tokens, Failure> {
+    pub async fn refresh(
+        &self,
+        presented: &SecretString,
+        origin: &Origin,
+    ) -> Result<Tokens, Failure> {
         let now = self.clock.now();
         let refresh = secrets::refresh_token()?;
         let rotation = self
@@ -98,6 +116,7 @@ impl Auth {
                 &sha256_hex(refresh.expose_secret()),
                 now,
                 now.plus(LIFETIME),
+                origin,
             )
             .await?;
         match rotation {
@@ -126,14 +145,19 @@ impl Auth {
     ///
     /// # Errors
     /// 401 `Invalid or expired refresh token`; 500. Nothing was ended then.
-    pub async fn sign_out(&self, account: &str, presented: &SecretString) -> Result<(), Failure> {
+    pub async fn sign_out(
+        &self,
+        account: &str,
+        presented: &SecretString,
+        origin: Origin,
+    ) -> Result<(), Failure> {
         let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
         let (account, hash) = (account.to_owned(), sha256_hex(presented.expose_secret()));
         let now = self.clock.now();
         // On a task of its own: what was revoked is also disconnected, should the client hang up in between.
         tokio::spawn(async move {
             let revoked = directory
-                .end_sessions(&account, &hash, now)
+                .end_sessions(&account, &hash, now, &origin)
                 .await?
                 .ok_or_else(bad_refresh_token)?;
             join_all(revoked.iter().map(|id| mail.close(id))).await;
@@ -147,7 +171,7 @@ impl Auth {
     pub(super) fn mint(
         &self,
         account: &str,
-        user_agent: Option<&str>,
+        origin: &Origin,
         now: Timestamp,
     ) -> Result<(NewSession, Tokens), Failure> {
         let sid = secrets::id()?;
@@ -162,7 +186,7 @@ impl Auth {
             app_password: NewAppPassword {
                 id: secrets::id()?,
                 kind: AppPasswordKind::WebSession,
-                label: user_agent::label(user_agent),
+                label: user_agent::label(origin.user_agent.as_deref()),
                 selector: password.selector().to_owned(),
                 secret_hash: password.hash(),
                 expires_at: Some(expires_at),

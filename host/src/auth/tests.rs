@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::caller::Credential;
+use crate::caller::{Credential, Origin};
 use crate::clock::Timestamp;
 use crate::directory::Db;
 
@@ -54,14 +54,16 @@ impl Stage {
 
     async fn register(&self, name: &str) -> SignedIn {
         self.auth
-            .register(form(name), None)
+            .register(form(name), &Origin::default())
             .await
             .unwrap()
             .signed_in
     }
 
     async fn sign_in(&self, address: &str, password: &str) -> Result<SignedIn, Failure> {
-        self.auth.sign_in(address, password.into(), None).await
+        self.auth
+            .sign_in(address, password.into(), &Origin::default())
+            .await
     }
 
     async fn caller(&self, tokens: &Tokens) -> Result<Caller, Failure> {
@@ -179,11 +181,11 @@ fn days(days: u64) -> Duration {
 #[tokio::test]
 async fn who_registers_is_signed_in() {
     let stage = Stage::new().await;
-    let registered = stage
-        .auth
-        .register(form("Ada.L"), Some("curl/8.16.0"))
-        .await
-        .unwrap();
+    let curl = Origin {
+        user_agent: Some("curl/8.16.0".into()),
+        ..Origin::default()
+    };
+    let registered = stage.auth.register(form("Ada.L"), &curl).await.unwrap();
     assert_eq!(registered.first_name, "Ada");
     assert_eq!(registered.signed_in.address, "ada.l@a.example");
     assert!(!registered.signed_in.admin);
@@ -231,12 +233,19 @@ async fn an_address_is_registered_once_in_whatever_case() {
     let stage = Stage::new().await;
     stage.register("ada").await;
     let taken = answer(409, "This email address is already taken");
-    assert_eq!(refused(stage.auth.register(form("ADA"), None).await), taken);
+    assert_eq!(
+        refused(stage.auth.register(form("ADA"), &Origin::default()).await),
+        taken
+    );
     let elsewhere = Form {
         domain: "B.Example".into(),
         ..form("ada")
     };
-    let registered = stage.auth.register(elsewhere, None).await.unwrap();
+    let registered = stage
+        .auth
+        .register(elsewhere, &Origin::default())
+        .await
+        .unwrap();
     assert_eq!(registered.signed_in.address, "ada@b.example");
 }
 
@@ -291,7 +300,7 @@ async fn the_first_field_that_will_not_do_is_named() {
         ),
     ] {
         assert_eq!(
-            refused(stage.auth.register(form, None).await),
+            refused(stage.auth.register(form, &Origin::default()).await),
             answer(400, text)
         );
     }
@@ -325,7 +334,7 @@ async fn availability_tells_what_registration_would() {
         unavailable(closed)
     );
     assert_eq!(
-        refused(stage.auth.register(form("grace"), None).await),
+        refused(stage.auth.register(form("grace"), &Origin::default()).await),
         answer(403, closed)
     );
 }
@@ -390,7 +399,11 @@ async fn refreshing_keeps_the_session_and_its_app_password() {
     let stage = Stage::new().await;
     let first = stage.register("ada").await.tokens;
     let before = stage.caller(&first).await.unwrap();
-    let second = stage.auth.refresh(&first.refresh).await.unwrap();
+    let second = stage
+        .auth
+        .refresh(&first.refresh, &Origin::default())
+        .await
+        .unwrap();
     let after = stage.caller(&second).await.unwrap();
     assert_eq!(after.credential, before.credential);
     assert_eq!(after.mail.id, before.mail.id);
@@ -404,30 +417,57 @@ async fn refreshing_keeps_the_session_and_its_app_password() {
 async fn a_refresh_token_is_good_once() {
     let stage = Stage::new().await;
     let first = stage.register("ada").await.tokens;
-    let second = stage.auth.refresh(&first.refresh).await.unwrap();
+    let second = stage
+        .auth
+        .refresh(&first.refresh, &Origin::default())
+        .await
+        .unwrap();
     let bad = answer(401, "Invalid or expired refresh token");
     stage.clock.advance(Duration::from_secs(10));
-    assert_eq!(refused(stage.auth.refresh(&first.refresh).await), bad);
+    assert_eq!(
+        refused(stage.auth.refresh(&first.refresh, &Origin::default()).await),
+        bad
+    );
     assert!(stage.caller(&second).await.is_ok(), "a retry does no harm");
     stage.clock.advance(Duration::from_secs(1));
-    assert_eq!(refused(stage.auth.refresh(&first.refresh).await), bad);
+    assert_eq!(
+        refused(stage.auth.refresh(&first.refresh, &Origin::default()).await),
+        bad
+    );
     let ended = answer(401, "Mail session expired, please log in again");
     assert_eq!(
         refused(stage.caller(&second).await),
         ended,
         "a thief's use ends the session"
     );
-    assert_eq!(refused(stage.auth.refresh(&second.refresh).await), bad);
-    assert_eq!(refused(stage.auth.refresh(&"unknown".into()).await), bad);
+    assert_eq!(
+        refused(
+            stage
+                .auth
+                .refresh(&second.refresh, &Origin::default())
+                .await
+        ),
+        bad
+    );
+    assert_eq!(
+        refused(
+            stage
+                .auth
+                .refresh(&"unknown".into(), &Origin::default())
+                .await
+        ),
+        bad
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
     let stage = Stage::new().await;
     let tokens = stage.register("ada").await.tokens;
+    let origin = Origin::default();
     let (one, other) = tokio::join!(
-        stage.auth.refresh(&tokens.refresh),
-        stage.auth.refresh(&tokens.refresh)
+        stage.auth.refresh(&tokens.refresh, &origin),
+        stage.auth.refresh(&tokens.refresh, &origin)
     );
     let (winner, loser) = if one.is_ok() {
         (one, other)
@@ -440,7 +480,13 @@ async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
     );
     let winner = winner.unwrap();
     assert!(stage.caller(&winner).await.is_ok());
-    assert!(stage.auth.refresh(&winner.refresh).await.is_ok());
+    assert!(
+        stage
+            .auth
+            .refresh(&winner.refresh, &Origin::default())
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -448,12 +494,28 @@ async fn a_session_lives_for_30_days_after_its_last_refresh() {
     let stage = Stage::new().await;
     let tokens = stage.register("ada").await.tokens;
     stage.clock.advance(days(29));
-    let tokens = stage.auth.refresh(&tokens.refresh).await.unwrap();
+    let tokens = stage
+        .auth
+        .refresh(&tokens.refresh, &Origin::default())
+        .await
+        .unwrap();
     stage.clock.advance(days(29));
-    let tokens = stage.auth.refresh(&tokens.refresh).await.unwrap();
+    let tokens = stage
+        .auth
+        .refresh(&tokens.refresh, &Origin::default())
+        .await
+        .unwrap();
     stage.clock.advance(days(30));
     let bad = answer(401, "Invalid or expired refresh token");
-    assert_eq!(refused(stage.auth.refresh(&tokens.refresh).await), bad);
+    assert_eq!(
+        refused(
+            stage
+                .auth
+                .refresh(&tokens.refresh, &Origin::default())
+                .await
+        ),
+        bad
+    );
 }
 
 #[tokio::test]
@@ -469,18 +531,29 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     let account = stage.caller(&ada).await.unwrap().account;
     let bad = answer(401, "Invalid or expired refresh token");
     for foreign in [&eve.refresh, &"unknown".into()] {
-        assert_eq!(refused(stage.auth.sign_out(&account, foreign).await), bad);
+        assert_eq!(
+            refused(
+                stage
+                    .auth
+                    .sign_out(&account, foreign, Origin::default())
+                    .await
+            ),
+            bad
+        );
     }
     assert!(stage.caller(&ada).await.is_ok());
     stage
         .auth
-        .sign_out(&account, &elsewhere.refresh)
+        .sign_out(&account, &elsewhere.refresh, Origin::default())
         .await
         .unwrap();
     let ended = answer(401, "Mail session expired, please log in again");
     assert_eq!(refused(stage.caller(&ada).await), ended);
     assert_eq!(refused(stage.caller(&elsewhere).await), ended);
-    assert_eq!(refused(stage.auth.refresh(&ada.refresh).await), bad);
+    assert_eq!(
+        refused(stage.auth.refresh(&ada.refresh, &Origin::default()).await),
+        bad
+    );
     assert!(stage.caller(&eve).await.is_ok());
     assert_eq!(stage.texts("SELECT id FROM app_passwords").await.len(), 1);
 }
@@ -514,7 +587,11 @@ async fn a_new_key_on_top_keeps_sessions_and_a_lost_key_ends_them() {
     std::fs::write(&file, format!("{new}{old}")).unwrap();
     stage.again("").await;
     assert!(stage.caller(&tokens).await.is_ok());
-    let refreshed = stage.auth.refresh(&tokens.refresh).await.unwrap();
+    let refreshed = stage
+        .auth
+        .refresh(&tokens.refresh, &Origin::default())
+        .await
+        .unwrap();
     assert!(stage.caller(&refreshed).await.is_ok());
     std::fs::write(&file, new).unwrap();
     stage.again("").await;

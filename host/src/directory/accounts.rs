@@ -3,8 +3,10 @@
 use std::fmt;
 
 use super::db::{Tx, on, on_tx};
+use super::events::{self, Event, Kind};
 use super::sessions::{self, NewSession};
 use super::{Directory, Error};
+use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 /// The claim on the namespace: the primary key decides, also between two at once.
@@ -99,12 +101,15 @@ impl Directory {
         &self,
         account: &NewAccount,
         session: Option<&NewSession>,
+        origin: &Origin,
     ) -> Result<Creation, Error> {
         let mut tx = self.db.begin().await?;
         if !claim_address(&mut tx, account).await? {
             return Ok(Creation::AddressTaken);
         }
         insert(&mut tx, account).await?;
+        let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
+        events::record(&mut tx, made, origin).await?;
         if let Some(session) = session {
             sessions::insert(&mut tx, session).await?;
         }

@@ -2,6 +2,7 @@
 
 use super::db::on;
 use super::testing::{Fresh, NOW, both, session};
+use crate::caller::Origin;
 
 const VERSION: &str = "SELECT CAST(version AS TEXT), '' FROM mailserver_version";
 const PASSWORDS: &str = "SELECT address || ' ' || selector || ' ' || app_password_id, password FROM mailserver_passwords ORDER BY 1";
@@ -140,7 +141,7 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
                     let id = format!("w{writer}-{n}");
                     directory.with(&id, &format!("{id}@example.org"), &[]).await;
                     directory
-                        .begin_session(&session(&id, &id, NOW))
+                        .begin_session(&session(&id, &id, NOW), &Origin::default())
                         .await
                         .unwrap();
                 }

@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod credentials;
 pub mod db;
 mod domains;
+pub mod events;
 #[cfg(test)]
 mod mailserver_tests;
 pub mod sendings;

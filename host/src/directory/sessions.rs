@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use super::credentials::{self, NewAppPassword};
 use super::db::{Tx, on, on_tx};
+use super::events::{self, Event, Kind};
 use super::{Directory, Error};
+use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 /// A second use of a refresh token within this time is a second tab or a retry; a later one ends the session.
@@ -123,10 +125,14 @@ impl Directory {
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was begun then.
-    pub async fn begin_session(&self, session: &NewSession) -> Result<(), Error> {
+    pub async fn begin_session(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&session.account_id).await?;
         insert(&mut tx, session).await?;
+        let begun = Event::of(Kind::SignedIn, &session.account_id, session.created_at)
+            .about(&session.app_password.id)
+            .detail(&session.app_password.label);
+        events::record(&mut tx, begun, origin).await?;
         tx.commit().await
     }
 
@@ -152,6 +158,7 @@ impl Directory {
         next: &str,
         now: Timestamp,
         expires_at: Timestamp,
+        origin: &Origin,
     ) -> Result<Rotation, Error> {
         let mut tx = self.db.begin().await?;
         let Some(token) = find(&mut tx, presented, now).await? else {
@@ -163,6 +170,9 @@ impl Directory {
                 return Ok(Rotation::UsedJustNow);
             }
             credentials::delete(&mut tx, &session.app_password_id).await?;
+            let stolen = Event::of(Kind::RefreshTokenReused, &session.account_id, now)
+                .about(&session.app_password_id);
+            events::record(&mut tx, stolen, origin).await?;
             tx.commit().await?;
             return Ok(Rotation::Stolen {
                 app_password_id: session.app_password_id,
@@ -192,6 +202,7 @@ impl Directory {
         account_id: &str,
         presented: &str,
         now: Timestamp,
+        origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
         let mut tx = self.db.begin().await?;
         let Some(token) = find(&mut tx, presented, now).await? else {
@@ -203,6 +214,8 @@ impl Directory {
         let ended = on_tx!(&mut tx, db => sqlx::query_scalar(END_ALL)
             .bind(account_id)
             .fetch_all(db).await)?;
+        let signed_out = Event::of(Kind::SignedOut, account_id, now);
+        events::record(&mut tx, signed_out, origin).await?;
         tx.commit().await?;
         Ok(Some(ended))
     }

@@ -203,6 +203,7 @@ mod fixtures {
     use super::super::db::on;
     use super::super::sessions::NewSession;
     use super::Fresh;
+    use crate::caller::Origin;
     use crate::clock::Timestamp;
 
     pub(crate) const DAY: Duration = Duration::from_hours(24);
@@ -247,10 +248,14 @@ mod fixtures {
     impl Directory {
         /// Makes an account with sessions of these names, begun at [`NOW`].
         pub(crate) async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
-            let made = self.create_account(&account(id, address), None).await;
+            let made = self
+                .create_account(&account(id, address), None, &Origin::default())
+                .await;
             assert_eq!(made.unwrap(), Creation::Created);
             for sid in sessions {
-                self.begin_session(&session(sid, id, NOW)).await.unwrap();
+                self.begin_session(&session(sid, id, NOW), &Origin::default())
+                    .await
+                    .unwrap();
             }
         }
     }

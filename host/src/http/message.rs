@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::caller::Caller;
+use crate::caller::{Caller, Origin};
 use crate::error::Failure;
 use crate::modules::Content;
 
@@ -48,6 +48,18 @@ impl Request {
             .iter()
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        let user_agent = self.headers.get(header::USER_AGENT);
+        Origin::new(
+            &self.id,
+            self.client,
+            self.caller.as_ref(),
+            user_agent.and_then(|value| value.to_str().ok()),
+        )
     }
 
     /// The caller of a route that needs one.

@@ -10,6 +10,7 @@ use latchmail_bindings::Blob;
 /// The request as a sandbox is handed it.
 #[must_use]
 pub fn request(route: &Route, mut request: Request) -> modules::Request {
+    let origin = request.origin();
     // A module is told who asks, and has no use for what proves it.
     request.headers.remove(header::AUTHORIZATION);
     request.headers.remove(header::COOKIE);
@@ -24,6 +25,7 @@ pub fn request(route: &Route, mut request: Request) -> modules::Request {
         },
         blobs: request.fields.into_iter().map(Blob::new).collect(),
         caller: request.caller,
+        origin,
     }
 }
 

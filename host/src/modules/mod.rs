@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use wasmtime::Engine;
 
 use crate::api::Services;
-use crate::caller::Caller;
+use crate::caller::{Caller, Origin};
 use sandbox::{Budget, Sandbox};
 
 /// A request on its way into a sandbox: routed, admitted and read.
@@ -45,6 +45,8 @@ pub struct Request {
     pub blobs: Vec<Blob>,
     /// Who asks; none on a public route.
     pub caller: Option<Caller>,
+    /// Where it comes from.
+    pub origin: Origin,
 }
 
 /// A body, in either direction.

@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Lookup, Stack};
 use crate::auth::secrets::sha256_hex;
+use crate::caller::Origin;
 use crate::config;
 use crate::directory::Directory;
 use crate::directory::accounts::{Creation, NewAccount};
@@ -74,7 +75,9 @@ async fn directory(database: &config::Database) -> Directory {
         created_at: NOW,
         expires_at: NOW.plus(Duration::from_hours(24)),
     };
-    let made = directory.create_account(&ann, Some(&session)).await;
+    let made = directory
+        .create_account(&ann, Some(&session), &Origin::default())
+        .await;
     assert_eq!(made.unwrap(), Creation::Created);
     execute(
         &directory,

@@ -8,7 +8,10 @@ const EVERYTHING: &str = "SELECT (SELECT COUNT(*) FROM accounts) + (SELECT COUNT
 async fn an_account_is_made_whole(fresh: Fresh) {
     let new = account("a", "ada@example.org");
     let first = session("s", "a", NOW);
-    let made = fresh.directory.create_account(&new, Some(&first)).await;
+    let made = fresh
+        .directory
+        .create_account(&new, Some(&first), &Origin::default())
+        .await;
     assert_eq!(made.unwrap(), Creation::Created);
     assert_eq!(fresh.number(EVERYTHING).await, 7);
 
@@ -27,7 +30,11 @@ async fn a_session_that_cannot_be_begun_leaves_no_account(fresh: Fresh) {
     let first = session("s", "somebody-else", NOW);
     let made = fresh
         .directory
-        .create_account(&account("a", "ada@example.org"), Some(&first))
+        .create_account(
+            &account("a", "ada@example.org"),
+            Some(&first),
+            &Origin::default(),
+        )
         .await;
     assert!(matches!(made, Err(Error::Database(_))), "{made:?}");
     assert_eq!(fresh.number(EVERYTHING).await, 0);
@@ -49,7 +56,10 @@ async fn an_address_that_is_or_was_anybodys_is_taken(fresh: Fresh) {
     let before = fresh.number(EVERYTHING).await;
     for address in ["ada", "alias", "gone", "held"] {
         let new = account("b", &format!("{address}@example.org"));
-        let made = fresh.directory.create_account(&new, None).await;
+        let made = fresh
+            .directory
+            .create_account(&new, None, &Origin::default())
+            .await;
         assert_eq!(made.unwrap(), Creation::AddressTaken, "{address}");
     }
     assert_eq!(fresh.number(EVERYTHING).await, before);
@@ -63,7 +73,10 @@ async fn of_parallel_creations_of_one_address_one_wins(fresh: Fresh) {
                 let id = format!("a{n}");
                 let first = session(&format!("s{n}"), &id, NOW);
                 let new = account(&id, "ada@example.org");
-                directory.create_account(&new, Some(&first)).await.unwrap()
+                directory
+                    .create_account(&new, Some(&first), &Origin::default())
+                    .await
+                    .unwrap()
             })
         })
         .collect();

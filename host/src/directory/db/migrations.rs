@@ -34,6 +34,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0003_sendings.sql"),
         postgres: include_str!("../../../migrations/postgres/0003_sendings.sql"),
     },
+    Step {
+        version: 4,
+        description: "credentials",
+        sqlite: include_str!("../../../migrations/sqlite/0004_credentials.sql"),
+        postgres: include_str!("../../../migrations/postgres/0004_credentials.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -6,7 +6,7 @@ const PASSWORDS: &str =
 
 async fn rotate(directory: &Directory, presented: &str, next: &str, now: Timestamp) -> Rotation {
     directory
-        .rotate_refresh_token(presented, next, now, now.plus(MONTH))
+        .rotate_refresh_token(presented, next, now, now.plus(MONTH), &Origin::default())
         .await
         .unwrap()
 }
@@ -148,9 +148,12 @@ async fn logging_out_beside_refreshing_leaves_nothing_and_fails_nobody(fresh: Fr
         let logout = |sid: &str| {
             let (directory, account) = (fresh.directory.clone(), account.clone());
             let token = format!("{sid}-1");
-            tokio::spawn(
-                async move { directory.end_sessions(&account, &token, NOW).await.unwrap() },
-            )
+            tokio::spawn(async move {
+                directory
+                    .end_sessions(&account, &token, NOW, &Origin::default())
+                    .await
+                    .unwrap()
+            })
         };
         let refreshes = [refresh(&a), refresh(&b)];
         let logouts = [logout(&b), logout(&a)];
@@ -180,7 +183,10 @@ async fn logout_ends_every_session_of_the_account_and_no_other(fresh: Fresh) {
              VALUES ('phone', 'a', 'app_password', 'Phone', 'phone-selector', 'x', 0)",
         )
         .await;
-    let ended = fresh.directory.end_sessions("a", "s-1", NOW).await;
+    let ended = fresh
+        .directory
+        .end_sessions("a", "s-1", NOW, &Origin::default())
+        .await;
     let mut ended = ended.unwrap().unwrap();
     ended.sort();
     assert_eq!(ended, ["s-password", "t-password"]);
@@ -209,7 +215,10 @@ async fn logout_takes_a_live_token_of_the_same_account_only(fresh: Fresh) {
         ("never-made", NOW),
         ("s-1", NOW.plus(MONTH)),
     ] {
-        let ended = fresh.directory.end_sessions("a", token, now).await;
+        let ended = fresh
+            .directory
+            .end_sessions("a", token, now, &Origin::default())
+            .await;
         assert_eq!(ended.unwrap(), None, "{token}");
     }
     assert_eq!(fresh.number("SELECT COUNT(*) FROM sessions").await, 3);

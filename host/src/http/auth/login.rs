@@ -5,7 +5,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{AuthTokens, secret, user_agent};
+use super::{AuthTokens, secret};
 use crate::app::App;
 use crate::auth::{address, passwords};
 use crate::error::Failure;
@@ -61,7 +61,7 @@ pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
     let verdict = app.http.limits.check_address(&email)?;
     let signed_in = app
         .auth
-        .sign_in(&email, password, user_agent(request))
+        .sign_in(&email, password, &request.origin())
         .await
         .map_err(|failure| verdict.on(failure))?;
     let mut reply = Reply::json(StatusCode::OK, &AuthTokens::new(signed_in, None))?;

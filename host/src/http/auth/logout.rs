@@ -51,6 +51,8 @@ pub fn route() -> Route {
 pub async fn logout(app: &App, request: &Request) -> Result<Reply, Failure> {
     let caller = request.caller()?;
     let presented = refresh_token(request, "refreshToken is required")?;
-    app.auth.sign_out(&caller.account, &presented).await?;
+    app.auth
+        .sign_out(&caller.account, &presented, request.origin())
+        .await?;
     Reply::success()
 }

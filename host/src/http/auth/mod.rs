@@ -14,7 +14,7 @@ pub mod username_available;
 
 use std::time::Duration;
 
-use http::{HeaderValue, Method, header};
+use http::Method;
 use latchmail_shape::{self as shape, Misfit};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -149,15 +149,6 @@ fn refresh_token(request: &Request, missing: &'static str) -> Result<SecretStrin
         Err(misfit @ Misfit::Syntax) => Err(misfit.into()),
         Ok(_) | Err(Misfit::Shape(_)) => Err(Failure::bad_request(missing)),
     }
-}
-
-/// The client's User-Agent, where it is text.
-fn user_agent(request: &Request) -> Option<&str> {
-    request
-        .headers
-        .get(header::USER_AGENT)
-        .map(HeaderValue::to_str)
-        .and_then(Result::ok)
 }
 
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {

@@ -5,7 +5,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{AuthTokens, secret, user_agent};
+use super::{AuthTokens, secret};
 use crate::app::App;
 use crate::auth::Form;
 use crate::error::Failure;
@@ -82,7 +82,7 @@ pub async fn register(app: &App, request: &Request) -> Result<Reply, Failure> {
         last_name: body.last_name,
         dob: body.dob,
     };
-    let registered = app.auth.register(form, user_agent(request)).await?;
+    let registered = app.auth.register(form, &request.origin()).await?;
     let names = (registered.first_name, registered.last_name);
     Reply::json(
         StatusCode::CREATED,

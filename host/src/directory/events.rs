@@ -1,0 +1,311 @@
+//! The record of security events: who did what to which account, when, from where. Written in the transaction of what it tells of, so
+//! that nothing happens unrecorded and nothing is recorded that did not happen. Never a secret.
+
+use super::db::{Tx, on, on_tx};
+use super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+/// The address is the account's, as it is at the moment, or the one that was tried.
+const INSERT: &str = "INSERT INTO security_events \
+    (at, kind, account_id, address, actor, credential, client, request_id, subject, detail) \
+    VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10)";
+const LIST: &str = "SELECT id, at, kind, address, actor, credential, client, request_id, subject, detail FROM security_events \
+    WHERE ($1 = '' OR address = $1) AND at >= $2 AND at < $3 ORDER BY at DESC, id DESC LIMIT $4";
+const FORGET: &str = "DELETE FROM security_events WHERE at < $1";
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
+        /// What happened.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($(#[$doc])* $kind),*
+        }
+
+        impl Kind {
+            /// Its name in the record.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name),*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A web session was begun.
+    SignedIn = "signed_in",
+    /// Somebody tried to, with a wrong password or code.
+    SignInFailed = "sign_in_failed",
+    /// Every web session was ended by its owner.
+    SignedOut = "signed_out",
+    /// A refresh token was used a second time, and its session ended.
+    RefreshTokenReused = "refresh_token_reused",
+    /// An account was made, by its owner or the operator.
+    AccountCreated = "account_created",
+    /// It was disabled, and every credential of it ended.
+    AccountDisabled = "account_disabled",
+    /// It was enabled again.
+    AccountEnabled = "account_enabled",
+    /// It was deleted.
+    AccountDeleted = "account_deleted",
+    /// Its plan or its rank was changed.
+    AccountChanged = "account_changed",
+    /// An address that was kept from others was freed.
+    AddressFreed = "address_freed",
+    /// Its profile was made or changed.
+    ProfileChanged = "profile_changed",
+    /// Its password was changed.
+    PasswordChanged = "password_changed",
+    /// Somebody signed in tried to, with a wrong current password.
+    PasswordChangeFailed = "password_change_failed",
+    /// A second factor was switched on.
+    TwoFactorOn = "two_factor_on",
+    /// It was switched off.
+    TwoFactorOff = "two_factor_off",
+    /// An API token was made.
+    TokenCreated = "token_created",
+    /// It was revoked.
+    TokenRevoked = "token_revoked",
+    /// A mail client's app password was made.
+    AppPasswordCreated = "app_password_created",
+    /// It was revoked.
+    AppPasswordRevoked = "app_password_revoked",
+    /// A web session was ended on its own.
+    SessionRevoked = "session_revoked",
+}
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// What.
+    pub kind: Kind,
+    /// To which account; none where there is no such account.
+    pub account: Option<&'a str>,
+    /// The address that somebody tried, where there is no such account.
+    pub address: &'a str,
+    /// The id of what it is about: a token, an app password.
+    pub subject: Option<&'a str>,
+    /// For a person to read: a label, what was wrong.
+    pub detail: Option<&'a str>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl<'a> Event<'a> {
+    /// One that concerns an account, and nothing of it in particular.
+    #[must_use]
+    pub const fn of(kind: Kind, account: &'a str, at: Timestamp) -> Self {
+        Self {
+            kind,
+            account: Some(account),
+            address: "",
+            subject: None,
+            detail: None,
+            at,
+        }
+    }
+
+    /// The same about something of the account.
+    #[must_use]
+    pub const fn about(mut self, subject: &'a str) -> Self {
+        self.subject = Some(subject);
+        self
+    }
+
+    /// The same with a word for people.
+    #[must_use]
+    pub const fn detail(mut self, detail: &'a str) -> Self {
+        self.detail = Some(detail);
+        self
+    }
+}
+
+/// An event as it was recorded.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub struct Recorded {
+    /// In the order of recording.
+    pub id: i64,
+    /// When, in milliseconds since the epoch.
+    pub at: i64,
+    /// What: the name of a [`Kind`].
+    pub kind: String,
+    /// Whose account it was, or which address was tried.
+    pub address: String,
+    /// Who did it: an address, `operator`, `service`; empty for a stranger.
+    pub actor: String,
+    /// The credential that the actor came with.
+    pub credential: Option<String>,
+    /// The client's IP address.
+    pub client: Option<String>,
+    /// The request, as in the log.
+    pub request_id: Option<String>,
+    /// The id of what it was about.
+    pub subject: Option<String>,
+    /// For a person to read.
+    pub detail: Option<String>,
+}
+
+/// Which events are asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Of the account with this address; empty: of all.
+    pub address: String,
+    /// Not before this.
+    pub since: Timestamp,
+    /// Before this.
+    pub until: Timestamp,
+    /// At most so many, the newest.
+    pub limit: u32,
+}
+
+impl Directory {
+    /// Records an event that comes with no change.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn record(&self, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        record(&mut tx, event, origin).await?;
+        tx.commit().await
+    }
+
+    /// What was recorded, newest first.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn events(&self, wanted: &Wanted) -> Result<Vec<Recorded>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(LIST)
+            .bind(&wanted.address)
+            .bind(wanted.since.millis())
+            .bind(wanted.until.millis())
+            .bind(i64::from(wanted.limit))
+            .fetch_all(pool).await)?)
+    }
+
+    /// Forgets what happened before an instant.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn forget_events(&self, before: Timestamp) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(FORGET)
+            .bind(before.millis())
+            .execute(pool).await.map(drop))?;
+        Ok(())
+    }
+}
+
+/// Records an event with the change that it tells of.
+pub(super) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(event.at.millis())
+        .bind(event.kind.name())
+        .bind(event.account)
+        .bind(event.address)
+        .bind(&origin.actor)
+        .bind(&origin.credential)
+        .bind(origin.client.map(|client| client.to_string()))
+        .bind(&origin.request)
+        .bind(event.subject)
+        .bind(event.detail)
+        .execute(db).await.map(drop))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{DAY, Fresh, NOW, both, session};
+    use super::*;
+
+    const FOREVER: Timestamp = Timestamp::from_millis(i64::MAX);
+
+    fn wanted(address: &str, limit: u32) -> Wanted {
+        Wanted {
+            address: address.into(),
+            since: Timestamp::from_millis(0),
+            until: FOREVER,
+            limit,
+        }
+    }
+
+    fn origin() -> Origin {
+        Origin {
+            actor: "ada@example.org".into(),
+            credential: Some("its-password".into()),
+            client: Some([192, 0, 2, 7].into()),
+            request: Some("req-1".into()),
+            user_agent: None,
+        }
+    }
+
+    async fn an_event_tells_who_did_what_to_whom_and_from_where(fresh: Fresh) {
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        let session = session("s", "ada", NOW.plus(DAY));
+        directory.begin_session(&session, &origin()).await.unwrap();
+        let events = directory.events(&wanted("ada@example.org", 10)).await;
+        let [signed_in, made] = &events.unwrap()[..] else {
+            panic!("two events");
+        };
+        assert_eq!(made.kind, "account_created");
+        assert_eq!(signed_in.kind, "signed_in");
+        assert_eq!(signed_in.at, NOW.plus(DAY).millis());
+        assert_eq!(signed_in.actor, "ada@example.org");
+        assert_eq!(signed_in.credential.as_deref(), Some("its-password"));
+        assert_eq!(signed_in.client.as_deref(), Some("192.0.2.7"));
+        assert_eq!(signed_in.request_id.as_deref(), Some("req-1"));
+        assert_eq!(signed_in.subject.as_deref(), Some("s-password"));
+        assert_eq!(signed_in.detail.as_deref(), Some("Firefox"));
+    }
+
+    async fn an_attempt_on_nobodys_address_is_recorded_under_it(fresh: Fresh) {
+        let failed = Event {
+            account: None,
+            address: "eve@example.org",
+            ..Event::of(Kind::SignInFailed, "", NOW)
+        };
+        let directory = &fresh.directory;
+        directory.record(failed, &Origin::default()).await.unwrap();
+        let events = directory.events(&wanted("eve@example.org", 10)).await;
+        assert_eq!(events.unwrap()[0].kind, "sign_in_failed");
+    }
+
+    async fn a_list_is_of_one_account_or_all_newest_first_and_bounded(fresh: Fresh) {
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &["one"]).await;
+        directory.with("bob", "bob@example.org", &["two"]).await;
+        let kinds = async |wanted: Wanted| {
+            let events = directory.events(&wanted).await.unwrap();
+            let kinds = events.iter().map(|e| format!("{} {}", e.address, e.kind));
+            kinds.collect::<Vec<_>>()
+        };
+        let (ada, bob) = ("ada@example.org", "bob@example.org");
+        assert_eq!(
+            kinds(wanted(ada, 9)).await,
+            [format!("{ada} signed_in"), format!("{ada} account_created")]
+        );
+        assert_eq!(
+            kinds(wanted("", 3)).await,
+            [
+                format!("{bob} signed_in"),
+                format!("{bob} account_created"),
+                format!("{ada} signed_in")
+            ]
+        );
+        let later = Wanted {
+            since: NOW.plus(DAY),
+            ..wanted("", 9)
+        };
+        assert!(kinds(later).await.is_empty());
+        directory.forget_events(NOW.plus(DAY)).await.unwrap();
+        assert!(kinds(wanted("", 9)).await.is_empty());
+    }
+
+    both!(
+        an_event_tells_who_did_what_to_whom_and_from_where,
+        an_attempt_on_nobodys_address_is_recorded_under_it,
+        a_list_is_of_one_account_or_all_newest_first_and_bounded,
+    );
+}
