@@ -10,26 +10,26 @@ const SHORTEST_PASSWORD: usize = 8;
 const LONGEST_NAME: usize = 64;
 const YOUNGEST: i32 = 13;
 
-/// Checks a new password. Characters are Unicode's, so are upper and lower case; a digit is 0 to 9.
+/// Checks a new password, which `field` of a body is. Characters are Unicode's, so are upper and lower case; a digit is 0 to 9.
 ///
 /// # Errors
 /// 400 where it is too short, too long to be hashed, or lacks an upper-case letter, a lower-case letter or a digit.
-pub fn new_password(password: &str) -> Result<(), Failure> {
-    let refused = |text| Err(Failure::bad_request(text));
+pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
+    let refused = |text| Err(Failure::bad_request(format!("{field} {text}")));
     if password.chars().count() < SHORTEST_PASSWORD {
-        return refused("password must be at least 8 characters");
+        return refused("must be at least 8 characters");
     }
     if password.len() > passwords::LONGEST {
-        return refused("password must be at most 1024 bytes");
+        return refused("must be at most 1024 bytes");
     }
     if !password.chars().any(char::is_uppercase) {
-        return refused("password must contain an upper-case letter");
+        return refused("must contain an upper-case letter");
     }
     if !password.chars().any(char::is_lowercase) {
-        return refused("password must contain a lower-case letter");
+        return refused("must contain a lower-case letter");
     }
     if !password.chars().any(|c| c.is_ascii_digit()) {
-        return refused("password must contain a digit");
+        return refused("must contain a digit");
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ mod tests {
             "A b c d 1",
             &"Aa1".repeat(341),
         ] {
-            assert!(new_password(password).is_ok(), "{password}");
+            assert!(new_password("password", password).is_ok(), "{password}");
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
             ("日本語日本語日1", "an upper-case letter"),
             (&"Aa1x".repeat(257), "at most 1024"),
         ] {
-            let answer = text_of(new_password(password));
+            let answer = text_of(new_password("password", password));
             assert!(
                 answer.starts_with("password ") && answer.contains(lacks),
                 "{password}: {answer}"

@@ -95,7 +95,7 @@ impl Auth {
         self.registration_open()?;
         let username = address::username(&form.local_part).map_err(Failure::bad_request)?;
         let domain = self.registration_domain(&form.domain)?;
-        person::new_password(form.password.expose_secret())?;
+        person::new_password("password", form.password.expose_secret())?;
         let profile = NewProfile {
             first_name: person::name("first_name", &form.first_name)?,
             last_name: person::name("last_name", &form.last_name)?,

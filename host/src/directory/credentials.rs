@@ -1,15 +1,33 @@
-//! App passwords: what the mail server accepts. The directory keeps a selector and a hash of each, never the secret.
+//! App passwords: what the mail server accepts, and what everything that acts for a person has one of. The directory keeps a selector and
+//! a hash of each, never the secret.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use super::Error;
-use super::db::{Tx, on_tx};
+use super::db::{Tx, on, on_tx};
+use super::events::{self, Event, Kind};
+use super::{Directory, Error, tokens};
+use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
+
+/// Mail clients' app passwords that an account may have.
+pub const MOST: u32 = 100;
 
 const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
+const COUNT: &str =
+    "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
+/// What acts for an OAuth grant is the grant's own matter; a web session that is over is only waiting to be forgotten.
+const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
+    FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
+    WHERE p.account_id = $1 AND p.kind <> 'oauth_grant' AND (p.kind <> 'web_session' OR p.expires_at > $2) \
+    ORDER BY p.created_at DESC, p.id DESC";
+const OWN: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
+    WHERE p.id = $1 AND p.account_id = $2 AND p.kind <> 'oauth_grant'";
+const USED: &str = "UPDATE app_passwords SET last_used_at = $2 \
+    WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
 
 /// What an app password acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +45,20 @@ pub enum AppPasswordKind {
 }
 
 impl AppPasswordKind {
+    const ALL: [Self; 5] = [
+        Self::WebSession,
+        Self::ApiToken,
+        Self::AppPassword,
+        Self::OAuthGrant,
+        Self::TeamKey,
+    ];
+
+    /// As the database spells it. It says of itself that it takes no other.
+    fn named(name: &str) -> Self {
+        let kind = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        kind.unwrap_or(Self::AppPassword)
+    }
+
     /// As the database spells it.
     const fn name(self) -> &'static str {
         match self {
@@ -68,6 +100,162 @@ impl fmt::Debug for NewAppPassword {
     }
 }
 
+/// Something that can reach an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// The app password's id.
+    pub id: String,
+    /// What it acts for.
+    pub kind: AppPasswordKind,
+    /// For people to tell it by.
+    pub label: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last used, as far as that was written down here.
+    pub last_used_at: Option<Timestamp>,
+    /// When it stops or stopped working, where it does.
+    pub expires_at: Option<Timestamp>,
+    /// The API token's id and scopes, where it acts for one.
+    pub token: Option<(String, Vec<Scope>)>,
+}
+
+/// What came of revoking an app password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revocation {
+    /// It is gone, and with it what it acted for.
+    Revoked,
+    /// It acts for an API token, which has to be revoked itself. Nothing was done.
+    BacksToken {
+        /// The token's id.
+        id: String,
+        /// Its label.
+        label: String,
+    },
+    /// The account has none of this id.
+    Unknown,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: String,
+    kind: String,
+    label: String,
+    created_at: i64,
+    last_used_at: Option<i64>,
+    expires_at: Option<i64>,
+    token_id: Option<String>,
+    scopes: Option<String>,
+}
+
+impl Directory {
+    /// Keeps an app password for a mail client, where the account has fewer than [`MOST`] of them. Whether it was kept.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was kept then.
+    pub async fn create_app_password(
+        &self,
+        account_id: &str,
+        password: &NewAppPassword,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
+            .bind(account_id)
+            .fetch_one(db).await)?;
+        if held >= i64::from(MOST) {
+            return Ok(false);
+        }
+        insert(&mut tx, account_id, password, now, password.expires_at).await?;
+        let made = Event::of(Kind::AppPasswordCreated, account_id, now)
+            .about(&password.id)
+            .detail(&password.label);
+        events::record(&mut tx, made, origin).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// All that can reach an account at `now`, newest first, OAuth grants aside.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn credentials(
+        &self,
+        account_id: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Credential>, Error> {
+        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
+            .bind(account_id)
+            .bind(now.millis())
+            .fetch_all(pool).await)?;
+        let credential = |row: Row| Credential {
+            kind: AppPasswordKind::named(&row.kind),
+            token: row
+                .token_id
+                .map(|id| (id, tokens::read(&row.scopes.unwrap_or_default()))),
+            id: row.id,
+            label: row.label,
+            created_at: Timestamp::from_millis(row.created_at),
+            last_used_at: row.last_used_at.map(Timestamp::from_millis),
+            expires_at: row.expires_at.map(Timestamp::from_millis),
+        };
+        Ok(rows.into_iter().map(credential).collect())
+    }
+
+    /// Revokes an app password of an account that backs no API token; a web session's ends the session.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; it is as it was then.
+    pub async fn revoke_app_password(
+        &self,
+        account_id: &str,
+        id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Revocation, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let own: Option<(String, String, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(OWN)
+                .bind(id)
+                .bind(account_id)
+                .fetch_optional(db).await)?;
+        let Some((kind, label, token)) = own else {
+            return Ok(Revocation::Unknown);
+        };
+        if let Some(id) = token {
+            return Ok(Revocation::BacksToken { id, label });
+        }
+        delete(&mut tx, id).await?;
+        let kind = match AppPasswordKind::named(&kind) {
+            AppPasswordKind::WebSession => Kind::SessionRevoked,
+            _ => Kind::AppPasswordRevoked,
+        };
+        let revoked = Event::of(kind, account_id, now).about(id).detail(&label);
+        events::record(&mut tx, revoked, origin).await?;
+        tx.commit().await?;
+        Ok(Revocation::Revoked)
+    }
+
+    /// Writes down when app passwords were last used; never an earlier instant over a later one.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was written then.
+    pub async fn write_uses(&self, uses: &HashMap<String, Timestamp>) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        // In one order, so that two services cannot wait for each other.
+        let mut uses: Vec<_> = uses.iter().collect();
+        uses.sort_unstable();
+        for (id, at) in uses {
+            on_tx!(&mut tx, db => sqlx::query(USED)
+                .bind(id)
+                .bind(at.millis())
+                .execute(db).await.map(drop))?;
+        }
+        tx.commit().await
+    }
+}
+
 /// Keeps an app password of `account_id`.
 pub(super) async fn insert(
     tx: &mut Tx,
@@ -103,3 +291,6 @@ pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

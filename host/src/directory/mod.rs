@@ -11,11 +11,14 @@ mod domains;
 pub mod events;
 #[cfg(test)]
 mod mailserver_tests;
+pub mod password;
+pub mod profiles;
 pub mod sendings;
 pub mod sessions;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tokens;
 
 pub use db::{Db, Error};
 

@@ -19,6 +19,11 @@ pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
+/// An account that signs in without end does not fill the list of what can reach it: those that were refreshed longest ago go first.
+const MOST: i64 = 1000;
+/// The limit stands there for SQLite, which has no offset without one.
+const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
+    WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2)";
 const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
@@ -121,13 +126,18 @@ struct Presented {
 }
 
 impl Directory {
-    /// Begins a session: its app password, itself and its first refresh token, all or nothing.
+    /// Begins a session: its app password, itself and its first refresh token, all or nothing. An account has at most 1,000: beyond,
+    /// those end that were refreshed longest ago.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was begun then.
     pub async fn begin_session(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&session.account_id).await?;
+        on_tx!(&mut tx, db => sqlx::query(END_OLDEST)
+            .bind(&session.account_id)
+            .bind(MOST - 1)
+            .execute(db).await.map(drop))?;
         insert(&mut tx, session).await?;
         let begun = Event::of(Kind::SignedIn, &session.account_id, session.created_at)
             .about(&session.app_password.id)

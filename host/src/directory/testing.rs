@@ -225,6 +225,18 @@ mod fixtures {
         }
     }
 
+    /// An app password with the selector `<id>-selector` and the hash `<id>-hash`.
+    pub(crate) fn new_app_password(id: &str, kind: AppPasswordKind) -> NewAppPassword {
+        NewAppPassword {
+            id: id.into(),
+            kind,
+            label: "Firefox".into(),
+            selector: format!("{id}-selector"),
+            secret_hash: format!("{id}-hash"),
+            expires_at: None,
+        }
+    }
+
     /// A session `sid` begun at `now`, with the app password `<sid>-password` and the refresh token `<sid>-1`.
     pub(crate) fn session(sid: &str, account_id: &str, now: Timestamp) -> NewSession {
         NewSession {

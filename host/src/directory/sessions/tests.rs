@@ -248,7 +248,32 @@ async fn a_sweep_forgets_what_is_over_and_nothing_else(fresh: Fresh) {
     assert!(matches!(next, Rotation::Rotated(_)), "{next:?}");
 }
 
+async fn an_account_has_a_thousand_sessions_and_the_longest_idle_end_first(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory.with("ada", "ada@example.org", &[]).await;
+    directory.with("bob", "bob@example.org", &["bobs"]).await;
+    fresh
+        .execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
+             INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
+             SELECT 'p' || i, 'ada', 'web_session', '', 'p' || i, '', 0 FROM n; \
+             INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
+             SELECT 's' || id, 'ada', id, '', 0, 4070908800000 + CAST(substr(id, 2) AS BIGINT) FROM app_passwords WHERE account_id = 'ada'",
+        )
+        .await;
+    let one_more = session("one-more", "ada", NOW);
+    directory
+        .begin_session(&one_more, &Origin::default())
+        .await
+        .unwrap();
+    let lives = async |sid: &'static str| directory.session(sid, NOW).await.unwrap().is_some();
+    assert!(!lives("sp1").await, "the longest idle");
+    assert!(lives("sp2").await && lives("sp1000").await && lives("one-more").await);
+    assert!(lives("bobs").await);
+}
+
 both!(
+    an_account_has_a_thousand_sessions_and_the_longest_idle_end_first,
     a_session_is_read_until_it_ends,
     a_session_of_an_account_that_is_not_active_is_none,
     a_refresh_token_is_good_once,

@@ -1,0 +1,325 @@
+//! Personal API tokens: a selector and a hash of each, and its app password sealed under a key that only the token yields. A revoked one
+//! keeps its row, so that whoever still presents it is told what became of it.
+
+use std::fmt;
+
+use super::credentials::{self, NewAppPassword};
+use super::db::{Tx, on, on_tx};
+use super::events::{self, Event, Kind};
+use super::{Directory, Error};
+use crate::caller::{Origin, Scope};
+use crate::clock::Timestamp;
+
+/// Revoked tokens of one account that are remembered.
+const REMEMBERED: i64 = 1000;
+
+const INSERT: &str = "INSERT INTO api_tokens \
+    (id, account_id, label, scopes, selector, secret_hash, hint, app_password_id, sealed_password, created_at, expires_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const COUNT: &str = "SELECT COUNT(*) FROM api_tokens WHERE account_id = $1 AND revoked_at IS NULL";
+const BY_SELECTOR: &str = "SELECT t.id, t.account_id, a.address, a.admin, t.scopes, t.secret_hash, t.app_password_id, t.sealed_password, \
+        t.expires_at, (t.revoked_at IS NOT NULL OR NOT a.active) AS revoked \
+    FROM api_tokens t JOIN accounts a ON a.id = t.account_id WHERE t.selector = $1";
+const LIST: &str = "SELECT t.id, t.label, t.scopes, t.hint, t.created_at, t.expires_at, t.app_password_id, p.last_used_at \
+    FROM api_tokens t LEFT JOIN app_passwords p ON p.id = t.app_password_id \
+    WHERE t.account_id = $1 AND t.revoked_at IS NULL ORDER BY t.created_at DESC, t.id DESC";
+const OWN: &str =
+    "SELECT label, app_password_id, revoked_at FROM api_tokens WHERE id = $1 AND account_id = $2";
+const REVOKE: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL WHERE id = $1";
+const REVOKE_ALL: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
+    WHERE account_id = $1 AND revoked_at IS NULL";
+/// The limit stands there for SQLite, which has no offset without one.
+const FORGET_OLDEST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
+    WHERE account_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT 1000000 OFFSET $2)";
+
+/// A token to be kept.
+#[derive(Clone)]
+pub struct NewToken {
+    /// Opaque.
+    pub id: String,
+    /// Whose it is.
+    pub account_id: String,
+    /// For people to tell it by.
+    pub label: String,
+    /// What it may do, in canonical order, none twice.
+    pub scopes: Vec<Scope>,
+    /// The secret's public beginning, unique.
+    pub selector: String,
+    /// SHA-256 of the whole secret, lower-case hexadecimal.
+    pub secret_hash: String,
+    /// The secret's last four characters.
+    pub hint: String,
+    /// What acts for it at the mail server.
+    pub app_password: NewAppPassword,
+    /// The app password, sealed under the token's own key.
+    pub sealed_password: Vec<u8>,
+    /// Now.
+    pub created_at: Timestamp,
+    /// When it stops working, where it does.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewToken")
+            .field("id", &self.id)
+            .field("account_id", &self.account_id)
+            .field("label", &self.label)
+            .field("scopes", &self.scopes)
+            .field("app_password", &self.app_password)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A token as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Opaque.
+    pub id: String,
+    /// For people to tell it by.
+    pub label: String,
+    /// What it may do, in canonical order.
+    pub scopes: Vec<Scope>,
+    /// The secret's last four characters.
+    pub hint: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stops or stopped working, where it does.
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, as far as that was written down.
+    pub last_used_at: Option<Timestamp>,
+    /// What acts for it at the mail server.
+    pub app_password_id: Option<String>,
+}
+
+/// A token that somebody presents, live or not.
+#[derive(Clone)]
+pub struct Presented {
+    /// Its id.
+    pub id: String,
+    /// Whose it is.
+    pub account_id: String,
+    /// The account's address.
+    pub address: String,
+    /// Whether the account is an administrator's.
+    pub admin: bool,
+    /// What it may do, in canonical order.
+    pub scopes: Vec<Scope>,
+    /// SHA-256 of the whole secret, lower-case hexadecimal.
+    pub secret_hash: String,
+    /// The app password's id and itself, sealed; none where it is gone.
+    pub app_password: Option<(String, Vec<u8>)>,
+    /// When it stops or stopped working, where it does.
+    pub expires_at: Option<Timestamp>,
+    /// Whether it was revoked.
+    pub revoked: bool,
+}
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Presented")
+            .field("id", &self.id)
+            .field("account_id", &self.account_id)
+            .field("scopes", &self.scopes)
+            .field("expires_at", &self.expires_at)
+            .field("revoked", &self.revoked)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came of revoking a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revocation {
+    /// It is revoked now, and its app password gone.
+    Revoked {
+        /// The app password that died.
+        app_password_id: Option<String>,
+    },
+    /// It was revoked before.
+    Already,
+    /// The account has no such token.
+    Unknown,
+}
+
+#[derive(sqlx::FromRow)]
+struct PresentedRow {
+    id: String,
+    account_id: String,
+    address: String,
+    admin: bool,
+    scopes: String,
+    secret_hash: String,
+    app_password_id: Option<String>,
+    sealed_password: Option<Vec<u8>>,
+    expires_at: Option<i64>,
+    revoked: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: String,
+    label: String,
+    scopes: String,
+    hint: String,
+    created_at: i64,
+    expires_at: Option<i64>,
+    app_password_id: Option<String>,
+    last_used_at: Option<i64>,
+}
+
+impl Directory {
+    /// Keeps a token with its app password, all or nothing, where the account holds fewer than `at_most`, expired ones among them. Of
+    /// many at once no more are kept. Whether it was kept.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was kept then.
+    pub async fn create_token(
+        &self,
+        token: &NewToken,
+        at_most: u32,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(&token.account_id).await?;
+        let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
+            .bind(&token.account_id)
+            .fetch_one(db).await)?;
+        if held >= i64::from(at_most) {
+            return Ok(false);
+        }
+        credentials::insert(
+            &mut tx,
+            &token.account_id,
+            &token.app_password,
+            token.created_at,
+            token.expires_at,
+        )
+        .await?;
+        on_tx!(&mut tx, db => sqlx::query(INSERT)
+            .bind(&token.id)
+            .bind(&token.account_id)
+            .bind(&token.label)
+            .bind(written(&token.scopes))
+            .bind(&token.selector)
+            .bind(&token.secret_hash)
+            .bind(&token.hint)
+            .bind(&token.app_password.id)
+            .bind(&token.sealed_password)
+            .bind(token.created_at.millis())
+            .bind(token.expires_at.map(Timestamp::millis))
+            .execute(db).await.map(drop))?;
+        let made = Event::of(Kind::TokenCreated, &token.account_id, token.created_at)
+            .about(&token.id)
+            .detail(&token.label);
+        events::record(&mut tx, made, origin).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// The token with this selector, live or not; an inactive account's are all revoked.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn token_by_selector(&self, selector: &str) -> Result<Option<Presented>, Error> {
+        let row: Option<PresentedRow> = on!(&self.db, pool => sqlx::query_as(BY_SELECTOR)
+            .bind(selector)
+            .fetch_optional(pool).await)?;
+        Ok(row.map(|row| Presented {
+            scopes: read(&row.scopes),
+            id: row.id,
+            account_id: row.account_id,
+            address: row.address,
+            admin: row.admin,
+            secret_hash: row.secret_hash,
+            app_password: row.app_password_id.zip(row.sealed_password),
+            expires_at: row.expires_at.map(Timestamp::from_millis),
+            revoked: row.revoked,
+        }))
+    }
+
+    /// An account's tokens, newest first: expired ones among them, revoked ones not.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn tokens(&self, account_id: &str) -> Result<Vec<Token>, Error> {
+        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
+            .bind(account_id)
+            .fetch_all(pool).await)?;
+        let token = |row: Row| Token {
+            scopes: read(&row.scopes),
+            id: row.id,
+            label: row.label,
+            hint: row.hint,
+            created_at: Timestamp::from_millis(row.created_at),
+            expires_at: row.expires_at.map(Timestamp::from_millis),
+            last_used_at: row.last_used_at.map(Timestamp::from_millis),
+            app_password_id: row.app_password_id,
+        };
+        Ok(rows.into_iter().map(token).collect())
+    }
+
+    /// Revokes a token of an account, its app password with it.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; it is as it was then.
+    pub async fn revoke_token(
+        &self,
+        account_id: &str,
+        id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Revocation, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let own: Option<(String, Option<String>, Option<i64>)> = on_tx!(&mut tx, db => sqlx::query_as(OWN)
+                .bind(id)
+                .bind(account_id)
+                .fetch_optional(db).await)?;
+        let Some((label, app_password_id, revoked_at)) = own else {
+            return Ok(Revocation::Unknown);
+        };
+        if revoked_at.is_some() {
+            return Ok(Revocation::Already);
+        }
+        on_tx!(&mut tx, db => sqlx::query(REVOKE)
+            .bind(id)
+            .bind(now.millis())
+            .execute(db).await.map(drop))?;
+        if let Some(app_password) = &app_password_id {
+            credentials::delete(&mut tx, app_password).await?;
+        }
+        on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
+            .bind(account_id)
+            .bind(REMEMBERED)
+            .execute(db).await.map(drop))?;
+        let revoked = Event::of(Kind::TokenRevoked, account_id, now)
+            .about(id)
+            .detail(&label);
+        events::record(&mut tx, revoked, origin).await?;
+        tx.commit().await?;
+        Ok(Revocation::Revoked { app_password_id })
+    }
+}
+
+/// Revokes every token of an account. Their app passwords are the caller's to delete, in the same transaction.
+pub(super) async fn revoke_all(tx: &mut Tx, account_id: &str, now: Timestamp) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(REVOKE_ALL)
+        .bind(account_id)
+        .bind(now.millis())
+        .execute(db).await.map(drop))?;
+    Ok(())
+}
+
+fn written(scopes: &[Scope]) -> String {
+    let names: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
+    names.join(" ")
+}
+
+/// Those of the scopes that there are: what another version wrote beyond them opens nothing.
+pub(super) fn read(scopes: &str) -> Vec<Scope> {
+    let held = |scope: &Scope| scopes.split(' ').any(|name| name == scope.name());
+    Scope::ALL.into_iter().filter(held).collect()
+}
+
+#[cfg(test)]
+mod tests;
