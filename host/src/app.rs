@@ -24,6 +24,9 @@ use crate::outbox::Outbox;
 /// How often what is over is forgotten.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
 
+/// How often it is written down when credentials were last used.
+const WRITE_EVERY: Duration = Duration::from_mins(1);
+
 const DAY: Duration = Duration::from_hours(24);
 
 /// What the handlers of the host share.
@@ -40,7 +43,7 @@ pub struct App {
     /// What leaves.
     pub outbox: Arc<Outbox>,
     /// Who is asking.
-    pub auth: Auth,
+    pub auth: Arc<Auth>,
     /// The routes, the limits, and what else a request passes on its way in.
     pub http: Http<Self>,
 }
@@ -73,6 +76,7 @@ pub struct Running {
     pub app: Arc<App>,
     server: http::Running,
     sweeping: JoinHandle<()>,
+    writing: JoinHandle<()>,
 }
 
 impl App {
@@ -90,6 +94,7 @@ impl App {
             .map_err(|e| StartError::new(e.to_string()))?;
         let mail = Arc::new(Mail::new(&config.imap, directory.db().clone())?);
         let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?;
+        let auth = Arc::new(auth);
         let outbox = Outbox::new(
             &config.smtp,
             directory.clone(),
@@ -100,6 +105,7 @@ impl App {
         let services = Services {
             mail: Arc::clone(&mail),
             outbox: Arc::clone(&outbox),
+            auth: Arc::clone(&auth),
         };
         let modules = modules::load(&config.modules, &config.cache_dir, &services).await?;
         let mut parts = vec![http::service::part()?, http::auth::part()?];
@@ -117,12 +123,14 @@ impl App {
 
         let server = http::serve(Arc::clone(&app), listener)?;
         let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
+        let writing = tokio::spawn(write_uses(Arc::clone(&app)));
         tracing::info!(%address, "ready");
         Ok(Running {
             address,
             app,
             server,
             sweeping,
+            writing,
         })
     }
 }
@@ -157,13 +165,27 @@ async fn sweep(app: Arc<App>) {
     }
 }
 
+/// Writes down when credentials were last used, for as long as the service runs.
+async fn write_uses(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(WRITE_EVERY).await;
+        if let Err(error) = app.auth.write_uses().await {
+            tracing::error!(%error, "when credentials were last used could not be written down");
+        }
+    }
+}
+
 impl Running {
     /// Stops taking requests, finishes those in flight within the configured grace, and releases everything.
     pub async fn stop(self) {
         self.server.stop().await;
         self.sweeping.abort();
+        self.writing.abort();
         self.app.outbox.settled().await;
         self.app.mail.settled().await;
+        if let Err(error) = self.app.auth.write_uses().await {
+            tracing::error!(%error, "when credentials were last used could not be written down");
+        }
         self.app.directory.db().close().await;
         tracing::info!("stopped");
     }

@@ -73,6 +73,16 @@ impl fmt::Display for Scope {
     }
 }
 
+/// What an API or OAuth token is told where a web session is needed (specification, section 7).
+pub const SESSION_ONLY: &str =
+    "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
+
+/// What a token is told that lacks a scope (specification, section 7).
+#[must_use]
+pub fn missing(scope: Scope) -> String {
+    format!("This credential is missing the \"{scope}\" scope")
+}
+
 /// The kind of credential that a request came with, and which one it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {

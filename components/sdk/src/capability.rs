@@ -3,13 +3,20 @@
 //! A handler names the traits it needs (`fn list(host: &impl Mailbox, …)`), so a test can answer in the host's place.
 
 pub use crate::bindings::latchmail::host::caller::{Identity, Kind};
+pub use crate::bindings::latchmail::host::credentials::{
+    CreatedAppPassword, CreatedToken, Credential, Kind as CredentialKind, Revocation, Token,
+    TokenReference,
+};
 pub use crate::bindings::latchmail::host::log::Level;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Detail, FlagAction, Folder, Listing, Page, Role, Summary,
 };
 pub use crate::bindings::latchmail::host::outbox::Sent;
+pub use crate::bindings::latchmail::host::profile::{Changes, Details, PasswordChange};
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
-use crate::bindings::latchmail::host::{blobs, caller, config, log, mailbox, outbox};
+use crate::bindings::latchmail::host::{
+    blobs, caller, config, credentials, log, mailbox, outbox, profile,
+};
 
 /// Bytes that stay with the host, to be handed on as the body of an answer.
 #[derive(Debug)]
@@ -140,6 +147,72 @@ pub trait Outbox {
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error>;
 }
 
+/// What the owner of the caller's account said of themselves, and its password.
+pub trait Profile {
+    /// The profile. Needs `profile:read`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the account has none.
+    fn get(&self) -> Result<Details, Error>;
+
+    /// Changes the profile, or makes it where there is none and nothing is missing. Needs a web session.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what will not do; [`Error::NotFound`] where there is none and something is missing.
+    fn update(&self, changes: &Changes) -> Result<(), Error>;
+
+    /// Changes the password. Needs a web session, which goes on; all else that signed in with it ends, mail clients aside.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a new password that will not do.
+    fn change_password(&self, current: &str, new: &str) -> Result<PasswordChange, Error>;
+}
+
+/// What acts for the caller's account. Each function needs a web session.
+pub trait Credentials {
+    /// Makes an API token that works for so many days, or until it is revoked.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where the account holds `at_most` tokens or more.
+    fn create_token(
+        &self,
+        label: &str,
+        scopes: &[Scope],
+        days: Option<u32>,
+        at_most: u32,
+    ) -> Result<CreatedToken, Error>;
+
+    /// The API tokens, newest first: expired ones among them, revoked ones not.
+    ///
+    /// # Errors
+    /// [`Error::Internal`].
+    fn list_tokens(&self) -> Result<Vec<Token>, Error>;
+
+    /// Revokes an API token. To revoke it once more is no error.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the account never had it.
+    fn revoke_token(&self, id: &str) -> Result<(), Error>;
+
+    /// Makes an app password for a mail client.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where the account has too many.
+    fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error>;
+
+    /// All that can reach the account, newest first.
+    ///
+    /// # Errors
+    /// [`Error::Internal`].
+    fn list_credentials(&self) -> Result<Vec<Credential>, Error>;
+
+    /// Revokes an app password that acts for no API token.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the account has none of this id.
+    fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error>;
+}
+
 /// The host's log.
 pub trait Log {
     /// Writes one line. Never message content or secrets.
@@ -239,6 +312,52 @@ impl Outbox for Host {
             references: draft.references,
         };
         outbox::send(draft, key)
+    }
+}
+
+impl Profile for Host {
+    fn get(&self) -> Result<Details, Error> {
+        profile::get()
+    }
+
+    fn update(&self, changes: &Changes) -> Result<(), Error> {
+        profile::update(changes)
+    }
+
+    fn change_password(&self, current: &str, new: &str) -> Result<PasswordChange, Error> {
+        profile::change_password(current, new)
+    }
+}
+
+impl Credentials for Host {
+    fn create_token(
+        &self,
+        label: &str,
+        scopes: &[Scope],
+        days: Option<u32>,
+        at_most: u32,
+    ) -> Result<CreatedToken, Error> {
+        credentials::create_token(label, scopes, days, at_most)
+    }
+
+    fn list_tokens(&self) -> Result<Vec<Token>, Error> {
+        credentials::list_tokens()
+    }
+
+    fn revoke_token(&self, id: &str) -> Result<(), Error> {
+        credentials::revoke_token(id)
+    }
+
+    fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error> {
+        credentials::create_app_password(label)
+    }
+
+    fn list_credentials(&self) -> Result<Vec<Credential>, Error> {
+        credentials::list_credentials()
+    }
+
+    fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error> {
+        credentials::revoke_app_password(id)
     }
 }
 

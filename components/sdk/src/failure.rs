@@ -38,6 +38,22 @@ impl Failure {
         Self::new(404, text)
     }
 
+    /// 409: it exists already, or something depends on it.
+    #[must_use]
+    pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(409, text)
+    }
+
+    /// The same with another text where the host itself failed: what could not be done.
+    #[must_use]
+    pub fn failing(self, text: &'static str) -> Self {
+        if self.status == 500 {
+            Self::new(500, text)
+        } else {
+            self
+        }
+    }
+
     /// What a capability's error means to a client. `missing` is the text of a 404: only the handler knows what it asked for.
     ///
     /// A mail server that refuses the caller's credential is told to a signed-in person in other words than to the holder of a token

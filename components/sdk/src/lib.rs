@@ -24,6 +24,7 @@ mod export;
 mod failure;
 mod message;
 mod module;
+pub mod scope;
 pub mod time;
 
 pub use description::{Failed, Succeeded};

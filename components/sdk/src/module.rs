@@ -30,6 +30,12 @@ impl<H> Route<H> {
         Self::new(wit::Method::Post, path, operation, handler)
     }
 
+    /// A PATCH route; as [`Route::get`].
+    #[must_use]
+    pub fn patch(path: &str, operation: &str, handler: Handler<H>) -> Self {
+        Self::new(wit::Method::Patch, path, operation, handler)
+    }
+
     /// A DELETE route; as [`Route::get`].
     #[must_use]
     pub fn delete(path: &str, operation: &str, handler: Handler<H>) -> Self {

@@ -12,6 +12,15 @@ pub fn iso8601(instant: Timestamp) -> String {
         .to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
+/// `2026-11-20 08:00:00`: an instant (milliseconds since the epoch) in UTC, to the second.
+#[must_use]
+pub fn sql(instant: Timestamp) -> String {
+    DateTime::from_timestamp_millis(instant)
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+        .format("%Y-%m-%d %H:%M:%S")
+        .to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -19,6 +28,7 @@ mod tests {
     #[test]
     fn an_instant_is_written_in_utc_with_milliseconds() {
         assert_eq!(iso8601(1_795_161_600_042), "2026-11-20T08:00:00.042Z");
+        assert_eq!(sql(1_795_161_600_042), "2026-11-20 08:00:00");
         assert_eq!(iso8601(-1), "1969-12-31T23:59:59.999Z");
     }
 }

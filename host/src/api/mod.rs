@@ -7,10 +7,13 @@ mod blobs;
 mod caller;
 mod config;
 mod convert;
+mod credentials;
 mod log;
 mod mailbox;
 mod outbox;
+mod profile;
 
+pub(crate) use convert::held;
 pub(crate) use log::bounded;
 
 use std::collections::BTreeMap;
@@ -19,7 +22,8 @@ use std::sync::Arc;
 use latchmail_bindings::latchmail::host::types::Error;
 use wasmtime::component::ResourceTable;
 
-use crate::caller::{Caller, Scope};
+use crate::auth::Auth;
+use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
 use crate::mail::{Access, Mail};
 use crate::outbox::{Outbox, Sender};
 
@@ -33,6 +37,8 @@ pub struct Services {
     pub mail: Arc<Mail>,
     /// What leaves.
     pub outbox: Arc<Outbox>,
+    /// Who asks, and what acts for them.
+    pub auth: Arc<Auth>,
 }
 
 /// One request, as the capabilities see it.
@@ -42,11 +48,23 @@ pub struct Call {
     module: Arc<str>,
     settings: Arc<BTreeMap<String, String>>,
     caller: Option<Caller>,
+    origin: Origin,
     lines: u32,
     /// The sender that was checked in this call.
     sender: Option<Sender>,
     /// The host's resources that the guest holds handles of: they end with the call.
     pub table: ResourceTable,
+}
+
+/// The account of a caller who is signed in, and what it takes to change it.
+struct Own {
+    auth: Arc<Auth>,
+    account: String,
+    address: String,
+    sid: String,
+    /// What acts for the session.
+    app_password: String,
+    origin: Origin,
 }
 
 impl Call {
@@ -57,6 +75,7 @@ impl Call {
         module: Arc<str>,
         settings: Arc<BTreeMap<String, String>>,
         caller: Option<Caller>,
+        origin: Origin,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MOST_HANDLES);
@@ -65,23 +84,51 @@ impl Call {
             module,
             settings,
             caller,
+            origin,
             lines: 0,
             sender: None,
             table,
         }
     }
 
-    /// The caller's own mailbox, where its credential holds `scope`. Asked at every call, whatever the route declared.
-    fn mailbox(&self, scope: Scope) -> Result<Access, Error> {
-        let caller = self
-            .caller
+    /// The caller.
+    fn caller(&self) -> Result<&Caller, Error> {
+        self.caller
             .as_ref()
-            .ok_or_else(|| Error::Denied("There is no caller".into()))?;
-        if !caller.holds(scope) {
-            return Err(Error::Denied(format!(
-                "This credential is missing the \"{scope}\" scope"
-            )));
+            .ok_or_else(|| Error::Denied("There is no caller".into()))
+    }
+
+    /// The caller, where its credential holds `scope`. Asked at every call, whatever the route declared.
+    fn holder(&self, scope: Scope) -> Result<&Caller, Error> {
+        let caller = self.caller()?;
+        if caller.holds(scope) {
+            Ok(caller)
+        } else {
+            Err(Error::Denied(missing(scope)))
         }
+    }
+
+    /// The caller's account, where the caller is a web session. Asked at every call, whatever the route declared.
+    fn own(&self) -> Result<Own, Error> {
+        let caller = self.caller()?;
+        match &caller.credential {
+            Credential::Session { sid } => Ok(Own {
+                auth: Arc::clone(&self.services.auth),
+                account: caller.account.clone(),
+                address: caller.address.clone(),
+                sid: sid.clone(),
+                app_password: caller.mail.id.clone(),
+                origin: self.origin.clone(),
+            }),
+            Credential::ApiToken { .. } | Credential::OAuth { .. } => {
+                Err(Error::Denied(SESSION_ONLY.into()))
+            }
+        }
+    }
+
+    /// The caller's own mailbox, where its credential holds `scope`.
+    fn mailbox(&self, scope: Scope) -> Result<Access, Error> {
+        let caller = self.holder(scope)?;
         Ok(Access {
             account: caller.account.clone(),
             credential: caller.mail.clone(),

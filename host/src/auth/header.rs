@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::error::Failure;
 
 /// What personal API tokens begin with.
-const API_TOKEN_PREFIX: &str = "lmk_";
+pub(super) const API_TOKEN_PREFIX: &str = "lmk_";
 
 /// A credential as it was presented.
 #[derive(Clone, Copy, PartialEq, Eq)]

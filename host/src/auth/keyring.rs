@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::key_file;
+use super::sealing::SealingKey;
 use crate::error::StartError;
 
 const KEY_ID: &str = "latchmail v1 key id";
@@ -35,8 +36,8 @@ pub struct Keyring {
 pub(crate) struct Key {
     /// In front of what it sealed.
     pub(crate) id: [u8; KEY_ID_LENGTH],
-    /// The key of XChaCha20-Poly1305.
-    pub(crate) sealing: Zeroizing<[u8; 32]>,
+    /// Seals and opens.
+    pub(crate) sealing: SealingKey,
     /// The `kid` of what it signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
     pub(crate) kid: String,
     /// Signs; wiped when dropped.
@@ -98,7 +99,7 @@ impl Key {
         let public = signing.verifying_key();
         Ok(Self {
             id: *expand(&secret, KEY_ID)?,
-            sealing: expand(&secret, SEALING)?,
+            sealing: SealingKey(expand(&secret, SEALING)?),
             kid: thumbprint(public.as_bytes()),
             signing: EncodingKey::from_ed_der(signing.to_pkcs8_der().map_err(unusable)?.as_bytes()),
             verifying: DecodingKey::from_ed_der(public.as_bytes()),
@@ -161,9 +162,9 @@ pub(crate) mod tests {
     fn the_same_key_derives_the_same_and_another_key_something_else() {
         let (one, same, other) = (keyring(&[1]), keyring(&[1]), keyring(&[2]));
         assert_eq!(one.current().kid, same.current().kid);
-        assert_eq!(*one.current().sealing, *same.current().sealing);
+        assert_eq!(*one.current().sealing.0, *same.current().sealing.0);
         assert_ne!(one.current().kid, other.current().kid);
-        assert_ne!(*one.current().sealing, *other.current().sealing);
+        assert_ne!(*one.current().sealing.0, *other.current().sealing.0);
         assert_ne!(one.current().id, other.current().id);
     }
 

@@ -6,9 +6,12 @@
 //! | file | what it is for |
 //! |---|---|
 //! | `header` | the Authorization header told apart by shape |
-//! | `by_access_token` | the caller behind a web session's token; other kinds of credential get a file each |
+//! | `by_access_token` | the caller behind a web session's token |
+//! | [`api_tokens`] | personal API tokens: made, presented, revoked |
 //! | [`sessions`] | signing in, refreshing, signing out |
 //! | [`registration`] | accounts made |
+//! | [`account`] | app passwords, the list of credentials, profile and password |
+//! | `uses` | when credentials were last used |
 //! | [`address`], [`person`] | the rules of what is filled in |
 //! | [`access_token`] | the JWT |
 //! | [`keyring`], [`sealing`], `key_file` | the service's keys and what they seal |
@@ -16,7 +19,9 @@
 //! | [`user_agent`] | what a session is called |
 
 pub mod access_token;
+pub mod account;
 pub mod address;
+pub mod api_tokens;
 mod by_access_token;
 mod header;
 mod key_file;
@@ -28,17 +33,22 @@ pub mod sealing;
 pub mod secrets;
 pub mod sessions;
 pub mod user_agent;
+mod uses;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
+use quick_cache::sync::Cache;
+use tracing::Instrument as _;
 
 use self::access_token::{AccessTokens, Claims};
+use self::api_tokens::ApiToken;
 use self::header::Presented;
 use self::keyring::Keyring;
 use self::passwords::Passwords;
 pub use self::registration::{Availability, Form, Provision, Registered};
 pub use self::sessions::{SignedIn, Tokens};
+use self::uses::Uses;
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::{self, Config};
@@ -47,6 +57,9 @@ use crate::error::{Failure, StartError};
 use crate::limits::Key;
 use crate::mail::Mail;
 
+/// API tokens whose ids are remembered.
+const REMEMBERED: usize = 10_000;
+
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
 /// A request's credential, before anybody was asked whether it is still good.
@@ -54,6 +67,13 @@ const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 pub enum Recognised {
     /// An access token that this service signed and whose time is not over.
     Session(Claims),
+    /// What has the shape of an API token.
+    ApiToken {
+        /// As it was presented.
+        token: ApiToken,
+        /// Its id, where it proved good or was good once.
+        known: Option<Box<str>>,
+    },
 }
 
 /// Tells who is asking, and lets people in and out.
@@ -66,6 +86,10 @@ pub struct Auth {
     keys: Keyring,
     access_tokens: AccessTokens,
     passwords: Passwords,
+    uses: Uses,
+    /// Ids of API tokens by the tokens' hashes. They say whose budget a request counts towards and nothing else: whether a token is good is
+    /// asked each time.
+    known_tokens: Cache<String, Box<str>>,
 }
 
 impl Auth {
@@ -88,6 +112,8 @@ impl Auth {
             access_tokens: AccessTokens::new(&config.base_url()),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
+            uses: Uses::default(),
+            known_tokens: Cache::new(REMEMBERED),
         })
     }
 
@@ -102,7 +128,12 @@ impl Auth {
                 .verify(&self.keys, token, self.clock.now())
                 .map(Recognised::Session)
                 .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),
-            Presented::ApiToken(_) => Err(Failure::unauthorized("Invalid API token")),
+            Presented::ApiToken(token) => {
+                let token = ApiToken::parse(token)
+                    .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;
+                let known = self.known_tokens.get(&token.hash());
+                Ok(Recognised::ApiToken { token, known })
+            }
             Presented::Opaque(_) => Err(Failure::unauthorized(BAD_ACCESS_TOKEN)),
         }
     }
@@ -112,9 +143,12 @@ impl Auth {
     /// # Errors
     /// 401 with the specification's text where it is no longer any good.
     pub async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
-        match recognised {
-            Recognised::Session(claims) => self.by_access_token(&claims).await,
-        }
+        let caller = match recognised {
+            Recognised::Session(claims) => self.by_access_token(&claims).await?,
+            Recognised::ApiToken { token, .. } => self.by_api_token(&token).await?,
+        };
+        self.uses.note(&caller.mail.id, self.clock.now());
+        Ok(caller)
     }
 }
 
@@ -125,8 +159,18 @@ impl Recognised {
     pub fn key(&self) -> Option<Key> {
         match self {
             Self::Session(claims) => Some(Key::Session(claims.sid.as_str().into())),
+            Self::ApiToken { known, .. } => known.clone().map(Key::ApiToken),
         }
     }
+}
+
+/// Runs a change to its end on a task of its own, should the client hang up in between: what was revoked is also disconnected.
+async fn detached<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::spawn(change.in_current_span())
+        .await
+        .map_err(Failure::internal)?
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Sealing: what the service must read again (a session's app password) and a stolen database must not tell.
 //!
-//! XChaCha20-Poly1305 with a random nonce. Sealed bytes are the key's id, the nonce, then the ciphertext with its tag. They are
-//! bound to what they are for and to the id of the row that holds them, so that they open nowhere else.
+//! XChaCha20-Poly1305 with a random nonce. Sealed bytes are the nonce, then the ciphertext with its tag; in front of what is sealed
+//! under a key of the service stands that key's id. They are bound to what they are for and to the id of the row that holds them, so
+//! that they open nowhere else.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use hkdf::Hkdf;
 use secrecy::{ExposeSecret, SecretString};
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::keyring::{KEY_ID_LENGTH, Keyring};
@@ -19,12 +22,15 @@ const NONCE_LENGTH: usize = 24;
 pub enum Purpose {
     /// The app password of a web session; the row is the session's `sid`.
     WebSession,
+    /// The app password of an API token; the row is the token's id. Sealed under the token's own key.
+    ApiToken,
 }
 
 impl Purpose {
     const fn name(self) -> &'static str {
         match self {
             Self::WebSession => "web_session",
+            Self::ApiToken => "api_token",
         }
     }
 
@@ -33,6 +39,9 @@ impl Purpose {
         format!("latchmail v1 sealed\0{}\0{row}", self.name()).into_bytes()
     }
 }
+
+/// A key of XChaCha20-Poly1305.
+pub(crate) struct SealingKey(pub(super) Zeroizing<[u8; 32]>);
 
 impl Keyring {
     /// Seals `secret` under the current key, for the row named `row`.
@@ -46,8 +55,38 @@ impl Keyring {
         secret: &SecretString,
     ) -> Result<Vec<u8>, Failure> {
         let key = self.current();
+        let sealed = key.sealing.seal(purpose, row, secret)?;
+        Ok([key.id.as_slice(), &sealed].concat())
+    }
+
+    /// Opens what [`Keyring::seal`] sealed for the same purpose and row, under any key of the ring. None where it was not, or the
+    /// key is gone.
+    #[must_use]
+    pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
+        let (id, sealed) = sealed.split_first_chunk::<KEY_ID_LENGTH>()?;
+        self.by_id(*id)?.sealing.open(purpose, row, sealed)
+    }
+}
+
+impl SealingKey {
+    /// The key that `secret` yields for this use alone (HKDF-SHA256, RFC 5869).
+    pub(super) fn derive(secret: &[u8], label: &str) -> Result<Self, Failure> {
+        let mut key = Zeroizing::new([0; 32]);
+        Hkdf::<Sha256>::new(None, secret)
+            .expand(label.as_bytes(), key.as_mut_slice())
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        Ok(Self(key))
+    }
+
+    /// Seals `secret` for the row named `row`.
+    pub(super) fn seal(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        secret: &SecretString,
+    ) -> Result<Vec<u8>, Failure> {
         let nonce = secrets::random::<NONCE_LENGTH>()?;
-        let ciphertext = XChaCha20Poly1305::new((&*key.sealing).into())
+        let ciphertext = XChaCha20Poly1305::new((&*self.0).into())
             .encrypt(
                 &XNonce::from(*nonce),
                 Payload {
@@ -56,17 +95,13 @@ impl Keyring {
                 },
             )
             .map_err(|_| Failure::internal("the secret is too long to be sealed"))?;
-        Ok([key.id.as_slice(), nonce.as_slice(), &ciphertext].concat())
+        Ok([nonce.as_slice(), &ciphertext].concat())
     }
 
-    /// Opens what [`Keyring::seal`] sealed for the same purpose and row, under any key of the ring. None where it was not, or the
-    /// key is gone.
-    #[must_use]
-    pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
-        let (id, rest) = sealed.split_first_chunk::<KEY_ID_LENGTH>()?;
-        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LENGTH>()?;
-        let key = self.by_id(*id)?;
-        let secret = XChaCha20Poly1305::new((&*key.sealing).into())
+    /// Opens what [`SealingKey::seal`] sealed under the same key for the same purpose and row.
+    pub(super) fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
+        let (nonce, ciphertext) = sealed.split_first_chunk::<NONCE_LENGTH>()?;
+        let secret = XChaCha20Poly1305::new((&*self.0).into())
             .decrypt(
                 &XNonce::from(*nonce),
                 Payload {

@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::sealing::Purpose;
 use super::secrets::{self, AppPassword, sha256_hex};
-use super::{Auth, user_agent};
+use super::{Auth, detached, user_agent};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
@@ -154,8 +154,7 @@ impl Auth {
         let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
         let (account, hash) = (account.to_owned(), sha256_hex(presented.expose_secret()));
         let now = self.clock.now();
-        // On a task of its own: what was revoked is also disconnected, should the client hang up in between.
-        tokio::spawn(async move {
+        detached(async move {
             let revoked = directory
                 .end_sessions(&account, &hash, now, &origin)
                 .await?
@@ -164,7 +163,6 @@ impl Auth {
             Ok(())
         })
         .await
-        .map_err(Failure::internal)?
     }
 
     /// A session of an account and what its client gets; nothing is kept yet.

@@ -1,6 +1,6 @@
 //! Who may use a route (specification, sections 5 and 7): one place for what the pipeline enforces and the API description says.
 
-use crate::caller::{Caller, Credential, Scope};
+use crate::caller::{Caller, Credential, SESSION_ONLY, Scope, missing};
 use crate::error::Failure;
 use crate::modules::Access;
 
@@ -13,9 +13,7 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Credential::Session { .. })
         | (Access::OAuth, Credential::OAuth { .. }) => Ok(()),
-        (Access::Session, _) => Err(Failure::forbidden(
-            "This endpoint is only available to a signed-in session, not to API or OAuth tokens",
-        )),
+        (Access::Session, _) => Err(Failure::forbidden(SESSION_ONLY)),
         (Access::Scoped { scope, .. }, Credential::ApiToken { .. }) if caller.holds(scope) => {
             Ok(())
         }
@@ -23,9 +21,7 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
             debug_assert!(caller.holds(scope));
             Ok(())
         }
-        (Access::Scoped { scope, .. }, _) => Err(Failure::forbidden(format!(
-            "This credential is missing the \"{scope}\" scope"
-        ))),
+        (Access::Scoped { scope, .. }, _) => Err(Failure::forbidden(missing(scope))),
         (Access::OAuth, _) => Err(unauthorized()),
     }
 }

@@ -54,6 +54,7 @@ impl Module {
             self.name.clone(),
             self.settings.clone(),
             request.caller.take(),
+            std::mem::take(&mut request.origin),
         );
         let (mut store, instance) =
             sandbox::instantiate(&self.engine, &self.pre, call, self.budget)

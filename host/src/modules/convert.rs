@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use latchmail_bindings::exports::latchmail::host::module as wit;
-use latchmail_bindings::latchmail::host::types as wit_types;
 use wasmtime::component::ResourceTable;
 
 use super::{Access, BodyForm, Content, Manifest, Request, Response, Route};
-use crate::caller::Scope;
+use crate::api::held;
 
 /// The largest request body that a module may ask for: a message of 25 MB in base64, and room to spare.
 const LARGEST_BODY: u32 = 40 * 1024 * 1024;
@@ -172,7 +171,7 @@ fn route(route: wit::Route) -> Result<Route, String> {
             wit::Access::Public => Access::Public,
             wit::Access::Session => Access::Session,
             wit::Access::Scoped(scoped) => Access::Scoped {
-                scope: scope(scoped.scope),
+                scope: held(scoped.scope),
                 oauth: scoped.oauth,
             },
             wit::Access::Oauth => Access::OAuth,
@@ -245,17 +244,6 @@ fn description(text: &str, routes: &[Route]) -> Result<serde_json::Value, String
             "describes {method} {path}, which it does not serve"
         )),
         None => Ok(value),
-    }
-}
-
-fn scope(scope: wit_types::Scope) -> Scope {
-    match scope {
-        wit_types::Scope::MailRead => Scope::MailRead,
-        wit_types::Scope::MailSend => Scope::MailSend,
-        wit_types::Scope::MailWrite => Scope::MailWrite,
-        wit_types::Scope::AliasesRead => Scope::AliasesRead,
-        wit_types::Scope::AliasesWrite => Scope::AliasesWrite,
-        wit_types::Scope::ProfileRead => Scope::ProfileRead,
     }
 }
 

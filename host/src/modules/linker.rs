@@ -15,7 +15,7 @@ use crate::api::Call;
 const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
-pub(crate) const GRANTABLE: [&str; 3] = ["caller", "mailbox", "outbox"];
+pub(crate) const GRANTABLE: [&str; 5] = ["caller", "mailbox", "outbox", "profile", "credentials"];
 
 /// The part of WASI 0.2 that a language's standard library leans on. There is nothing behind it: no arguments, no environment, no
 /// files; sockets are not here at all.
@@ -76,6 +76,10 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             "caller" => host::caller::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             "mailbox" => host::mailbox::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             "outbox" => host::outbox::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "profile" => host::profile::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "credentials" => {
+                host::credentials::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+            }
             unknown => return Err(wasmtime::Error::msg(format!("no interface `{unknown}`"))),
         }
     }

@@ -15,6 +15,7 @@ use super::engine::{self, LARGEST_MEMORY_MIB};
 use super::sandbox::{self, Budget};
 use super::{Module, Modules, convert, linker};
 use crate::api::{Call, Services};
+use crate::caller::Origin;
 use crate::config;
 use crate::error::StartError;
 use crate::turns::Turns;
@@ -167,6 +168,7 @@ async fn describe(module: &Module) -> Result<super::Manifest, String> {
         module.name.clone(),
         module.settings.clone(),
         None,
+        Origin::default(),
     );
     let asked = async {
         let (mut store, instance) =

@@ -1,0 +1,43 @@
+//! Scopes by the names that clients know them by (specification, section 5).
+
+use crate::capability::Scope;
+
+/// All scopes, in canonical order, with their names.
+pub const ALL: [(Scope, &str); 6] = [
+    (Scope::MailRead, "mail:read"),
+    (Scope::MailSend, "mail:send"),
+    (Scope::MailWrite, "mail:write"),
+    (Scope::AliasesRead, "aliases:read"),
+    (Scope::AliasesWrite, "aliases:write"),
+    (Scope::ProfileRead, "profile:read"),
+];
+
+/// The scope of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<Scope> {
+    let found = ALL.iter().find(|(_, known)| *known == name)?;
+    Some(found.0)
+}
+
+/// A scope's name.
+#[must_use]
+pub fn name(scope: Scope) -> &'static str {
+    let found = ALL.iter().find(|(known, _)| *known == scope);
+    found.map_or("", |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_found_by_its_name_and_nothing_else_is() {
+        for (scope, text) in ALL {
+            assert_eq!(named(text), Some(scope));
+            assert_eq!(name(scope), text);
+        }
+        for other in ["", "mail", "MAIL:READ", "mail:read ", "admin"] {
+            assert_eq!(named(other), None);
+        }
+    }
+}

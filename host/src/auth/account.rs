@@ -1,0 +1,210 @@
+//! What a signed-in person does to the account itself: mail clients' app passwords, the list of all that can reach it, its profile, its
+//! password.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+use super::sealing::Purpose;
+use super::secrets::{self, AppPassword};
+use super::uses::to_the_minute;
+use super::{Auth, detached, passwords, person};
+use crate::caller::Origin;
+use crate::directory::credentials::{AppPasswordKind, Credential, NewAppPassword, Revocation};
+use crate::directory::events::{Event, Kind};
+use crate::directory::password::{Change, Renewed};
+use crate::directory::profiles::{Changes, Profile};
+use crate::error::Failure;
+
+/// An app password that was made.
+#[derive(Debug)]
+pub struct MadeAppPassword {
+    /// Opaque.
+    pub id: String,
+    /// The password itself, shown this once.
+    pub secret: SecretString,
+}
+
+/// What came of a change of password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PasswordChange {
+    /// It is the new one.
+    Changed,
+    /// The new one is the current one.
+    Same,
+    /// The current one is another.
+    Wrong,
+}
+
+impl Auth {
+    /// Makes an app password for a mail client. None where the account has as many as it may.
+    ///
+    /// # Errors
+    /// 500; nothing was made then.
+    pub async fn create_app_password(
+        &self,
+        account: &str,
+        label: &str,
+        origin: &Origin,
+    ) -> Result<Option<MadeAppPassword>, Failure> {
+        let now = self.clock.now();
+        let secret = AppPassword::generate()?;
+        let password = NewAppPassword {
+            id: secrets::id()?,
+            kind: AppPasswordKind::AppPassword,
+            label: label.to_owned(),
+            selector: secret.selector().to_owned(),
+            secret_hash: secret.hash(),
+            expires_at: None,
+        };
+        let kept = self
+            .directory
+            .create_app_password(account, &password, now, origin);
+        Ok(kept.await?.then(|| MadeAppPassword {
+            id: password.id,
+            secret: secret.secret().clone(),
+        }))
+    }
+
+    /// All that can reach an account, newest first; when each was last used counts what is not written down yet.
+    ///
+    /// # Errors
+    /// 500.
+    pub async fn credentials(&self, account: &str) -> Result<Vec<Credential>, Failure> {
+        let mut credentials = self
+            .directory
+            .credentials(account, self.clock.now())
+            .await?;
+        for credential in &mut credentials {
+            let noted = self.uses.latest(&credential.id);
+            credential.last_used_at = credential.last_used_at.max(noted).map(to_the_minute);
+        }
+        Ok(credentials)
+    }
+
+    /// Revokes an app password of an account that backs no API token; a web session's ends the session.
+    ///
+    /// # Errors
+    /// 500; it is as it was then.
+    pub async fn revoke_app_password(
+        &self,
+        account: &str,
+        id: &str,
+        origin: Origin,
+    ) -> Result<Revocation, Failure> {
+        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (account, id) = (account.to_owned(), id.to_owned());
+        let now = self.clock.now();
+        detached(async move {
+            let revoked = directory
+                .revoke_app_password(&account, &id, now, &origin)
+                .await?;
+            if revoked == Revocation::Revoked {
+                mail.close(&id).await;
+            }
+            Ok(revoked)
+        })
+        .await
+    }
+
+    /// An account's profile, where it has one.
+    ///
+    /// # Errors
+    /// 500.
+    pub async fn profile(&self, account: &str) -> Result<Option<Profile>, Failure> {
+        Ok(self.directory.profile(account).await?)
+    }
+
+    /// Changes a profile, or makes it of all that is in one. Whether there is one now.
+    ///
+    /// # Errors
+    /// 400 naming the first field that will not do; 500.
+    pub async fn change_profile(
+        &self,
+        account: &str,
+        changes: Changes,
+        origin: &Origin,
+    ) -> Result<bool, Failure> {
+        let now = self.clock.now();
+        let name = |field, given: Option<String>| {
+            given.map(|given| person::name(field, &given)).transpose()
+        };
+        let changes = Changes {
+            first_name: name("first_name", changes.first_name)?,
+            last_name: name("last_name", changes.last_name)?,
+            dob: changes.dob,
+        };
+        if let Some(dob) = &changes.dob {
+            person::date_of_birth(dob, now.date())?;
+        }
+        let there = self
+            .directory
+            .change_profile(account, &changes, now, origin);
+        Ok(there.await?)
+    }
+
+    /// Changes an account's password on the word of its session `sid`, which goes on with another app password. All other web sessions,
+    /// OAuth grants and API tokens end.
+    ///
+    /// # Errors
+    /// 400 for a new password that will not do; 401 where the session ended meanwhile; 500. Nothing was changed then.
+    pub async fn change_password(
+        &self,
+        account: &str,
+        sid: &str,
+        current: SecretString,
+        new: SecretString,
+        origin: Origin,
+    ) -> Result<PasswordChange, Failure> {
+        person::new_password("new_password", new.expose_secret())?;
+        let as_long_as_any = passwords::can_be(&current);
+        let same = current.expose_secret().as_bytes();
+        let same = bool::from(same.ct_eq(new.expose_secret().as_bytes()));
+        let checked = self.directory.password_hash(account).await?;
+        let right = as_long_as_any && self.passwords.verify(current, checked.as_deref()).await?;
+        let now = self.clock.now();
+        let Some(checked) = checked.filter(|_| right) else {
+            let failed = Event::of(Kind::PasswordChangeFailed, account, now);
+            self.directory.record(failed, &origin).await?;
+            return Ok(PasswordChange::Wrong);
+        };
+        if same {
+            return Ok(PasswordChange::Same);
+        }
+        let password_hash = self.passwords.hash(new).await?;
+        let secret = AppPassword::generate()?;
+        let app_password = NewAppPassword {
+            id: secrets::id()?,
+            kind: AppPasswordKind::WebSession,
+            label: String::new(),
+            selector: secret.selector().to_owned(),
+            secret_hash: secret.hash(),
+            expires_at: None,
+        };
+        let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
+        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (account, sid) = (account.to_owned(), sid.to_owned());
+        detached(async move {
+            let change = Change {
+                account_id: &account,
+                checked: &checked,
+                password_hash: &password_hash,
+                session: Renewed {
+                    sid: &sid,
+                    app_password: &app_password,
+                    sealed_password: &sealed_password,
+                },
+                at: now,
+            };
+            let ended = directory.change_password(&change, &origin).await?;
+            let ended = ended.ok_or_else(|| {
+                Failure::unauthorized("Mail session expired, please log in again")
+            })?;
+            join_all(ended.iter().map(|id| mail.close(id))).await;
+            Ok(PasswordChange::Changed)
+        })
+        .await
+    }
+}

@@ -1,0 +1,328 @@
+//! Personal API tokens: made, presented, revoked. `lmk_` and 43 letters and digits, 256 random bits; shown once.
+//!
+//! Of a token the directory holds a public beginning, by which it is found, a hash of the whole, and its app password sealed under a key
+//! derived from the whole: the database alone opens no mailbox, not even with the service's key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+use super::header::API_TOKEN_PREFIX;
+use super::sealing::{Purpose, SealingKey};
+use super::secrets::{self, AppPassword, sha256_hex};
+use super::{Auth, detached};
+use crate::caller::{Caller, Credential, MailCredential, Origin, Scope};
+use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
+use crate::directory::tokens::{NewToken, Revocation, Token};
+use crate::error::Failure;
+
+/// Letters and digits behind the prefix (specification, section 2).
+const LENGTH: usize = 43;
+/// How many of them it is looked up by. 33 stay secret, 196 bits.
+const SELECTOR: usize = 10;
+/// How many of them people are shown to tell it by, at the end.
+const HINT: usize = 4;
+
+const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// What is derived from a token.
+const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
+
+/// What an unknown token is compared with, so that it takes as long as any.
+const NOBODYS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A token in the shape of one.
+#[derive(Clone, Debug)]
+pub struct ApiToken(SecretString);
+
+/// A token that was made.
+#[derive(Debug)]
+pub struct Made {
+    /// As its owner sees it from now on.
+    pub token: Token,
+    /// The token itself, shown this once.
+    pub secret: SecretString,
+}
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// For people to tell it by.
+    pub label: String,
+    /// What it may do; in any order, and some twice perhaps.
+    pub scopes: Vec<Scope>,
+    /// Days until it expires, where it does.
+    pub days: Option<u32>,
+    /// How many tokens the account may hold with it.
+    pub at_most: u32,
+}
+
+impl ApiToken {
+    /// A new one, every letter and digit as likely as every other.
+    fn generate() -> Result<Self, Failure> {
+        let mut text = Zeroizing::new(String::with_capacity(API_TOKEN_PREFIX.len() + LENGTH));
+        text.push_str(API_TOKEN_PREFIX);
+        while text.len() < API_TOKEN_PREFIX.len() + LENGTH {
+            // 248 is four times 62: what lies beyond would make some likelier.
+            let random = secrets::random::<64>()?;
+            let fair = random.iter().filter(|byte| **byte < 248);
+            let missing = API_TOKEN_PREFIX.len() + LENGTH - text.len();
+            text.extend(
+                fair.take(missing)
+                    .map(|byte| char::from(ALPHABET[usize::from(byte % 62)])),
+            );
+        }
+        Ok(Self(SecretString::from(text.as_str())))
+    }
+
+    /// What somebody presents, where it has the shape of a token.
+    #[must_use]
+    pub fn parse(presented: &str) -> Option<Self> {
+        let symbols = presented.strip_prefix(API_TOKEN_PREFIX)?;
+        let shaped =
+            symbols.len() == LENGTH && symbols.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        shaped.then(|| Self(SecretString::from(presented)))
+    }
+
+    fn selector(&self) -> &str {
+        let from = API_TOKEN_PREFIX.len();
+        let text = self.0.expose_secret();
+        text.get(from..from + SELECTOR).unwrap_or_default()
+    }
+
+    fn hint(&self) -> &str {
+        let text = self.0.expose_secret();
+        text.get(text.len() - HINT..).unwrap_or_default()
+    }
+
+    /// SHA-256 of the whole, lower-case hexadecimal. The beginning is public: it is the rest that cannot be guessed.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        sha256_hex(self.0.expose_secret())
+    }
+
+    fn key(&self) -> Result<SealingKey, Failure> {
+        SealingKey::derive(self.0.expose_secret().as_bytes(), SEALING)
+    }
+}
+
+impl Auth {
+    /// Who presents a token.
+    ///
+    /// # Errors
+    /// 401 with the specification's text where it is unknown, revoked or expired, or its app password does not open; 500. Up to the
+    /// answer all take the same path.
+    pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
+        let now = self.clock.now();
+        let found = self.directory.token_by_selector(token.selector()).await?;
+        let hash = token.hash();
+        let expected = found.as_ref().map_or(NOBODYS, |found| &found.secret_hash);
+        let same = bool::from(hash.as_bytes().ct_eq(expected.as_bytes()));
+        let key = token.key()?;
+        let Some(found) = found.filter(|_| same) else {
+            return Err(Failure::unauthorized("Invalid API token"));
+        };
+        self.known_tokens.insert(hash, found.id.as_str().into());
+        if found.revoked {
+            return Err(Failure::unauthorized("This API token has been revoked"));
+        }
+        if found.expires_at.is_some_and(|end| end <= now) {
+            return Err(Failure::unauthorized("This API token has expired"));
+        }
+        let opened = found.app_password.and_then(|(id, sealed)| {
+            let password = key.open(Purpose::ApiToken, &found.id, &sealed)?;
+            Some((id, password))
+        });
+        let Some((id, password)) = opened else {
+            return Err(Failure::unauthorized(
+                "This API token's mail credential is no longer usable, please create a new token",
+            ));
+        };
+        Ok(Caller {
+            account: found.account_id,
+            mail: MailCredential {
+                id,
+                username: found.address.clone(),
+                password,
+            },
+            address: found.address,
+            admin: found.admin,
+            credential: Credential::ApiToken {
+                id: found.id,
+                scopes: found.scopes,
+            },
+        })
+    }
+
+    /// Makes a token for the caller's account. None where it holds as many as it may.
+    ///
+    /// # Errors
+    /// 500; nothing was made then.
+    pub async fn create_token(
+        &self,
+        account: &str,
+        wanted: Wanted,
+        origin: &Origin,
+    ) -> Result<Option<Made>, Failure> {
+        let now = self.clock.now();
+        let secret = ApiToken::generate()?;
+        let id = secrets::id()?;
+        let password = AppPassword::generate()?;
+        let expires_at = wanted.days.map(|days| now.plus(DAY.saturating_mul(days)));
+        let held = |scope: &Scope| wanted.scopes.contains(scope);
+        let token = NewToken {
+            account_id: account.to_owned(),
+            scopes: Scope::ALL.into_iter().filter(held).collect(),
+            selector: secret.selector().to_owned(),
+            secret_hash: secret.hash(),
+            hint: secret.hint().to_owned(),
+            app_password: NewAppPassword {
+                id: secrets::id()?,
+                kind: AppPasswordKind::ApiToken,
+                label: wanted.label.clone(),
+                selector: password.selector().to_owned(),
+                secret_hash: password.hash(),
+                expires_at,
+            },
+            sealed_password: secret
+                .key()?
+                .seal(Purpose::ApiToken, &id, password.secret())?,
+            id,
+            label: wanted.label,
+            created_at: now,
+            expires_at,
+        };
+        let kept = self.directory.create_token(&token, wanted.at_most, origin);
+        if !kept.await? {
+            return Ok(None);
+        }
+        Ok(Some(Made {
+            token: Token {
+                id: token.id,
+                label: token.label,
+                scopes: token.scopes,
+                hint: token.hint,
+                created_at: now,
+                expires_at,
+                last_used_at: None,
+                app_password_id: Some(token.app_password.id),
+            },
+            secret: secret.0,
+        }))
+    }
+
+    /// The tokens of an account, newest first; when each was last used counts what is not written down yet.
+    ///
+    /// # Errors
+    /// 500.
+    pub async fn tokens(&self, account: &str) -> Result<Vec<Token>, Failure> {
+        let mut tokens = self.directory.tokens(account).await?;
+        for token in &mut tokens {
+            let noted = token.app_password_id.as_deref();
+            let noted = noted.and_then(|id| self.uses.latest(id));
+            token.last_used_at = token.last_used_at.max(noted);
+        }
+        Ok(tokens)
+    }
+
+    /// Revokes a token of an account; to do it again is no error. Whether there is or was such a token.
+    ///
+    /// # Errors
+    /// 500; it is as it was then.
+    pub async fn revoke_token(
+        &self,
+        account: &str,
+        id: &str,
+        origin: Origin,
+    ) -> Result<bool, Failure> {
+        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (account, id) = (account.to_owned(), id.to_owned());
+        let now = self.clock.now();
+        detached(async move {
+            let revoked = directory.revoke_token(&account, &id, now, &origin).await?;
+            match revoked {
+                Revocation::Revoked { app_password_id } => {
+                    if let Some(id) = app_password_id {
+                        mail.close(&id).await;
+                    }
+                    Ok(true)
+                }
+                Revocation::Already => Ok(true),
+                Revocation::Unknown => Ok(false),
+            }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_its_prefix_and_43_letters_and_digits() {
+        let token = ApiToken::generate().unwrap();
+        let text = token.0.expose_secret();
+        assert!(ApiToken::parse(text).is_some(), "{text}");
+        assert_eq!(text.len(), 47);
+        assert!(text.ends_with(token.hint()) && token.hint().len() == 4);
+        assert!(text[4..].starts_with(token.selector()) && token.selector().len() == 10);
+        assert_ne!(text, ApiToken::generate().unwrap().0.expose_secret());
+        assert!(!format!("{token:?}").contains(text));
+    }
+
+    #[test]
+    fn every_letter_and_digit_comes_and_none_more_often_than_chance_would_have_it() {
+        let mut counts: BTreeMap<char, u32> = BTreeMap::new();
+        for _ in 0..2000 {
+            let token = ApiToken::generate().unwrap();
+            for symbol in token.0.expose_secret()[4..].chars() {
+                *counts.entry(symbol).or_default() += 1;
+            }
+        }
+        // 86,000 symbols, 1387 of each: seven standard deviations either way. A byte taken modulo 62 would give eight of them 1680.
+        assert_eq!(counts.len(), 62);
+        for (symbol, count) in counts {
+            assert!((1130..1650).contains(&count), "{symbol}: {count}");
+        }
+    }
+
+    #[test]
+    fn what_has_another_shape_is_no_token() {
+        let good = format!("lmk_{}", "a".repeat(43));
+        assert!(ApiToken::parse(&good).is_some());
+        for bad in [
+            String::new(),
+            "lmk_".into(),
+            good[..46].into(),
+            format!("{good}a"),
+            good.replace("lmk_", "LMK_"),
+            good.replacen("aa", "a-", 1),
+            good.replacen("aa", "ä", 1),
+        ] {
+            assert!(ApiToken::parse(&bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_token_seals_no_other_token_opens() {
+        let (one, other) = (ApiToken::generate().unwrap(), ApiToken::generate().unwrap());
+        let secret = SecretString::from("app password");
+        let sealed = one.key().unwrap();
+        let sealed = sealed.seal(Purpose::ApiToken, "row", &secret).unwrap();
+        let open = |token: &ApiToken, row: &str| {
+            let opened = token.key().unwrap().open(Purpose::ApiToken, row, &sealed);
+            opened.map(|secret| secret.expose_secret().to_owned())
+        };
+        assert_eq!(open(&one, "row").as_deref(), Some("app password"));
+        assert_eq!(open(&one, "another row"), None);
+        assert_eq!(open(&other, "row"), None);
+    }
+}
