@@ -10,19 +10,33 @@ use latchmail::directory::sessions::NewSession;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpStream;
 
-use crate::{Imap, Person, directory};
+use crate::{Imap, Person, Service, directory};
 
-/// A connection of another IMAP client to a person's mailbox, with a credential of its own.
-///
-/// No route makes app passwords for mail clients yet, so this one is put into the directory as the app password of one more session.
+/// A connection of another IMAP client to a person's mailbox, with an app password of its own.
 pub async fn imap(person: &Person<'_>) -> Imap {
-    let service = person.service;
-    let now = service.clock.now();
-    let secret = app_password(service.database(), &person.address, now).await;
+    let made = person.app_password("another client").await;
+    let password = made["password"].as_str().unwrap();
+    log_in(person.service, &person.address, password)
+        .await
+        .unwrap()
+}
+
+/// A connection of an IMAP client, where the mail server takes the password.
+///
+/// # Errors
+/// What the mail server said.
+pub async fn log_in(
+    service: &Service,
+    address: &str,
+    password: &str,
+) -> Result<Imap, async_imap::error::Error> {
     let stream = TcpStream::connect(service.stack.imap).await.unwrap();
     let mut client = async_imap::Client::new(stream);
     client.read_response().await.unwrap();
-    client.login(&person.address, secret).await.unwrap()
+    client
+        .login(address, password)
+        .await
+        .map_err(|(error, _)| error)
 }
 
 /// A new app password of the account with that address, put into the service's database.

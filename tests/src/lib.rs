@@ -17,7 +17,7 @@ mod service;
 
 pub use answer::Answer;
 pub use directory::alias;
-pub use inbox::{RICH, app_password, expunge_all, imap};
+pub use inbox::{RICH, app_password, expunge_all, imap, log_in};
 pub use log::Log;
 pub use mailbox::{Imap, Stored, letter, mark, noise, put, stored, subjects};
 pub use person::{PASSWORD, Person};

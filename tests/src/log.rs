@@ -13,9 +13,21 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Keeps what the whole process logs from now on: one line an event, the request's id in it. Once in a process, so once in a test.
     pub fn keep() -> Self {
+        Self::keep_with("info,cranelift=warn,wasmtime=warn")
+    }
+
+    /// The same with everything that anybody in the service has to say, but for what compilers say of modules. The tests' own IMAP client says its
+    /// password aloud, and is not heard.
+    pub fn keep_all() -> Self {
+        Self::keep_with(
+            "trace,cranelift=warn,cranelift_codegen=warn,regalloc2=warn,wasmtime=debug,async_imap=warn",
+        )
+    }
+
+    fn keep_with(filter: &str) -> Self {
         let log = Self::default();
         tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("info,cranelift=warn,wasmtime=warn"))
+            .with_env_filter(EnvFilter::new(filter))
             .with_ansi(false)
             .with_writer(log.clone())
             .init();

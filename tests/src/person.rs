@@ -35,9 +35,14 @@ impl<'a> Person<'a> {
 
     /// Signs in once more, elsewhere.
     pub async fn again(&self) -> Self {
-        let body = json!({ "email": self.address, "password": PASSWORD });
-        let answer = self.service.post("/api/v1/auth/login", &body).await;
-        Self::signed_in(self.service, &answer.succeeds(200))
+        Self::sign_in(self.service, &self.address, PASSWORD).await
+    }
+
+    /// Somebody who has an account signs in.
+    pub async fn sign_in(service: &'a Service, address: &str, password: &str) -> Self {
+        let body = json!({ "email": address, "password": password });
+        let answer = service.post("/api/v1/auth/login", &body).await;
+        Self::signed_in(service, &answer.succeeds(200))
     }
 
     fn signed_in(service: &'a Service, pair: &Value) -> Self {
@@ -57,8 +62,27 @@ impl<'a> Person<'a> {
 
     /// The answer to a request of theirs with a JSON body.
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
-        let request = self.service.request(&format!("POST {path}"));
+        self.send(&format!("POST {path}"), body).await
+    }
+
+    /// The same with any method.
+    pub async fn send(&self, line: &str, body: &Value) -> Answer {
+        let request = self.service.request(line);
         Answer::of(request.bearer_auth(&self.access).json(body)).await
+    }
+
+    /// A new API token of theirs with these scopes, as it is answered.
+    pub async fn token(&self, scopes: &[&str]) -> Value {
+        let body = json!({ "label": "a token", "scopes": scopes });
+        self.post("/api/v1/tokens", &body).await.succeeds(201)
+    }
+
+    /// A new app password of theirs, as it is answered.
+    pub async fn app_password(&self, label: &str) -> Value {
+        let body = json!({ "label": label });
+        self.post("/api/v1/app-passwords", &body)
+            .await
+            .succeeds(201)
     }
 
     /// The same with a body as it is, said to be JSON.
@@ -111,6 +135,7 @@ impl<'a> Person<'a> {
         let line = format!("GET /api/v1/mail/messages/{uid}");
         self.ask(&line).await.succeeds(200)
     }
+
     /// The numbers of a folder's messages, newest first.
     pub async fn uids(&self, folder: &str) -> Vec<u64> {
         let messages = self.messages(folder).await;

@@ -3,18 +3,23 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use latchmail::app::{App, Running};
+use latchmail::auth::Provision;
 use latchmail::clock::Clock;
 use latchmail::config::{Config, Database};
 use latchmail::dev::{Lookup, Stack};
-use latchmail::directory::Directory;
 use latchmail::directory::testing::postgres_url;
+use latchmail::directory::{Db, Directory};
+use latchmail::http::router::Entry;
+use latchmail::modules::Access;
 use lettre::address::Envelope;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-use crate::{Answer, Person};
+use crate::{Answer, PASSWORD, Person};
 
 /// The first of the service's registration domains; the second is `second.test`.
 pub const DOMAIN: &str = "first.test";
@@ -139,6 +144,10 @@ fn generous() -> String {
         "public",
         "readiness",
         "session",
+        "profile",
+        "tokens",
+        "app_passwords",
+        "password_change",
     ]
     .map(|area| format!("limits.{area} = 100000"))
     .join("\n")
@@ -166,6 +175,8 @@ registration.domains = ['{DOMAIN}', 'second.test']
 log.filter = 'warn'
 modules.mail.source = '{modules}/latchmail_mail.wasm'
 modules.mail.grants = ['caller', 'mailbox', 'outbox']
+modules.credentials.source = '{modules}/latchmail_credentials.wasm'
+modules.credentials.grants = ['caller', 'profile', 'credentials']
 {limits}
 ",
         cache = cache().display(),
@@ -255,6 +266,85 @@ impl Service {
     /// The answer to a request with a JSON body.
     pub async fn post(&self, path: &str, body: &serde_json::Value) -> Answer {
         Answer::of(self.request(&format!("POST {path}")).json(body)).await
+    }
+
+    /// The answer to a request without a body that carries this credential.
+    pub async fn with_bearer(&self, line: &str, credential: &str) -> Answer {
+        Answer::of(self.request(line).bearer_auth(credential)).await
+    }
+
+    /// Every route that it serves now: method, path and who may call it, as the router has them.
+    pub fn routes(&self) -> Vec<(String, String, Access)> {
+        let table = self.running.as_ref().unwrap().app.http.table();
+        let route = |entry: &Arc<Entry<App>>| {
+            let route = &entry.route;
+            (route.method.to_string(), route.path.clone(), route.access)
+        };
+        table.entries().iter().map(route).collect()
+    }
+
+    /// Makes an account as the operator does: without a profile, its password everybody's.
+    pub async fn create_account(&self, address: &str) {
+        let auth = &self.running.as_ref().unwrap().app.auth;
+        let made = auth.create_account(address, PASSWORD.into()).await;
+        assert_eq!(made.unwrap(), Provision::Created);
+    }
+
+    /// Changes its tables behind its back.
+    pub async fn execute(&self, query: &'static str) {
+        match self.running.as_ref().unwrap().app.directory.db() {
+            Db::Sqlite(pool) => sqlx::raw_sql(query).execute(pool).await.map(drop),
+            Db::Postgres(pool) => sqlx::raw_sql(query).execute(pool).await.map(drop),
+        }
+        .unwrap();
+    }
+
+    /// Every row of every table, as text.
+    pub async fn dump(&self) -> Vec<String> {
+        match self.running.as_ref().unwrap().app.directory.db() {
+            Db::Sqlite(pool) => {
+                let tables = "SELECT name, (SELECT group_concat('quote(' || name || ')', ' || '' '' || ') FROM pragma_table_info(t.name)) \
+                     FROM main.sqlite_master t WHERE type = 'table'";
+                let tables: Vec<(String, String)> =
+                    sqlx::query_as(tables).fetch_all(pool).await.unwrap();
+                let mut rows: Vec<String> = Vec::new();
+                for (table, columns) in tables {
+                    let query = AssertSqlSafe(format!("SELECT {columns} FROM main.{table}"));
+                    rows.extend(
+                        sqlx::query_scalar::<_, String>(query)
+                            .fetch_all(pool)
+                            .await
+                            .unwrap(),
+                    );
+                }
+                rows
+            }
+            Db::Postgres(pool) => {
+                let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+                let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(pool).await.unwrap();
+                let mut rows: Vec<String> = Vec::new();
+                for table in tables {
+                    let query = AssertSqlSafe(format!("SELECT t::text FROM {table} t"));
+                    rows.extend(
+                        sqlx::query_scalar::<_, String>(query)
+                            .fetch_all(pool)
+                            .await
+                            .unwrap(),
+                    );
+                }
+                rows
+            }
+        }
+    }
+
+    /// The account and the id of a web session that lives.
+    pub async fn a_session(&self) -> (String, String) {
+        let query = "SELECT account_id, sid FROM sessions";
+        match self.running.as_ref().unwrap().app.directory.db() {
+            Db::Sqlite(pool) => sqlx::query_as(query).fetch_one(pool).await,
+            Db::Postgres(pool) => sqlx::query_as(query).fetch_one(pool).await,
+        }
+        .unwrap()
     }
 
     /// Somebody who has registered.

@@ -159,12 +159,14 @@ fn modules(options: &Options) -> anyhow::Result<PathBuf> {
             .context("this program is in no folder")?
             .join("modules"),
     };
-    let module = folder.join(settings::MAIL_MODULE);
-    if !module.is_file() {
-        bail!(
-            "there is no module {}; ./just modules builds it",
-            module.display()
-        );
+    for module in settings::MODULES {
+        let module = folder.join(module);
+        if !module.is_file() {
+            bail!(
+                "there is no module {}; ./just modules builds it",
+                module.display()
+            );
+        }
     }
     Ok(std::path::absolute(folder)?)
 }

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The one module that runs, as a file of the modules' folder.
-pub(super) const MAIL_MODULE: &str = "latchmail_mail.wasm";
+/// The modules that run, as files of the modules' folder.
+pub(super) const MODULES: [&str; 2] = [MAIL, CREDENTIALS];
+const MAIL: &str = "latchmail_mail.wasm";
+const CREDENTIALS: &str = "latchmail_credentials.wasm";
 
 /// Where the mail servers are, once they run.
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +40,19 @@ mailserver = {mailserver}
 domains = [\"latchmail.test\", \"example.test\"]
 
 [modules.mail]
-source = {module}
+source = {mail_module}
 grants = [\"caller\", \"mailbox\", \"outbox\"]
+
+[modules.credentials]
+source = {credentials_module}
+grants = [\"caller\", \"profile\", \"credentials\"]
 ",
         key = file(state, "latchmail.key"),
         cache = file(state, "cache"),
         url = quoted(&url),
         mailserver = file(mail, "mailserver/mailserver.db"),
-        module = file(modules, MAIL_MODULE),
+        mail_module = file(modules, MAIL),
+        credentials_module = file(modules, CREDENTIALS),
     );
     if let Some(servers) = servers {
         text = format!(

@@ -1,0 +1,197 @@
+//! POST `/api/v1/app-passwords`, DELETE `/api/v1/app-passwords/{id}`: passwords for mail clients.
+
+use latchmail_sdk::capability::{Caller, Config, Credentials, Error, Revocation};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::label::label;
+
+/// The setting that says that the mail server speaks JMAP too.
+const JMAP: &str = "jmap";
+
+/// An app password to be made.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct AppPasswordRequest {
+    /// What it is called: 1 to 64 characters.
+    #[schema(required, nullable = false, min_length = 1, max_length = 64)]
+    label: Option<String>,
+}
+
+/// An app password that was made.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CreatedAppPassword {
+    /// Opaque.
+    id: String,
+    /// `app_password`.
+    r#type: &'static str,
+    /// What it is called.
+    label: String,
+    /// The log-in name at the mail server: the account's address.
+    username: String,
+    /// The password itself. It is shown this once and stored nowhere.
+    password: String,
+    /// `null`: an app password has no scopes.
+    #[schema(value_type = Option<Vec<String>>)]
+    scopes: (),
+    /// What it opens, in words.
+    access: &'static str,
+}
+
+/// Create an app password
+///
+/// It works at once, over IMAP and SMTP, and opens the whole mailbox. It is not an API token. The password is in this answer and never again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/app-passwords",
+    operation_id = "createAppPassword",
+    tag = "Credentials",
+    request_body = AppPasswordRequest,
+    responses(
+        (status = 201, description = "The app password", body = CreatedAppPassword),
+        (status = 400, description = "`label is required`", body = latchmail_sdk::Failed),
+        (status = 409, description = "The account has 100 of them", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn create_app_password(
+    host: &(impl Credentials + Caller + Config),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: AppPasswordRequest = request.json()?;
+    let label = label(body.label.as_deref())?;
+    let made = host.create_app_password(label).map_err(|error| {
+        Failure::of(error, "App password not found", host).failing("Failed to create app password")
+    })?;
+    let created = CreatedAppPassword {
+        id: made.id,
+        r#type: "app_password",
+        label: label.to_owned(),
+        username: made.username,
+        password: made.secret,
+        scopes: (),
+        access: if host.get(JMAP).as_deref() == Some("true") {
+            "Full mailbox access over IMAP, SMTP and JMAP"
+        } else {
+            "Full mailbox access over IMAP and SMTP"
+        },
+    };
+    Ok(Reply::with_status(201, &created)?.with("cache-control", "no-store"))
+}
+
+/// Delete an app password
+///
+/// It stops working at once; mail clients that are logged in with it are logged out.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/app-passwords/{id}",
+    operation_id = "deleteAppPassword",
+    tag = "Credentials",
+    params(("id" = String, Path, description = "The app password's id")),
+    responses(
+        (status = 200, description = "It is gone", body = latchmail_sdk::Succeeded),
+        (status = 404, description = "`App password not found`", body = latchmail_sdk::Failed),
+        (status = 409, description = "It acts for an API token, which is named", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn delete_app_password(
+    host: &(impl Credentials + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    revoke(
+        host,
+        request.path("id"),
+        "App password not found",
+        "Failed to revoke app password",
+    )
+}
+
+/// Revokes an app password, `missing` and `failed` the texts of a 404 and a 500.
+pub(crate) fn revoke(
+    host: &(impl Credentials + Caller),
+    id: &str,
+    missing: &'static str,
+    failed: &'static str,
+) -> Result<Reply, Failure> {
+    let told = |error: Error| Failure::of(error, missing, host).failing(failed);
+    match host.revoke_app_password(id).map_err(told)? {
+        Revocation::Revoked => Reply::success(),
+        Revocation::BacksToken(token) => Err(Failure::conflict(format!(
+            "This credential backs the API token \"{}\"; revoke it with DELETE /api/v1/tokens/{}",
+            token.label, token.id
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::TokenReference;
+
+    use super::*;
+    use crate::testing::{FakeHost, asked, json, posted};
+
+    #[test]
+    fn an_app_password_is_made_and_shown_once() {
+        let host = FakeHost::default();
+        let made = create_app_password(&host, &posted(r#"{"label": " Phone "}"#)).unwrap();
+        assert_eq!(made.status, 201);
+        let expected = serde_json::json!({
+            "id": "p", "type": "app_password", "label": "Phone", "username": "ada@example.test", "password": "secret",
+            "scopes": null, "access": "Full mailbox access over IMAP and SMTP",
+        });
+        assert_eq!(json(Ok(made)), expected);
+        let with_jmap = FakeHost {
+            jmap: Some("true"),
+            ..FakeHost::default()
+        };
+        let made = json(create_app_password(
+            &with_jmap,
+            &posted(r#"{"label": "a"}"#),
+        ));
+        assert_eq!(
+            made["access"],
+            "Full mailbox access over IMAP, SMTP and JMAP"
+        );
+    }
+
+    #[test]
+    fn one_without_a_label_is_refused() {
+        let host = FakeHost::default();
+        for body in ["{}", r#"{"label": ""}"#, r#"{"label": null}"#] {
+            let refused = create_app_password(&host, &posted(body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request("label is required"), "{body}");
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn one_that_acts_for_a_token_is_left_and_the_token_named() {
+        let host = FakeHost {
+            revocation: Revocation::BacksToken(TokenReference {
+                id: "t".into(),
+                label: "CI".into(),
+                scopes: Vec::new(),
+            }),
+            ..FakeHost::default()
+        };
+        let refused = delete_app_password(&host, &asked("p")).unwrap_err();
+        let text =
+            "This credential backs the API token \"CI\"; revoke it with DELETE /api/v1/tokens/t";
+        assert_eq!(refused, Failure::conflict(text));
+        assert_eq!(*host.asked.borrow(), ["revoke p"]);
+    }
+
+    #[test]
+    fn a_missing_one_and_a_failing_host_are_told_apart() {
+        let failing = |error| FakeHost {
+            fails: Some(error),
+            ..FakeHost::default()
+        };
+        let gone = delete_app_password(&failing(Error::NotFound), &asked("p")).unwrap_err();
+        assert_eq!(gone, Failure::not_found("App password not found"));
+        let broken = delete_app_password(&failing(Error::Internal), &asked("p")).unwrap_err();
+        assert_eq!(broken, Failure::new(500, "Failed to revoke app password"));
+        let body = posted(r#"{"label": "a"}"#);
+        let broken = create_app_password(&failing(Error::Internal), &body).unwrap_err();
+        assert_eq!(broken, Failure::new(500, "Failed to create app password"));
+    }
+}

@@ -1,0 +1,43 @@
+//! What people call a token or an app password.
+
+use latchmail_sdk::Failure;
+
+const LONGEST: usize = 64;
+
+/// A label without the white space around it: 1 to 64 characters on one line.
+pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
+    let label = given.map(str::trim).unwrap_or_default();
+    if label.is_empty() {
+        return Err(Failure::bad_request("label is required"));
+    }
+    if label.chars().count() > LONGEST {
+        return Err(Failure::bad_request("label must be 1 to 64 characters"));
+    }
+    if label.chars().any(char::is_control) {
+        return Err(Failure::bad_request(
+            "label must not contain control characters",
+        ));
+    }
+    Ok(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_trimmed_and_has_1_to_64_characters_on_one_line() {
+        assert_eq!(label(Some("  My phone ")).unwrap(), "My phone");
+        assert!(label(Some(&"é".repeat(64))).is_ok());
+        for (given, text) in [
+            (None, "label is required"),
+            (Some(""), "label is required"),
+            (Some(" \n "), "label is required"),
+            (Some(&*"é".repeat(65)), "label must be 1 to 64 characters"),
+            (Some("a\nb"), "label must not contain control characters"),
+            (Some("a\0"), "label must not contain control characters"),
+        ] {
+            assert_eq!(label(given), Err(Failure::bad_request(text)), "{given:?}");
+        }
+    }
+}

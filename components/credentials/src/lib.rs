@@ -1,0 +1,113 @@
+//! The routes of the account itself and of what acts for it (specification, sections 4.5 and 4.6): profile, password, API tokens, app
+//! passwords, the list of all that can reach it.
+//!
+//! This file is the route list; an action is a file of its own. Secrets, their hashes, who owns what and what ends with what are the host's.
+
+mod app_passwords;
+mod label;
+mod model;
+mod password;
+mod profile;
+mod sessions;
+#[cfg(test)]
+mod testing;
+mod tokens;
+
+use latchmail_sdk::capability::{Caller, Config, Credentials, Profile, Scope};
+use latchmail_sdk::{Module, Route};
+use utoipa::OpenApi;
+
+/// The largest body of any route, in bytes: a few fields.
+const SMALL: u32 = 16 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(
+        profile::get_profile,
+        profile::update_profile,
+        password::change_password,
+        tokens::create_token,
+        tokens::list_tokens,
+        tokens::revoke_token,
+        app_passwords::create_app_password,
+        app_passwords::delete_app_password,
+        sessions::list_sessions,
+        sessions::delete_session
+    ),
+    tags(
+        (name = "Profile", description = "What people said of themselves, and their password"),
+        (name = "Credentials", description = "API tokens, app passwords, and all that can reach an account")
+    )
+)]
+struct Description;
+
+/// The module.
+#[must_use]
+pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
+    Module::new(
+        "credentials",
+        env!("CARGO_PKG_VERSION"),
+        Description::openapi,
+    )
+    .route(
+        Route::get("/api/v1/profile", "getProfile", profile::get_profile)
+            .scoped(Scope::ProfileRead)
+            .area("profile"),
+    )
+    .route(
+        Route::patch("/api/v1/profile", "updateProfile", profile::update_profile)
+            .area("profile")
+            .takes(SMALL),
+    )
+    .route(
+        Route::post(
+            "/api/v1/profile/password",
+            "changePassword",
+            password::change_password,
+        )
+        .area("password_change")
+        .takes(SMALL),
+    )
+    .route(
+        Route::post("/api/v1/tokens", "createToken", tokens::create_token)
+            .area("tokens")
+            .takes(SMALL),
+    )
+    .route(Route::get("/api/v1/tokens", "listTokens", tokens::list_tokens).area("tokens"))
+    .route(Route::delete("/api/v1/tokens/{id}", "revokeToken", tokens::revoke_token).area("tokens"))
+    .route(
+        Route::post(
+            "/api/v1/app-passwords",
+            "createAppPassword",
+            app_passwords::create_app_password,
+        )
+        .area("app_passwords")
+        .takes(SMALL),
+    )
+    .route(
+        Route::delete(
+            "/api/v1/app-passwords/{id}",
+            "deleteAppPassword",
+            app_passwords::delete_app_password,
+        )
+        .area("app_passwords"),
+    )
+    .route(
+        Route::get(
+            "/api/v1/profile/sessions",
+            "listSessions",
+            sessions::list_sessions,
+        )
+        .area("app_passwords"),
+    )
+    .route(
+        Route::delete(
+            "/api/v1/profile/sessions/{id}",
+            "deleteSession",
+            sessions::delete_session,
+        )
+        .area("app_passwords"),
+    )
+}
+
+latchmail_sdk::export!(module);

@@ -1,0 +1,112 @@
+//! POST `/api/v1/profile/password`: a new password.
+
+use latchmail_sdk::capability::{Caller, PasswordChange, Profile};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// The password as it is, and as it is to be.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct PasswordRequest {
+    /// The password as it is.
+    #[schema(format = "password", min_length = 1)]
+    current_password: String,
+    /// At least 8 characters, with an upper-case letter, a lower-case letter and a digit.
+    #[schema(format = "password", min_length = 8)]
+    new_password: String,
+}
+
+/// Change the password
+///
+/// The session that asks goes on. Every other web session and every OAuth grant ends, every API token is revoked; app passwords of mail clients
+/// keep working.
+#[utoipa::path(
+    post,
+    path = "/api/v1/profile/password",
+    operation_id = "changePassword",
+    tag = "Profile",
+    request_body = PasswordRequest,
+    responses(
+        (status = 200, description = "It is changed", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`New password must be different from current password`, or what it lacks", body = latchmail_sdk::Failed),
+        (status = 401, description = "`Current password is incorrect`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn change_password(
+    host: &(impl Profile + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: PasswordRequest = request.json()?;
+    if body.current_password.is_empty() {
+        return Err(Failure::bad_request("current_password is required"));
+    }
+    let changed = host
+        .change_password(&body.current_password, &body.new_password)
+        .map_err(|error| {
+            Failure::of(error, "Profile not found", host).failing("Failed to update password")
+        })?;
+    match changed {
+        PasswordChange::Changed => Reply::success(),
+        PasswordChange::Same => Err(Failure::bad_request(
+            "New password must be different from current password",
+        )),
+        PasswordChange::Wrong => Err(Failure::new(401, "Current password is incorrect")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::Error;
+
+    use super::*;
+    use crate::testing::{FakeHost, json, posted};
+
+    const BODY: &str = r#"{"current_password": "Old-Horse-7", "new_password": "New-Horse-8"}"#;
+
+    #[test]
+    fn a_password_is_changed_refused_or_wrong() {
+        let answer = |change| {
+            let host = FakeHost {
+                change,
+                ..FakeHost::default()
+            };
+            change_password(&host, &posted(BODY))
+        };
+        let done = json(answer(PasswordChange::Changed));
+        assert_eq!(done, serde_json::json!({"success": true}));
+        let same = "New password must be different from current password";
+        let refused = answer(PasswordChange::Same).unwrap_err();
+        assert_eq!(refused, Failure::bad_request(same));
+        let wrong = answer(PasswordChange::Wrong).unwrap_err();
+        assert_eq!(wrong, Failure::new(401, "Current password is incorrect"));
+    }
+
+    #[test]
+    fn a_missing_field_is_named_and_a_failing_host_told() {
+        let host = FakeHost::default();
+        for (body, text) in [
+            (
+                r#"{"new_password": "New-Horse-8"}"#,
+                "current_password is required",
+            ),
+            (r#"{"current_password": "a"}"#, "new_password is required"),
+            (
+                r#"{"current_password": "", "new_password": "New-Horse-8"}"#,
+                "current_password is required",
+            ),
+            (
+                r#"{"current_password": "a", "new_password": 1}"#,
+                "new_password must be a string",
+            ),
+        ] {
+            let refused = change_password(&host, &posted(body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request(text), "{body}");
+        }
+        let host = FakeHost {
+            fails: Some(Error::Internal),
+            ..FakeHost::default()
+        };
+        let failed = change_password(&host, &posted(BODY)).unwrap_err();
+        assert_eq!(failed, Failure::new(500, "Failed to update password"));
+    }
+}

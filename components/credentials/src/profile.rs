@@ -1,0 +1,155 @@
+//! GET and PATCH `/api/v1/profile`: what the account's owner said of themselves.
+
+use latchmail_sdk::capability::{self, Caller, Changes, Error};
+use latchmail_sdk::time::sql;
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+const INCOMPLETE: &str =
+    "Profile does not exist. Provide first_name, last_name, and dob to create.";
+
+/// A profile.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Profile {
+    /// The account's address.
+    #[schema(format = "email")]
+    email: String,
+    /// The first name.
+    first_name: String,
+    /// The last name.
+    last_name: String,
+    /// The date of birth, `YYYY-MM-DD`.
+    #[schema(format = Date)]
+    dob: String,
+    /// When it was made, `YYYY-MM-DD HH:MM:SS` in UTC.
+    created_at: String,
+}
+
+/// What is to be changed; the rest stays.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct ProfileRequest {
+    /// The first name: 1 to 64 characters.
+    #[schema(nullable = false, min_length = 1, max_length = 64)]
+    first_name: Option<String>,
+    /// The last name: 1 to 64 characters.
+    #[schema(nullable = false, min_length = 1, max_length = 64)]
+    last_name: Option<String>,
+    /// The date of birth, `YYYY-MM-DD`, of somebody who is at least 13 years old.
+    #[schema(nullable = false, format = Date)]
+    dob: Option<String>,
+}
+
+/// Read the profile
+///
+/// An account that the operator made has none until its owner gives one.
+#[utoipa::path(
+    get,
+    path = "/api/v1/profile",
+    operation_id = "getProfile",
+    tag = "Profile",
+    responses(
+        (status = 200, description = "The profile", body = Profile),
+        (status = 404, description = "`Profile not found`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn get_profile(
+    host: &(impl capability::Profile + Caller),
+    _: &Request,
+) -> Result<Reply, Failure> {
+    let details = host
+        .get()
+        .map_err(|error| Failure::of(error, "Profile not found", host))?;
+    Reply::json(&Profile {
+        email: details.address,
+        first_name: details.first_name,
+        last_name: details.last_name,
+        dob: details.dob,
+        created_at: sql(details.created_at),
+    })
+}
+
+/// Change the profile
+///
+/// What is not named stays as it is. Where there is no profile yet, all three are needed to make it.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/profile",
+    operation_id = "updateProfile",
+    tag = "Profile",
+    request_body = ProfileRequest,
+    responses(
+        (status = 200, description = "It is changed", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`Nothing to update`, or what is wrong with which field", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn update_profile(
+    host: &(impl capability::Profile + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: ProfileRequest = request.json()?;
+    let changes = Changes {
+        first_name: body.first_name,
+        last_name: body.last_name,
+        dob: body.dob,
+    };
+    if let (None, None, None) = (&changes.first_name, &changes.last_name, &changes.dob) {
+        return Err(Failure::bad_request("Nothing to update"));
+    }
+    host.update(&changes).map_err(|error| match error {
+        Error::NotFound => Failure::bad_request(INCOMPLETE),
+        error => Failure::of(error, "Profile not found", host),
+    })?;
+    Reply::success()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, asked, json, posted};
+
+    #[test]
+    fn a_profile_is_read_and_changed() {
+        let host = FakeHost::default();
+        let expected = serde_json::json!({
+            "email": "ada@example.test", "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
+            "created_at": "2026-11-20 08:00:00",
+        });
+        assert_eq!(json(get_profile(&host, &asked(""))), expected);
+        let changed = json(update_profile(&host, &posted(r#"{"last_name": "King"}"#)));
+        assert_eq!(changed, serde_json::json!({"success": true}));
+        assert_eq!(*host.asked.borrow(), ["update None Some(\"King\") None"]);
+    }
+
+    #[test]
+    fn nothing_to_change_and_a_field_that_will_not_do_are_refused() {
+        let host = FakeHost::default();
+        for body in ["{}", r#"{"first_name": null}"#, r#"{"email": "x"}"#] {
+            let refused = update_profile(&host, &posted(body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request("Nothing to update"), "{body}");
+        }
+        let refused = update_profile(&host, &posted(r#"{"dob": 1990}"#)).unwrap_err();
+        assert_eq!(refused, Failure::bad_request("dob must be a string"));
+        let host = FakeHost {
+            fails: Some(Error::Invalid("dob must not be in the future".into())),
+            ..FakeHost::default()
+        };
+        let refused = update_profile(&host, &posted(r#"{"dob": "2099-01-01"}"#)).unwrap_err();
+        assert_eq!(
+            refused,
+            Failure::bad_request("dob must not be in the future")
+        );
+    }
+
+    #[test]
+    fn without_a_profile_it_says_what_it_takes_to_make_one() {
+        let host = FakeHost {
+            fails: Some(Error::NotFound),
+            ..FakeHost::default()
+        };
+        let missing = get_profile(&host, &asked("")).unwrap_err();
+        assert_eq!(missing, Failure::not_found("Profile not found"));
+        let refused = update_profile(&host, &posted(r#"{"last_name": "King"}"#)).unwrap_err();
+        assert_eq!(refused, Failure::bad_request(INCOMPLETE));
+    }
+}

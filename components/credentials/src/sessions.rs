@@ -1,0 +1,129 @@
+//! GET `/api/v1/profile/sessions`, DELETE `/api/v1/profile/sessions/{id}`: all that can reach the account.
+
+use latchmail_sdk::capability::{Caller, Credentials};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app_passwords::revoke;
+use crate::model::{Credential, Session};
+
+/// All that can reach an account, newest first, in two views of one set.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SessionList {
+    /// The app passwords, in the older and narrower view.
+    sessions: Vec<Session>,
+    /// The same, by what they act for.
+    credentials: Vec<Credential>,
+}
+
+/// List sessions and credentials
+///
+/// Everything that can reach the account: web sessions, API tokens, app passwords of mail clients. OAuth grants are not among them.
+#[utoipa::path(
+    get,
+    path = "/api/v1/profile/sessions",
+    operation_id = "listSessions",
+    tag = "Credentials",
+    responses((status = 200, description = "Both views", body = SessionList))
+)]
+pub(crate) fn list_sessions(
+    host: &(impl Credentials + Caller),
+    _: &Request,
+) -> Result<Reply, Failure> {
+    let credentials = host.list_credentials().map_err(|error| {
+        Failure::of(error, "Session not found", host).failing("Unable to fetch sessions")
+    })?;
+    Reply::json(&SessionList {
+        sessions: credentials.iter().map(Session::from).collect(),
+        credentials: credentials.iter().map(Credential::from).collect(),
+    })
+}
+
+/// End a session
+///
+/// Revokes an app password: a mail client's, or the one that a web session runs on, which ends the session.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/profile/sessions/{id}",
+    operation_id = "deleteSession",
+    tag = "Credentials",
+    params(("id" = String, Path, description = "The app password's id")),
+    responses(
+        (status = 200, description = "It is over", body = latchmail_sdk::Succeeded),
+        (status = 404, description = "`Session not found`", body = latchmail_sdk::Failed),
+        (status = 409, description = "It acts for an API token, which is named", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn delete_session(
+    host: &(impl Credentials + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    revoke(
+        host,
+        request.path("id"),
+        "Session not found",
+        "Failed to revoke session",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::{CredentialKind, Error, Scope, TokenReference};
+
+    use super::*;
+    use crate::testing::{FakeHost, asked, credential, json};
+
+    #[test]
+    fn both_views_show_the_same_set_in_their_own_words() {
+        let token = TokenReference {
+            id: "t".into(),
+            label: "CI".into(),
+            scopes: vec![Scope::MailRead],
+        };
+        let host = FakeHost {
+            credentials: vec![
+                credential("p1", CredentialKind::ApiToken(token)),
+                credential("p2", CredentialKind::WebSession),
+                credential("p3", CredentialKind::AppPassword),
+            ],
+            ..FakeHost::default()
+        };
+        let answer = json(list_sessions(&host, &asked("")));
+        let at = "2026-11-20T08:00:00.000Z";
+        let session = |id: &str, current: bool| serde_json::json!({"id": id, "description": "label", "createdAt": at, "expiresAt": null, "current": current});
+        let sessions = [
+            session("p1", false),
+            session("p2", true),
+            session("p3", false),
+        ];
+        assert_eq!(answer["sessions"], serde_json::json!(sessions));
+        let credential = |id: &str, r#type: &str, current: bool| {
+            serde_json::json!({
+                "id": id, "type": r#type, "label": "label", "createdAt": at, "lastUsedAt": at, "expiresAt": null, "current": current,
+            })
+        };
+        let mut token = credential("t", "api_token", false);
+        token["scopes"] = serde_json::json!(["mail:read"]);
+        let credentials = [
+            token,
+            credential("p2", "web_session", true),
+            credential("p3", "app_password", false),
+        ];
+        assert_eq!(answer["credentials"], serde_json::json!(credentials));
+    }
+
+    #[test]
+    fn a_missing_one_and_a_failing_host_are_told_apart() {
+        let failing = |error| FakeHost {
+            fails: Some(error),
+            ..FakeHost::default()
+        };
+        let gone = delete_session(&failing(Error::NotFound), &asked("p")).unwrap_err();
+        assert_eq!(gone, Failure::not_found("Session not found"));
+        let broken = delete_session(&failing(Error::Internal), &asked("p")).unwrap_err();
+        assert_eq!(broken, Failure::new(500, "Failed to revoke session"));
+        let broken = list_sessions(&failing(Error::Internal), &asked("")).unwrap_err();
+        assert_eq!(broken, Failure::new(500, "Unable to fetch sessions"));
+    }
+}

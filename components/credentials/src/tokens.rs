@@ -1,0 +1,254 @@
+//! POST and GET `/api/v1/tokens`, DELETE `/api/v1/tokens/{id}`: personal API tokens.
+
+use latchmail_sdk::capability::{Caller, Credentials, Error, Scope};
+use latchmail_sdk::{Failure, Reply, Request, scope};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::label::label;
+use crate::model::Token;
+
+/// Tokens that an account may hold, expired ones among them.
+const MOST: u32 = 20;
+
+const EXPIRY: &str = "expiresInDays must be an integer from 1 to 365";
+
+/// A token to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TokenRequest {
+    /// What it is called: 1 to 64 characters.
+    #[schema(required, nullable = false, min_length = 1, max_length = 64)]
+    label: Option<String>,
+    /// What it may do, at least one: `mail:read`, `mail:send`, `mail:write`, `aliases:read`, `aliases:write`, `profile:read`.
+    #[schema(required, nullable = false, min_items = 1)]
+    scopes: Option<Vec<String>>,
+    /// Days until it expires; without them it does not.
+    #[schema(minimum = 1, maximum = 365)]
+    expires_in_days: Option<i64>,
+}
+
+/// A token that was made.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CreatedToken {
+    #[serde(flatten)]
+    token: Token,
+    /// The token itself: `lmk_` and 43 letters and digits. It is shown this once and stored nowhere.
+    #[serde(rename = "token")]
+    secret: String,
+}
+
+/// The tokens of an account.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TokenList {
+    /// Newest first; expired ones among them, revoked ones not.
+    tokens: Vec<Token>,
+}
+
+/// Create an API token
+///
+/// The token is in this answer and never again: keep it. An account may hold 20.
+#[utoipa::path(
+    post,
+    path = "/api/v1/tokens",
+    operation_id = "createToken",
+    tag = "Credentials",
+    request_body = TokenRequest,
+    responses(
+        (status = 201, description = "The token", body = CreatedToken),
+        (status = 400, description = "`label is required`, `At least one scope is required`, `Unknown scope …`", body = latchmail_sdk::Failed),
+        (status = 409, description = "`You already have 20 API tokens; revoke one before creating another`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn create_token(
+    host: &(impl Credentials + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: TokenRequest = request.json()?;
+    let label = label(body.label.as_deref())?;
+    let scopes = scopes(&body.scopes.unwrap_or_default())?;
+    let days = body.expires_in_days.map(days).transpose()?;
+    let made = host
+        .create_token(label, &scopes, days, MOST)
+        .map_err(|error| match error {
+            Error::Conflict(_) => Failure::conflict(
+                "You already have 20 API tokens; revoke one before creating another",
+            ),
+            error => Failure::of(error, "Token not found", host),
+        })?;
+    let created = CreatedToken {
+        token: made.token.into(),
+        secret: made.secret,
+    };
+    Ok(Reply::with_status(201, &created)?.with("cache-control", "no-store"))
+}
+
+/// The scopes of these names.
+fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
+    if names.is_empty() {
+        return Err(Failure::bad_request("At least one scope is required"));
+    }
+    let known = |name: &String| {
+        scope::named(name).ok_or_else(|| {
+            let available = scope::ALL.map(|(_, name)| name).join(", ");
+            Failure::bad_request(format!(
+                "Unknown scope \"{name}\". Available scopes: {available}"
+            ))
+        })
+    };
+    names.iter().map(known).collect()
+}
+
+fn days(given: i64) -> Result<u32, Failure> {
+    u32::try_from(given)
+        .ok()
+        .filter(|days| (1..=365).contains(days))
+        .ok_or_else(|| Failure::bad_request(EXPIRY))
+}
+
+/// List API tokens
+///
+/// Newest first, without the tokens themselves.
+#[utoipa::path(
+    get,
+    path = "/api/v1/tokens",
+    operation_id = "listTokens",
+    tag = "Credentials",
+    responses((status = 200, description = "The tokens", body = TokenList))
+)]
+pub(crate) fn list_tokens(
+    host: &(impl Credentials + Caller),
+    _: &Request,
+) -> Result<Reply, Failure> {
+    let tokens = host
+        .list_tokens()
+        .map_err(|error| Failure::of(error, "Token not found", host))?;
+    Reply::json(&TokenList {
+        tokens: tokens.into_iter().map(Token::from).collect(),
+    })
+}
+
+/// Revoke an API token
+///
+/// It stops working at once. Repeating the call answers the same.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/tokens/{id}",
+    operation_id = "revokeToken",
+    tag = "Credentials",
+    params(("id" = String, Path, description = "The token's id")),
+    responses(
+        (status = 200, description = "It is revoked", body = latchmail_sdk::Succeeded),
+        (status = 404, description = "`Token not found`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn revoke_token(
+    host: &(impl Credentials + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    host.revoke_token(request.path("id")).map_err(|error| {
+        Failure::of(error, "Token not found", host).failing("Failed to revoke token")
+    })?;
+    Reply::success()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, asked, json, posted};
+
+    #[test]
+    fn a_token_is_made_and_shown_once() {
+        let host = FakeHost::default();
+        let body =
+            r#"{"label": " CI ", "scopes": ["mail:send", "mail:read"], "expiresInDays": 30}"#;
+        let made = create_token(&host, &posted(body)).unwrap();
+        assert_eq!(made.status, 201);
+        assert!(
+            made.headers
+                .contains(&("cache-control".into(), "no-store".into()))
+        );
+        let expected = serde_json::json!({
+            "id": "t", "label": "CI", "scopes": ["mail:read", "mail:send"], "token": "lmk_secret", "hint": "cret",
+            "createdAt": "2026-11-20T08:00:00.000Z", "lastUsedAt": null, "expiresAt": "2026-11-20T08:00:00.000Z",
+        });
+        assert_eq!(json(Ok(made)), expected);
+        assert_eq!(
+            *host.asked.borrow(),
+            ["create CI [Scope::MailSend, Scope::MailRead] Some(30) 20"]
+        );
+        let listed = json(list_tokens(&host, &asked("")));
+        assert_eq!(listed["tokens"][0]["hint"], "cret");
+        assert!(listed["tokens"][0].get("token").is_none());
+    }
+
+    #[test]
+    fn what_will_not_do_is_refused_before_the_host_is_asked() {
+        let host = FakeHost::default();
+        let available = "Available scopes: mail:read, mail:send, mail:write, aliases:read, aliases:write, profile:read";
+        for (body, text) in [
+            ("", "Invalid JSON body".to_owned()),
+            (r#"{"scopes": ["mail:read"]}"#, "label is required".into()),
+            (
+                r#"{"label": null, "scopes": ["mail:read"]}"#,
+                "label is required".into(),
+            ),
+            (
+                r#"{"label": 7, "scopes": ["mail:read"]}"#,
+                "label must be a string".into(),
+            ),
+            (r#"{"label": "a"}"#, "At least one scope is required".into()),
+            (
+                r#"{"label": "a", "scopes": []}"#,
+                "At least one scope is required".into(),
+            ),
+            (
+                r#"{"label": "a", "scopes": ["mail:read", "admin"]}"#,
+                format!("Unknown scope \"admin\". {available}"),
+            ),
+            (
+                r#"{"label": "a", "scopes": ["mail:read"], "expiresInDays": 0}"#,
+                EXPIRY.into(),
+            ),
+            (
+                r#"{"label": "a", "scopes": ["mail:read"], "expiresInDays": 366}"#,
+                EXPIRY.into(),
+            ),
+            (
+                r#"{"label": "a", "scopes": ["mail:read"], "expiresInDays": -1}"#,
+                EXPIRY.into(),
+            ),
+        ] {
+            let refused = create_token(&host, &posted(body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request(text), "{body}");
+        }
+        for days in ["1.5", "\"30\"", "true", "99999999999999999999"] {
+            let body =
+                format!(r#"{{"label": "a", "scopes": ["mail:read"], "expiresInDays": {days}}}"#);
+            let refused = create_token(&host, &posted(&body)).unwrap_err();
+            assert_eq!(refused.status, 400, "{days}");
+            assert!(
+                refused.text.starts_with("expiresInDays must be"),
+                "{}",
+                refused.text
+            );
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn too_many_an_unknown_one_and_a_failing_host_are_told_apart() {
+        let failing = |error| FakeHost {
+            fails: Some(error),
+            ..FakeHost::default()
+        };
+        let body = posted(r#"{"label": "a", "scopes": ["mail:read"]}"#);
+        let full = create_token(&failing(Error::Conflict("x".into())), &body).unwrap_err();
+        let text = "You already have 20 API tokens; revoke one before creating another";
+        assert_eq!(full, Failure::conflict(text));
+        let gone = revoke_token(&failing(Error::NotFound), &asked("t")).unwrap_err();
+        assert_eq!(gone, Failure::not_found("Token not found"));
+        let broken = revoke_token(&failing(Error::Internal), &asked("t")).unwrap_err();
+        assert_eq!(broken, Failure::new(500, "Failed to revoke token"));
+    }
+}
