@@ -7,7 +7,7 @@
 DO $$
 DECLARE
     contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_users', 'mailserver_domains',
-                                      'mailserver_aliases', 'mailserver_senders'];
+                                      'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins'];
     view_name text;
 BEGIN
     -- Two services that start at once would otherwise change the same rows of the catalogue. The number is this file's own.
@@ -42,5 +42,12 @@ BEGIN
             EXECUTE format('GRANT SELECT ON %I TO latchmail_mailserver', view_name);
         END IF;
     END LOOP;
+
+    -- By column: a right to update the whole table would be a right to lock it against the service's reading (LOCK).
+    IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'app_password_id', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'UPDATE')) THEN
+        GRANT INSERT (app_password_id, last_login), UPDATE (last_login) ON mailserver_last_logins TO latchmail_mailserver;
+    END IF;
 END
 $$;

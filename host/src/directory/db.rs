@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
+use super::last_logins::LastLogins;
 use crate::config;
+pub(super) use sqlite::LastLoginsFile;
 
 /// How long a request waits for a connection of the pool before it fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,10 +102,21 @@ impl Db {
     /// # Errors
     /// [`Error`] where it cannot be opened or brought up to date.
     pub async fn open(config: &config::Database) -> Result<Self, Error> {
+        Ok(Self::open_with_last_logins(config).await?.0)
+    }
+
+    /// The same, with where the mail server tells of log-ins.
+    pub(super) async fn open_with_last_logins(
+        config: &config::Database,
+    ) -> Result<(Self, LastLogins), Error> {
         match config.url.split_once(':') {
-            Some(("sqlite", _)) => Ok(Self::Sqlite(sqlite::open(config).await?)),
+            Some(("sqlite", _)) => {
+                let (pool, file) = sqlite::open(config).await?;
+                Ok((Self::Sqlite(pool), LastLogins::File(file)))
+            }
             Some(("postgres" | "postgresql", _)) => {
-                Ok(Self::Postgres(postgres::open(config).await?))
+                let pool = postgres::open(config).await?;
+                Ok((Self::Postgres(pool.clone()), LastLogins::Table(pool)))
             }
             // The value itself may hold a password: it is not repeated.
             _ => Err(Error::Unusable(

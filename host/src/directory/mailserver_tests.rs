@@ -1,7 +1,8 @@
 //! The contract `mailserver_*`, version 1, read as a mail daemon reads it.
 
+use super::credentials::AppPasswordKind;
 use super::db::on;
-use super::testing::{Fresh, NOW, both, session};
+use super::testing::{Fresh, NOW, both, new_app_password, session};
 use crate::caller::Origin;
 
 const VERSION: &str = "SELECT CAST(version AS TEXT), '' FROM mailserver_version";
@@ -36,6 +37,21 @@ async fn a_new_account_can_log_in_and_has_mail_at_once(fresh: Fresh) {
     assert_eq!(
         fresh.as_mail_server(SENDERS).await,
         rows(&[("ada@example.org", "ada@example.org")])
+    );
+}
+
+async fn a_log_in_tells_what_it_is_for(fresh: Fresh) {
+    fresh.directory.with("a", "ada@example.org", &["s"]).await;
+    let phone = new_app_password("phone", AppPasswordKind::AppPassword);
+    let origin = Origin::default();
+    let added = fresh
+        .directory
+        .create_app_password("a", &phone, NOW, &origin);
+    assert!(added.await.unwrap());
+    let kinds = "SELECT app_password_id, kind FROM mailserver_passwords ORDER BY 1";
+    assert_eq!(
+        fresh.as_mail_server(kinds).await,
+        rows(&[("phone", "app_password"), ("s-password", "web_session")])
     );
 }
 
@@ -166,6 +182,7 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
 
 both!(
     a_new_account_can_log_in_and_has_mail_at_once,
+    a_log_in_tells_what_it_is_for,
     an_alias_delivers_and_sends_while_it_lives_and_is_active,
     an_account_that_is_not_active_is_not_there,
     what_is_deleted_by_reference_goes_too,

@@ -9,6 +9,7 @@ pub mod credentials;
 pub mod db;
 mod domains;
 pub mod events;
+mod last_logins;
 #[cfg(test)]
 mod mailserver_tests;
 pub mod password;
@@ -21,6 +22,7 @@ pub mod testing;
 pub mod tokens;
 
 pub use db::{Db, Error};
+use last_logins::LastLogins;
 
 use crate::config;
 
@@ -28,6 +30,7 @@ use crate::config;
 #[derive(Clone, Debug)]
 pub struct Directory {
     db: Db,
+    last_logins: LastLogins,
 }
 
 impl Directory {
@@ -39,9 +42,8 @@ impl Directory {
         config: &config::Database,
         platform_domains: &[String],
     ) -> Result<Self, Error> {
-        let directory = Self {
-            db: Db::open(config).await?,
-        };
+        let (db, last_logins) = Db::open_with_last_logins(config).await?;
+        let directory = Self { db, last_logins };
         directory.set_platform_domains(platform_domains).await?;
         directory.abandon_sendings().await?;
         Ok(directory)

@@ -1,5 +1,5 @@
-//! Forgetting what is over: ended sessions with their app passwords, refresh tokens that no longer tell anything, and sendings of
-//! yesterday.
+//! Forgetting what is over: ended sessions with their app passwords, refresh tokens that no longer tell anything, sendings of
+//! yesterday, and the last log-ins of app passwords that are gone.
 //!
 //! Nothing depends on it being done in time: whatever reads checks the end itself.
 
@@ -53,6 +53,7 @@ impl Directory {
             tx.commit().await?;
         }
         self.sweep_sendings(now).await?;
+        self.sweep_last_logins().await?;
         self.db.repair_mailserver().await?;
         Ok(ended)
     }

@@ -13,7 +13,7 @@ CREATE TEMP VIEW due_users AS
     SELECT address, id AS mailbox FROM main.accounts WHERE active;
 
 CREATE TEMP VIEW due_passwords AS
-    SELECT p.id AS app_password_id, a.address, p.selector, '{SHA256.HEX}' || p.secret_hash AS password, p.expires_at
+    SELECT p.id AS app_password_id, a.address, p.selector, '{SHA256.HEX}' || p.secret_hash AS password, p.kind, p.expires_at
     FROM main.app_passwords p JOIN main.accounts a ON a.id = p.account_id
     WHERE a.active;
 
@@ -34,33 +34,33 @@ CREATE TEMP VIEW due_senders AS
 
 CREATE TEMP TRIGGER project_accounts_insert AFTER INSERT ON main.accounts BEGIN
     DELETE FROM mailserver_users WHERE address = NEW.address;
-    DELETE FROM projected_passwords WHERE address = NEW.address;
+    DELETE FROM projected_log_ins WHERE address = NEW.address;
     DELETE FROM mailserver_aliases WHERE destination = NEW.address;
     DELETE FROM mailserver_senders WHERE login = NEW.address;
     INSERT INTO mailserver_users SELECT * FROM due_users WHERE address = NEW.address;
-    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE address = NEW.address;
+    INSERT INTO projected_log_ins SELECT * FROM due_passwords WHERE address = NEW.address;
     INSERT INTO mailserver_aliases SELECT * FROM due_aliases WHERE destination = NEW.address;
     INSERT INTO mailserver_senders SELECT * FROM due_senders WHERE login = NEW.address;
 END;
 
 CREATE TEMP TRIGGER project_accounts_update AFTER UPDATE OF id, address, active ON main.accounts BEGIN
     DELETE FROM mailserver_users WHERE address = OLD.address;
-    DELETE FROM projected_passwords WHERE address = OLD.address;
+    DELETE FROM projected_log_ins WHERE address = OLD.address;
     DELETE FROM mailserver_aliases WHERE destination = OLD.address;
     DELETE FROM mailserver_senders WHERE login = OLD.address;
     DELETE FROM mailserver_users WHERE address = NEW.address;
-    DELETE FROM projected_passwords WHERE address = NEW.address;
+    DELETE FROM projected_log_ins WHERE address = NEW.address;
     DELETE FROM mailserver_aliases WHERE destination = NEW.address;
     DELETE FROM mailserver_senders WHERE login = NEW.address;
     INSERT INTO mailserver_users SELECT * FROM due_users WHERE address = NEW.address;
-    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE address = NEW.address;
+    INSERT INTO projected_log_ins SELECT * FROM due_passwords WHERE address = NEW.address;
     INSERT INTO mailserver_aliases SELECT * FROM due_aliases WHERE destination = NEW.address;
     INSERT INTO mailserver_senders SELECT * FROM due_senders WHERE login = NEW.address;
 END;
 
 CREATE TEMP TRIGGER project_accounts_delete AFTER DELETE ON main.accounts BEGIN
     DELETE FROM mailserver_users WHERE address = OLD.address;
-    DELETE FROM projected_passwords WHERE address = OLD.address;
+    DELETE FROM projected_log_ins WHERE address = OLD.address;
     DELETE FROM mailserver_aliases WHERE destination = OLD.address;
     DELETE FROM mailserver_senders WHERE login = OLD.address;
 END;
@@ -91,18 +91,18 @@ END;
 -- app_passwords
 
 CREATE TEMP TRIGGER project_app_passwords_insert AFTER INSERT ON main.app_passwords BEGIN
-    DELETE FROM projected_passwords WHERE app_password_id = NEW.id;
-    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE app_password_id = NEW.id;
+    DELETE FROM projected_log_ins WHERE app_password_id = NEW.id;
+    INSERT INTO projected_log_ins SELECT * FROM due_passwords WHERE app_password_id = NEW.id;
 END;
 
-CREATE TEMP TRIGGER project_app_passwords_update AFTER UPDATE OF id, account_id, selector, secret_hash, expires_at ON main.app_passwords BEGIN
-    DELETE FROM projected_passwords WHERE app_password_id = OLD.id;
-    DELETE FROM projected_passwords WHERE app_password_id = NEW.id;
-    INSERT INTO projected_passwords SELECT * FROM due_passwords WHERE app_password_id = NEW.id;
+CREATE TEMP TRIGGER project_app_passwords_update AFTER UPDATE OF id, account_id, kind, selector, secret_hash, expires_at ON main.app_passwords BEGIN
+    DELETE FROM projected_log_ins WHERE app_password_id = OLD.id;
+    DELETE FROM projected_log_ins WHERE app_password_id = NEW.id;
+    INSERT INTO projected_log_ins SELECT * FROM due_passwords WHERE app_password_id = NEW.id;
 END;
 
 CREATE TEMP TRIGGER project_app_passwords_delete AFTER DELETE ON main.app_passwords BEGIN
-    DELETE FROM projected_passwords WHERE app_password_id = OLD.id;
+    DELETE FROM projected_log_ins WHERE app_password_id = OLD.id;
 END;
 
 -- platform_domains

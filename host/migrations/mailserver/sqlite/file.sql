@@ -10,22 +10,27 @@
 CREATE VIEW IF NOT EXISTS mailserver_version AS
     SELECT 1 AS version;
 
+-- An older shape, without the kind.
+DROP VIEW IF EXISTS mailserver_passwords;
+DROP TABLE IF EXISTS projected_passwords;
+
 -- Log-ins, dead ones among them until the service forgets them; the view below leaves those out.
-CREATE TABLE IF NOT EXISTS projected_passwords (
+CREATE TABLE IF NOT EXISTS projected_log_ins (
     app_password_id TEXT PRIMARY KEY,
     address         TEXT NOT NULL,
     selector        TEXT NOT NULL,
     password        TEXT NOT NULL,
+    kind            TEXT NOT NULL,
     expires_at      BIGINT                     -- milliseconds since the epoch, UTC
 );
-CREATE INDEX IF NOT EXISTS projected_passwords_by_address ON projected_passwords (address);
-CREATE INDEX IF NOT EXISTS projected_passwords_by_selector ON projected_passwords (selector);
+CREATE INDEX IF NOT EXISTS projected_log_ins_by_address ON projected_log_ins (address);
+CREATE INDEX IF NOT EXISTS projected_log_ins_by_selector ON projected_log_ins (selector);
 
 -- Log-ins. The log-in name is `address`; what a person types as the password begins with `selector`. `password` is the scheme
 -- and the digest as Dovecot reads them. strftime, since unixepoch() is younger than some daemons' SQLite.
-CREATE VIEW IF NOT EXISTS mailserver_passwords AS
-    SELECT address, selector, app_password_id, password
-    FROM projected_passwords
+CREATE VIEW mailserver_passwords AS
+    SELECT address, selector, app_password_id, password, kind
+    FROM projected_log_ins
     WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000;
 
 -- Mailboxes: the address that mail for it carries, and the name of its folder on the mail server.

@@ -7,13 +7,13 @@ DELETE FROM mailserver.mailserver_users AS p WHERE NOT EXISTS (
 INSERT INTO mailserver.mailserver_users
     SELECT address, mailbox FROM temp.due_users EXCEPT SELECT address, mailbox FROM mailserver.mailserver_users;
 
-DELETE FROM mailserver.projected_passwords AS p WHERE NOT EXISTS (
+DELETE FROM mailserver.projected_log_ins AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_passwords d
     WHERE d.app_password_id = p.app_password_id AND d.address = p.address AND d.selector = p.selector
-        AND d.password = p.password AND d.expires_at IS p.expires_at);
-INSERT INTO mailserver.projected_passwords
-    SELECT app_password_id, address, selector, password, expires_at FROM temp.due_passwords
-    EXCEPT SELECT app_password_id, address, selector, password, expires_at FROM mailserver.projected_passwords;
+        AND d.password = p.password AND d.kind = p.kind AND d.expires_at IS p.expires_at);
+INSERT INTO mailserver.projected_log_ins
+    SELECT app_password_id, address, selector, password, kind, expires_at FROM temp.due_passwords
+    EXCEPT SELECT app_password_id, address, selector, password, kind, expires_at FROM mailserver.projected_log_ins;
 
 DELETE FROM mailserver.mailserver_domains AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_domains d WHERE d.domain = p.domain);

@@ -40,6 +40,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0004_credentials.sql"),
         postgres: include_str!("../../../migrations/postgres/0004_credentials.sql"),
     },
+    Step {
+        version: 5,
+        description: "last logins",
+        sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
+        postgres: include_str!("../../../migrations/postgres/0005_last_logins.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -3,7 +3,10 @@
 //! The main file is the service's alone (0600, with its -wal and -shm). What mail servers read is a file of its own in a folder of
 //! its own (0660 in 2770): a reader in WAL mode must be able to write both. Its group is the folder's, which the operator sets;
 //! what exists already keeps its mode and group. Since a mail daemon may replace it, it is opened only where it is a plain file and
-//! not the main one by another name.
+//! not the main one by another name. Beside it and like it is the file that mail servers write log-ins to, see
+//! [`last_logins`].
+
+mod last_logins;
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -19,6 +22,7 @@ use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, migrations};
 use crate::config;
+pub(in crate::directory) use last_logins::LastLoginsFile;
 
 const MAILSERVER_FILE: &str = include_str!("../../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_CONNECTION: &str =
@@ -36,8 +40,8 @@ const MAIN_MODE: u32 = 0o600;
 const MAILSERVER_FOLDER_MODE: u32 = 0o2770;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// The pool, both files up to date. Services that start at once take turns.
-pub(super) async fn open(config: &config::Database) -> Result<SqlitePool, Error> {
+/// The pool, both files up to date, and the file beside them. Services that start at once take turns.
+pub(super) async fn open(config: &config::Database) -> Result<(SqlitePool, LastLoginsFile), Error> {
     let files = Files::named_by(config)?;
     let files = tokio::task::spawn_blocking(move || files.prepare())
         .await
@@ -45,6 +49,9 @@ pub(super) async fn open(config: &config::Database) -> Result<SqlitePool, Error>
 
     migrate(&files.main).await?;
     shape_mailserver_file(&files.mailserver).await?;
+    if let Err(error) = files.last_logins.make().await {
+        tracing::warn!(%error, "when mail clients logged in last cannot be known");
+    }
 
     let attached = files.mailserver.to_string_lossy().into_owned();
     let (main, mailserver) = (files.main.clone(), files.mailserver.clone());
@@ -74,7 +81,7 @@ pub(super) async fn open(config: &config::Database) -> Result<SqlitePool, Error>
         .connect_with(options(&files.main))
         .await?;
     repair(&pool).await?;
-    Ok(pool)
+    Ok((pool, files.last_logins.clone()))
 }
 
 /// Makes the file that mail servers read what the tables say it is.
@@ -122,16 +129,18 @@ async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the two files are; absolute.
+/// Where the files are; absolute.
 struct Files {
     main: PathBuf,
     mailserver: PathBuf,
+    last_logins: LastLoginsFile,
 }
 
 /// The same, made, and this start's alone until it is dropped.
 struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,
+    last_logins: LastLoginsFile,
     _turn: File,
 }
 
@@ -155,7 +164,12 @@ impl Files {
         if main == mailserver {
             return Err(same(&main));
         }
-        Ok(Self { main, mailserver })
+        let last_logins = LastLoginsFile::beside(&main, &mailserver)?;
+        Ok(Self {
+            main,
+            mailserver,
+            last_logins,
+        })
     }
 
     /// Makes what is missing, with its mode; waits for the turn of this start. Turning a new file into a WAL one is what SQLite's
@@ -181,6 +195,7 @@ impl Files {
         Ok(Prepared {
             main: self.main,
             mailserver: self.mailserver,
+            last_logins: self.last_logins,
             _turn: turn,
         })
     }

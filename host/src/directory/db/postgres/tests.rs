@@ -18,6 +18,7 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
         let contract = [
             "aliases",
             "domains",
+            "last_logins",
             "passwords",
             "senders",
             "users",
@@ -28,14 +29,22 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
         let Db::Postgres(theirs) = fresh.mail_server().await.unwrap() else {
             unreachable!()
         };
+        let tell = "INSERT INTO mailserver_last_logins (last_login, app_password_id) VALUES (1, 'p') \
+            ON CONFLICT (app_password_id) DO UPDATE SET last_login = 1";
+        for _ in 0..2 {
+            sqlx::query(tell).execute(&theirs).await.unwrap();
+        }
         for refused in [
             "SELECT 1 FROM accounts",
             "SELECT 1 FROM app_passwords",
             "DELETE FROM mailserver_users",
             "UPDATE mailserver_domains SET domain = 'x'",
+            "DELETE FROM mailserver_last_logins",
+            "UPDATE mailserver_last_logins SET app_password_id = 'x'",
+            "BEGIN; LOCK TABLE mailserver_last_logins IN ROW EXCLUSIVE MODE",
             "CREATE TABLE mine (x int)",
         ] {
-            let error = sqlx::query(refused).execute(&theirs).await.unwrap_err();
+            let error = sqlx::raw_sql(refused).execute(&theirs).await.unwrap_err();
             let code = error
                 .as_database_error()
                 .and_then(|e| e.code().map(String::from));

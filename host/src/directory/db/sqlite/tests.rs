@@ -31,6 +31,7 @@ async fn the_files_have_the_modes_that_keep_them_apart() {
             assert_eq!(mode(&beside(&main, suffix)), 0o600, "main{suffix}");
             assert_eq!(mode(&beside(&theirs, suffix)), 0o660, "mailserver{suffix}");
         }
+        assert_eq!(mode(&folder.join("last-logins.db")), 0o660);
     };
     on_sqlite(body).await.unwrap();
 }
@@ -73,7 +74,7 @@ async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
         let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
             unreachable!()
         };
-        let tamper = "DELETE FROM mailserver_users; UPDATE projected_passwords SET password = '{PLAIN}x'; \
+        let tamper = "DELETE FROM mailserver_users; UPDATE projected_log_ins SET password = '{PLAIN}x'; \
             INSERT INTO mailserver_senders VALUES ('ceo@example.org', 'ada@example.org')";
         sqlx::raw_sql(tamper).execute(&theirs).await.unwrap();
         theirs.close().await;
@@ -96,6 +97,66 @@ async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
         fs::remove_dir_all(fresh.mailserver_file().unwrap().parent().unwrap()).unwrap();
         Directory::open(&fresh.config, &[]).await.unwrap();
         assert_eq!(fresh.as_mail_server(USERS).await, expected);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+/// As the file was before log-ins had a kind.
+#[tokio::test]
+async fn a_file_of_an_older_shape_is_made_anew() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &["s"]).await;
+        fresh.directory.db().close().await;
+        let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
+            unreachable!()
+        };
+        let older = "DROP VIEW mailserver_passwords; DROP TABLE projected_log_ins; \
+            CREATE TABLE projected_passwords (app_password_id TEXT PRIMARY KEY, address TEXT NOT NULL, \
+                selector TEXT NOT NULL, password TEXT NOT NULL, expires_at BIGINT); \
+            CREATE INDEX projected_passwords_by_address ON projected_passwords (address); \
+            INSERT INTO projected_passwords VALUES ('gone', 'x@example.org', 'x', 'x', NULL); \
+            CREATE VIEW mailserver_passwords AS SELECT address, selector, app_password_id, password FROM projected_passwords";
+        sqlx::raw_sql(older).execute(&theirs).await.unwrap();
+        theirs.close().await;
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        let kinds = "SELECT app_password_id, kind FROM mailserver_passwords";
+        let expected = [("s-password".to_owned(), "web_session".to_owned())];
+        assert_eq!(fresh.as_mail_server(kinds).await, expected);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+/// Nothing depends on the file that mail servers write, so nothing they make of it stops a start.
+#[tokio::test]
+async fn a_service_starts_whatever_stands_where_last_log_ins_belong() {
+    let body = async |fresh: Fresh| {
+        let file = fresh.mailserver_file().unwrap();
+        let file = file.with_file_name("last-logins.db");
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        fs::remove_dir(&file).unwrap();
+        symlink("/etc/passwd", &file).unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        fs::remove_file(&file).unwrap();
+        fs::write(
+            &file,
+            "no database at all, but long enough to be read as if it were one",
+        )
+        .unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_file_of_last_log_ins_is_no_other_s() {
+    let body = async |fresh: Fresh| {
+        let mut config = fresh.config.clone();
+        config.mailserver = fresh.mailserver_file().unwrap();
+        config.mailserver.set_file_name("last-logins.db");
+        let refused = Directory::open(&config, &[]).await.unwrap_err().to_string();
+        assert!(refused.contains("last-logins.db"), "{refused}");
     };
     on_sqlite(body).await.unwrap();
 }
