@@ -146,11 +146,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
 async fn sweep(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
-            Ok(ended) => {
-                for app_password in ended {
-                    app.mail.close(&app_password).await;
-                }
-            }
+            Ok(ended) => app.mail.end(&ended).await,
             Err(error) => tracing::error!(%error, "what is over could not be forgotten"),
         }
         let kept = DAY.saturating_mul(app.config.audit.days);

@@ -199,6 +199,11 @@ pub struct Imap {
     /// How long an idle connection is kept, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
+    /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of what was revoked. Empty: they are
+    /// left to end by themselves.
+    pub doveadm: String,
+    /// The file of the key that it asks for: the bytes of the file, as Dovecot reads them.
+    pub doveadm_key_file: PathBuf,
 }
 
 impl Default for Imap {
@@ -209,6 +214,8 @@ impl Default for Imap {
             timeout: Duration::from_secs(15),
             connections_per_account: 8,
             idle_timeout: Duration::from_mins(4),
+            doveadm: String::new(),
+            doveadm_key_file: PathBuf::new(),
         }
     }
 }

@@ -92,8 +92,12 @@ impl Setup {
         let stack = Stack::start(&state.join("mail"), &lookup).await.unwrap();
         let limits = if self.default_limits { "" } else { &generous() };
         let own = format!("database.url = '{url}'\n{}", self.settings);
-        let servers = (stack.imap, stack.submission);
-        let config = config(&state, &mailserver, servers, limits, &own);
+        let servers = Servers {
+            imap: stack.imap,
+            submission: stack.submission,
+            doveadm: Some((stack.doveadm, stack.doveadm_key.as_path())),
+        };
+        let config = config(&state, &mailserver, &servers, limits, &own);
         let running = App::start(config.clone(), clock.clone()).await.unwrap();
         Service {
             base: format!("http://{}", running.address),
@@ -122,7 +126,12 @@ pub async fn refusal(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let away = SocketAddr::from(([127, 0, 0, 1], 1));
     let mailserver = folder.path().join("mailserver/mailserver.db");
-    let config = config(folder.path(), &mailserver, (away, away), "", settings);
+    let servers = Servers {
+        imap: away,
+        submission: away,
+        doveadm: None,
+    };
+    let config = config(folder.path(), &mailserver, &servers, "", settings);
     match App::start(config, Clock::system()).await {
         Ok(running) => {
             running.stop().await;
@@ -153,14 +162,27 @@ fn generous() -> String {
     .join("\n")
 }
 
+/// Where the mail servers are.
+struct Servers<'a> {
+    imap: SocketAddr,
+    submission: SocketAddr,
+    doveadm: Option<(SocketAddr, &'a Path)>,
+}
+
 fn config(
     state: &Path,
     mailserver: &Path,
-    (imap, smtp): (SocketAddr, SocketAddr),
+    servers: &Servers<'_>,
     limits: &str,
     settings: &str,
 ) -> Config {
     let state = state.display();
+    let doveadm = servers.doveadm.map_or_else(String::new, |(address, key)| {
+        format!(
+            "imap.doveadm = '{address}'\nimap.doveadm_key_file = '{}'",
+            key.display()
+        )
+    });
     // A test's own lines come last and in dotted form, so that they go over these.
     let text = format!(
         "listen = '127.0.0.1:0'
@@ -170,6 +192,7 @@ cache_dir = '{cache}'
 database.url = 'sqlite:{state}/latchmail.db'
 database.mailserver = '{mailserver}'
 imap.address = '{imap}'
+{doveadm}
 smtp.address = '{smtp}'
 registration.domains = ['{DOMAIN}', 'second.test']
 log.filter = 'warn'
@@ -180,6 +203,8 @@ modules.credentials.grants = ['caller', 'profile', 'credentials']
 {limits}
 ",
         cache = cache().display(),
+        imap = servers.imap,
+        smtp = servers.submission,
         mailserver = mailserver.display(),
         modules = modules().display(),
     );

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
@@ -102,7 +101,7 @@ impl Auth {
                 .revoke_app_password(&account, &id, now, &origin)
                 .await?;
             if revoked == Revocation::Revoked {
-                mail.close(&id).await;
+                mail.end(&[id]).await;
             }
             Ok(revoked)
         })
@@ -202,7 +201,7 @@ impl Auth {
             let ended = ended.ok_or_else(|| {
                 Failure::unauthorized("Mail session expired, please log in again")
             })?;
-            join_all(ended.iter().map(|id| mail.close(id))).await;
+            mail.end(&ended).await;
             Ok(PasswordChange::Changed)
         })
         .await

@@ -248,7 +248,7 @@ impl Auth {
             match revoked {
                 Revocation::Revoked { app_password_id } => {
                     if let Some(id) = app_password_id {
-                        mail.close(&id).await;
+                        mail.end(&[id]).await;
                     }
                     Ok(true)
                 }

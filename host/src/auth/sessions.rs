@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::sealing::Purpose;
@@ -134,7 +133,7 @@ impl Auth {
                     app_password_id,
                     "a refresh token was used again: its session is ended"
                 );
-                self.mail.close(&app_password_id).await;
+                self.mail.end(&[app_password_id]).await;
                 Err(bad_refresh_token())
             }
             Rotation::UsedJustNow | Rotation::Unknown => Err(bad_refresh_token()),
@@ -159,7 +158,7 @@ impl Auth {
                 .end_sessions(&account, &hash, now, &origin)
                 .await?
                 .ok_or_else(bad_refresh_token)?;
-            join_all(revoked.iter().map(|id| mail.close(id))).await;
+            mail.end(&revoked).await;
             Ok(())
         })
         .await

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use anyhow::{Context as _, anyhow};
+
 use super::Source;
+use super::demo::write_private;
 use super::folder::{LOOKUP_GROUP, Layout, MAIL_USER};
 use super::ports::Ports;
 use super::process::Grace;
@@ -10,6 +13,7 @@ use super::template::fill;
 
 const MAIN: &str = include_str!("../../mailserver/dovecot/dovecot.conf");
 const LOOKUP: &str = include_str!("../../mailserver/dovecot/lookup.conf.ext");
+const LAST_LOGINS: &str = include_str!("../../mailserver/dovecot/last-logins.conf.ext");
 const LOCAL: &str = include_str!("../../mailserver/dovecot/development.conf");
 
 /// The program, where Debian and Ubuntu put it.
@@ -26,15 +30,21 @@ pub(super) fn configure(
     instance: &str,
 ) -> anyhow::Result<Vec<String>> {
     let (imap, lmtp) = (ports.imap.to_string(), ports.lmtp.to_string());
+    let doveadm = ports.doveadm.to_string();
+    make_key(&layout.doveadm_key)?;
     let shown = |path: &Path| path.display().to_string();
     let (config, mail) = (shown(&layout.dovecot), shown(&layout.mail));
     let (run, log) = (shown(&layout.run), shown(&layout.log));
+    let key = shown(&layout.doveadm_key);
     let values = [
         ("config", config.as_str()),
         ("connect", source.dovecot.as_str()),
+        ("doveadm_key", &key),
+        ("doveadm_port", &doveadm),
         ("driver", source.driver),
         ("imap_port", &imap),
         ("instance", instance),
+        ("last_logins", &source.last_logins),
         ("listen", "127.0.0.1"),
         ("lmtp_port", &lmtp),
         ("log", &log),
@@ -46,10 +56,19 @@ pub(super) fn configure(
     for (name, template) in [
         ("dovecot.conf", MAIN),
         ("lookup.conf.ext", LOOKUP),
+        ("last-logins.conf.ext", LAST_LOGINS),
         ("local.conf", LOCAL),
     ] {
         layout.write(&layout.dovecot.join(name), &fill(template, &values)?)?;
     }
     let file = shown(&layout.dovecot.join("dovecot.conf"));
     Ok([PROGRAM, "-F", "-c", &file].map(Into::into).to_vec())
+}
+
+/// A new key, which the service and Dovecot read, both of them as root.
+fn make_key(file: &Path) -> anyhow::Result<()> {
+    let mut random = [0_u8; 32];
+    getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;
+    let key: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    write_private(file, &key).with_context(|| format!("cannot write {}", file.display()))
 }

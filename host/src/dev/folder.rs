@@ -35,6 +35,8 @@ const PRIVATE_QUEUES: [&str; 11] = [
 pub(super) struct Layout {
     pub(super) root: PathBuf,
     pub(super) dovecot: PathBuf,
+    /// What ends sessions with Dovecot (see `[imap] doveadm`).
+    pub(super) doveadm_key: PathBuf,
     pub(super) postfix: PathBuf,
     pub(super) run: PathBuf,
     pub(super) queue: PathBuf,
@@ -92,6 +94,7 @@ impl Layout {
         remove_stale_runs(&root)?;
         let mut layout = Self {
             dovecot: root.join("dovecot"),
+            doveadm_key: root.join("dovecot/doveadm.key"),
             postfix: root.join("postfix"),
             run: root.join(format!("run-{instance}")),
             queue: root.join("queue"),
@@ -154,7 +157,7 @@ impl Layout {
     }
 }
 
-/// Makes the SQLite look-up file and its folder readable for the mail servers: a reader of a write-ahead log must be able to write
+/// Makes an SQLite look-up file and its folder readable for the mail servers: a reader of a write-ahead log must be able to write
 /// beside the file. An empty file is an empty database, whose tables the directory makes.
 ///
 /// The mail servers may write in the folder, so whatever has the file's name may be of their making: nothing there is followed, and

@@ -21,6 +21,7 @@ const GREETING: Duration = Duration::from_secs(2);
 pub(super) struct Ports {
     pub(super) imap: u16,
     pub(super) lmtp: u16,
+    pub(super) doveadm: u16,
     pub(super) smtp: u16,
     pub(super) submission: u16,
     pub(super) sink: u16,
@@ -38,16 +39,24 @@ pub(super) enum Answer {
 }
 
 impl Ports {
-    /// Five ports that are free now. They are let go for the daemons to take, so another process may come first.
+    /// Six ports that are free now. They are let go for the daemons to take, so another process may come first.
     pub(super) fn choose() -> anyhow::Result<Self> {
         let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let held = [listen()?, listen()?, listen()?, listen()?, listen()?];
-        let [imap, lmtp, smtp, submission, sink] = held
+        let held = [
+            listen()?,
+            listen()?,
+            listen()?,
+            listen()?,
+            listen()?,
+            listen()?,
+        ];
+        let [imap, lmtp, doveadm, smtp, submission, sink] = held
             .each_ref()
             .map(|listener| listener.local_addr().map(|address| address.port()));
         Ok(Self {
             imap: imap?,
             lmtp: lmtp?,
+            doveadm: doveadm?,
             smtp: smtp?,
             submission: submission?,
             sink: sink?,

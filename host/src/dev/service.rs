@@ -93,6 +93,8 @@ impl Service {
         let mut config = read(Some(&Servers {
             imap: stack.imap,
             submission: stack.submission,
+            doveadm: stack.doveadm,
+            doveadm_key: stack.doveadm_key.clone(),
         }))?;
         config.listen.set_port(listen);
         let (base_url, auth_url) = (config.base_url(), config.auth_url());

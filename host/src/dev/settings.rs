@@ -1,7 +1,7 @@
 //! The configuration of `latchmail dev`: a TOML text as an operator would write it, so that the environment goes over it.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The modules that run, as files of the modules' folder.
 pub(super) const MODULES: [&str; 2] = [MAIL, CREDENTIALS];
@@ -9,10 +9,12 @@ const MAIL: &str = "latchmail_mail.wasm";
 const CREDENTIALS: &str = "latchmail_credentials.wasm";
 
 /// Where the mail servers are, once they run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Servers {
     pub(super) imap: SocketAddr,
     pub(super) submission: SocketAddr,
+    pub(super) doveadm: SocketAddr,
+    pub(super) doveadm_key: PathBuf,
 }
 
 /// The text. Before the mail servers run it lacks their addresses and is good for everything else.
@@ -56,8 +58,19 @@ grants = [\"caller\", \"profile\", \"credentials\"]
     );
     if let Some(servers) = servers {
         text = format!(
-            "{text}\n[imap]\naddress = \"{}\"\n\n[smtp]\naddress = \"{}\"\n",
-            servers.imap, servers.submission
+            "{text}
+[imap]
+address = \"{imap}\"
+doveadm = \"{doveadm}\"
+doveadm_key_file = {key}
+
+[smtp]
+address = \"{submission}\"
+",
+            imap = servers.imap,
+            doveadm = servers.doveadm,
+            key = quoted(&servers.doveadm_key.to_string_lossy()),
+            submission = servers.submission,
         );
     }
     text
@@ -80,6 +93,8 @@ mod tests {
         let servers = Servers {
             imap: SocketAddr::from(([127, 0, 0, 1], 1143)),
             submission: SocketAddr::from(([127, 0, 0, 1], 1587)),
+            doveadm: SocketAddr::from(([127, 0, 0, 1], 1080)),
+            doveadm_key: "/k \"k\"".into(),
         };
         let state = Path::new("/tmp/a \"b\" \\c");
         let text = text(
@@ -93,6 +108,8 @@ mod tests {
         let config = Config::parse(&text, "test", environment).unwrap();
         assert_eq!(config.key_file, state.join("latchmail.key"));
         assert_eq!(config.imap.address, "127.0.0.1:1143");
+        assert_eq!(config.imap.doveadm, "127.0.0.1:1080");
+        assert_eq!(config.imap.doveadm_key_file, Path::new("/k \"k\""));
         assert_eq!(config.smtp.address, "127.0.0.1:1587");
         assert_eq!(config.registration.domains[0], "latchmail.test");
         assert_eq!(

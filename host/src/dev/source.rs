@@ -16,6 +16,8 @@ pub(super) struct Source {
     pub(super) driver: &'static str,
     /// Dovecot's `connect`.
     pub(super) dovecot: String,
+    /// The same for the last log-ins that it writes.
+    pub(super) last_logins: String,
     /// Postfix's map type.
     pub(super) maps: &'static str,
     /// Postfix's line that says where.
@@ -26,16 +28,20 @@ impl Source {
     /// Spells `lookup`; an SQLite file is made where it is missing, and opened to the mail servers.
     pub(super) fn of(lookup: &Lookup) -> anyhow::Result<Self> {
         match lookup {
-            Lookup::Sqlite(file) => Ok(Self::sqlite(&open_lookup_to_mail(file)?)),
+            Lookup::Sqlite(file) => {
+                let last_logins = open_lookup_to_mail(&file.with_file_name("last-logins.db"))?;
+                Ok(Self::sqlite(&open_lookup_to_mail(file)?, &last_logins))
+            }
             Lookup::Postgres(url) => Ok(Self::postgres(url)),
         }
     }
 
-    fn sqlite(file: &Path) -> Self {
+    fn sqlite(file: &Path, last_logins: &Path) -> Self {
         let file = file.display();
         Self {
             driver: "sqlite",
             dovecot: file.to_string(),
+            last_logins: last_logins.display().to_string(),
             maps: "sqlite",
             postfix: format!("dbpath = {file}"),
         }
@@ -49,6 +55,7 @@ impl Source {
         Self {
             driver: "pgsql",
             dovecot: url.clone(),
+            last_logins: url.clone(),
             maps: "proxy:pgsql",
             postfix: format!("hosts = {url}"),
         }

@@ -41,6 +41,10 @@ pub struct Stack {
     pub smtp: SocketAddr,
     /// LMTP (RFC 2033).
     pub lmtp: SocketAddr,
+    /// Dovecot's doveadm API, HTTP, which ends sessions.
+    pub doveadm: SocketAddr,
+    /// The file of the key that it asks for.
+    pub doveadm_key: PathBuf,
     /// Mail to the world ends here, one file a message; the first lines are the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
     pub sink: PathBuf,
     /// What the servers say of themselves: `dovecot.log`, `postfix.log`.
@@ -103,6 +107,8 @@ impl Stack {
             submission: local(ports.submission),
             smtp: local(ports.smtp),
             lmtp: local(ports.lmtp),
+            doveadm: local(ports.doveadm),
+            doveadm_key: layout.doveadm_key.clone(),
             sink: layout.sink.clone(),
             log: layout.log.clone(),
             dovecot: Some(start(

@@ -4,7 +4,9 @@
 
 mod bounds;
 mod change;
+mod doveadm;
 mod download;
+mod end;
 mod filing;
 mod flag;
 mod identity;
@@ -22,7 +24,7 @@ pub mod types;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -33,7 +35,9 @@ use crate::config;
 use crate::directory::Db;
 use crate::turns::Turns;
 pub(crate) use change::said;
+use doveadm::Doveadm;
 pub use download::Download;
+pub(crate) use end::Revoked;
 pub use filing::Filing;
 pub use flag::Flag;
 use identity::identity;
@@ -102,11 +106,13 @@ pub struct Mail {
     tasks: TaskTracker,
     /// Who else keeps connections made with app passwords.
     others: Mutex<Vec<Closer>>,
+    /// What ends sessions that are open at the mail server, where that is configured.
+    doveadm: Option<Arc<Doveadm>>,
     patience: Duration,
 }
 
-/// Closes connections made with an app password.
-type Closer = Box<dyn Fn(&str) + Send + Sync>;
+/// Closes connections made with what was revoked.
+type Closer = Box<dyn Fn(Revoked<'_>) + Send + Sync>;
 
 impl fmt::Debug for Mail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,7 +143,7 @@ impl Mail {
     /// Nothing is connected yet.
     ///
     /// # Errors
-    /// A sentence where the configuration's address or TLS cannot be used.
+    /// A sentence where the configuration's addresses, key or TLS cannot be used.
     pub fn new(config: &config::Imap, db: Db) -> Result<Self, crate::error::StartError> {
         let connector = Connector::new(config)?;
         Ok(Self {
@@ -156,6 +162,7 @@ impl Mail {
             seeking: Turns::new(1),
             tasks: TaskTracker::new(),
             others: Mutex::default(),
+            doveadm: Doveadm::new(config)?.map(Arc::new),
             patience: config.timeout,
         })
     }
@@ -415,22 +422,6 @@ impl Mail {
             self.kept.keep_sections(&access.account, uid, &sections);
             sections
         }))
-    }
-
-    /// Closes every connection made with the app password `credential`: it was revoked.
-    #[expect(clippy::unused_async, reason = "closing may come to say goodbye")]
-    pub async fn close(&self, credential: &str) {
-        self.pool.close(credential);
-        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        for close in others.iter() {
-            close(credential);
-        }
-    }
-
-    /// Has `close` called with every app password that is revoked.
-    pub(crate) fn on_close(&self, close: impl Fn(&str) + Send + Sync + 'static) {
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        others.push(Box::new(close));
     }
 
     /// Waits until an account has fewer downloads under way than it may have, and holds one.

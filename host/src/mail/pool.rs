@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::{Access, Error};
+use super::{Access, Error, Revoked};
 use crate::caller::MailCredential;
 
 /// What makes connections.
@@ -148,16 +148,25 @@ impl<C: Connect> Pool<C> {
         })
     }
 
-    /// Closes what was made with `credential`; what is busy closes when it is done.
-    pub(crate) fn close(&self, credential: &str) {
-        for account in self.0.lock().values_mut() {
-            account.idle.retain(|idle| idle.credential != credential);
-            for busy in &account.busy {
-                if busy.credential == credential {
-                    busy.doomed.store(true, Ordering::SeqCst);
-                }
+    /// Closes what was made with something that is revoked; what is busy closes when it is done.
+    pub(crate) fn close(&self, revoked: Revoked<'_>) {
+        for (name, account) in self.0.lock().iter_mut() {
+            let hit = |credential: &str| match revoked {
+                Revoked::AppPassword(id) => credential == id,
+                Revoked::Account(id) => name == id,
+            };
+            account.idle.retain(|idle| !hit(&idle.credential));
+            for busy in account.busy.iter().filter(|busy| hit(&busy.credential)) {
+                busy.doomed.store(true, Ordering::SeqCst);
             }
         }
+    }
+
+    /// Whether a connection made with `credential` is in use.
+    pub(crate) fn is_busy(&self, credential: &str) -> bool {
+        let accounts = self.0.lock();
+        let mut busy = accounts.values().flat_map(|account| &account.busy);
+        busy.any(|busy| busy.credential == credential)
     }
 }
 

@@ -134,7 +134,7 @@ impl Outbox {
             config.idle_timeout,
         );
         let closing = pool.clone();
-        mail.on_close(move |credential| closing.close(credential));
+        mail.on_close(move |revoked| closing.close(revoked));
         Ok(Self {
             pool,
             keys: Keys::new(directory.clone())?,

@@ -249,7 +249,7 @@ async fn a_connection_that_died_while_it_was_idle_is_replaced_unseen() {
         let told = world.relay.take();
         assert_eq!(told.iter().filter(|line| *line == "DATA").count(), 2);
         // One that was revoked is not used again.
-        world.outbox.mail.close("first").await;
+        world.outbox.mail.end(&["first".into()]).await;
         world.send(draft(), None).await.unwrap();
         assert!(world.relay.take()[0].starts_with("EHLO "));
     })

@@ -24,7 +24,7 @@ async fn a_connection_is_kept_for_its_credential_and_for_no_other() {
         }
         assert_eq!(world.dovecot.log_ins() - before, 2);
         // Revoked: its connection is gone, the other's is not.
-        world.mail.close("second").await;
+        world.mail.end(&["second".into()]).await;
         world.mail.folders(&world.access).await.unwrap();
         assert_eq!(world.dovecot.log_ins() - before, 2);
         let mut wrong = second;

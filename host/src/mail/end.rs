@@ -1,0 +1,90 @@
+//! What was revoked is ended: the service's own connections, and the sessions that mail clients have open.
+//!
+//! Called after the directory has revoked it, so that nobody logs in with it any more, whatever becomes of this. A session that could
+//! not be ended goes on as its client likes: it reads and changes the mailbox, and the mail server asks for no password again until
+//! it reconnects. A warning says so.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::Mail;
+use super::doveadm::{self, Doveadm, Sessions};
+
+/// How long after the first time sessions are ended once more. A log-in that was under way at the first time was not to be seen yet,
+/// and a log-in takes milliseconds, seconds on a machine with too much to do.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What was revoked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Revoked<'a> {
+    /// An app password, by its id.
+    AppPassword(&'a str),
+    /// An account with all that acts for it, by its id.
+    Account(&'a str),
+}
+
+impl Mail {
+    /// Ends every connection that was made with these app passwords, given by their ids: they were revoked. Answers when the mail
+    /// server has done it, or after two seconds.
+    ///
+    /// What the service itself has under way with one of them may take a few seconds more: a change that was begun has an end to
+    /// tell of.
+    pub async fn end(&self, app_passwords: &[String]) {
+        for id in app_passwords {
+            self.close(Revoked::AppPassword(id));
+        }
+        let sessions = |id: &String| Sessions::of_app_password(id);
+        let idle = app_passwords.iter().filter(|id| !self.pool.is_busy(id));
+        self.kick(
+            idle.filter_map(sessions).collect(),
+            app_passwords.iter().filter_map(sessions).collect(),
+        )
+        .await;
+    }
+
+    /// The same for all connections of an account, whatever they were made with.
+    pub async fn end_all(&self, account: &str, address: &str) {
+        self.close(Revoked::Account(account));
+        let sessions: Vec<_> = Sessions::of_account(address).into_iter().collect();
+        self.kick(sessions.clone(), sessions).await;
+    }
+
+    /// Has `close` called with whatever is revoked.
+    pub(crate) fn on_close(&self, close: impl Fn(Revoked<'_>) + Send + Sync + 'static) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.push(Box::new(close));
+    }
+
+    /// Closes the service's own connections; what is busy closes when it is done.
+    fn close(&self, revoked: Revoked<'_>) {
+        self.pool.close(revoked);
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        for close in others.iter() {
+            close(revoked);
+        }
+    }
+
+    /// Ends some sessions now and all of them a little later. Both go on when nobody waits for it any more.
+    async fn kick(&self, now: Vec<Sessions>, later: Vec<Sessions>) {
+        let Some(doveadm) = self.doveadm.clone().filter(|_| !later.is_empty()) else {
+            return;
+        };
+        let first = tokio::spawn(kick(Arc::clone(&doveadm), now));
+        tokio::spawn(async move {
+            sleep(AGAIN).await;
+            kick(doveadm, later).await;
+        });
+        let _ = timeout(doveadm::PATIENCE, first).await;
+    }
+}
+
+async fn kick(doveadm: Arc<Doveadm>, sessions: Vec<Sessions>) {
+    if let Err(error) = doveadm.kick(&sessions).await {
+        tracing::warn!(
+            %error,
+            "sessions of what was revoked may still be open at the mail server"
+        );
+    }
+}
