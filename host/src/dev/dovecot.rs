@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use super::Source;
 use super::demo::write_private;
@@ -69,6 +71,6 @@ pub(super) fn configure(
 fn make_key(file: &Path) -> anyhow::Result<()> {
     let mut random = [0_u8; 32];
     getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;
-    let key: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    write_private(file, &key).with_context(|| format!("cannot write {}", file.display()))
+    write_private(file, &STANDARD.encode(random))
+        .with_context(|| format!("cannot write {}", file.display()))
 }

@@ -66,6 +66,12 @@ impl Mail {
         }
     }
 
+    /// How many connections of an account the service has.
+    #[cfg(test)]
+    pub(crate) fn connections(&self, account: &str) -> usize {
+        self.pool.connections(account)
+    }
+
     /// Ends some sessions now and all of them a little later. Both go on when nobody waits for it any more.
     async fn kick(&self, now: Vec<Sessions>, later: Vec<Sessions>) {
         let Some(doveadm) = self.doveadm.clone().filter(|_| !later.is_empty()) else {

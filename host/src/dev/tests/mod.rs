@@ -22,6 +22,7 @@ use crate::directory::testing::{NOW, postgres_url};
 mod lifetime;
 mod log_in;
 mod refusals;
+mod sessions;
 mod transport;
 
 const ANN: &str = "ann@latchmail.test";
@@ -102,6 +103,16 @@ async fn sqlite(folder: &Path) -> (Lookup, Directory) {
     (Lookup::Sqlite(file), directory(&database).await)
 }
 
+/// The same in a new database of the PostgreSQL server.
+async fn postgres() -> (Lookup, Directory) {
+    let url = postgres_url().await.unwrap();
+    let database = config::Database {
+        url: url.clone(),
+        ..config::Database::default()
+    };
+    (Lookup::Postgres(url), directory(&database).await)
+}
+
 async fn stack(folder: &Folder) -> (Stack, Directory) {
     let (lookup, directory) = sqlite(&folder.0).await;
     (Stack::start(&folder.0, &lookup).await.unwrap(), directory)
@@ -138,6 +149,11 @@ impl Talk {
         }
     }
 
+    /// Waits until the other side hangs up.
+    async fn ends(&mut self) {
+        while !self.line().await.is_empty() {}
+    }
+
     /// The whole IMAP answer.
     async fn imap(&mut self, command: &str) -> String {
         self.0
@@ -156,8 +172,12 @@ impl Talk {
 }
 
 async fn imap(stack: &Stack) -> Talk {
+    logged_in(stack, ANN, PASSWORD).await
+}
+
+async fn logged_in(stack: &Stack, address: &str, password: &str) -> Talk {
     let mut imap = Talk::with(stack.imap).await;
-    let answer = imap.imap(&format!("LOGIN {ANN} {PASSWORD}")).await;
+    let answer = imap.imap(&format!("LOGIN {address} {password}")).await;
     assert!(answer.starts_with("t OK"), "{answer}");
     imap
 }
@@ -267,16 +287,9 @@ async fn an_app_password_opens_and_nothing_else_does(stack: &Stack) {
 
 #[tokio::test]
 async fn postgresql_is_read_as_a_role_that_sees_nothing_else() {
-    let url = postgres_url().await.unwrap();
-    let database = config::Database {
-        url: url.clone(),
-        ..config::Database::default()
-    };
-    let directory = directory(&database).await;
+    let (lookup, directory) = postgres().await;
     let folder = Folder::new("pg");
-    let stack = Stack::start(&folder.0, &Lookup::Postgres(url))
-        .await
-        .unwrap();
+    let stack = Stack::start(&folder.0, &lookup).await.unwrap();
     an_app_password_opens_and_nothing_else_does(&stack).await;
     a_mail_goes_all_the_way(&stack).await;
     submission(&stack).await;

@@ -1,0 +1,303 @@
+//! The sessions of mail clients: ended with their app password and with no other, and remembered.
+
+use secrecy::SecretString;
+use tokio::time::Instant;
+
+use super::{
+    ANN, Duration, Folder, NOW, PASSWORD, PATIENCE, Stack, Talk, logged_in, postgres, sleep,
+    sqlite, timeout,
+};
+use crate::auth::secrets::sha256_hex;
+use crate::caller::MailCredential;
+use crate::caller::Origin;
+use crate::config;
+use crate::directory::Directory;
+use crate::directory::accounts::{Creation, NewAccount};
+use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
+use crate::mail::{Access, Mail};
+
+const BOB: &str = "bob@latchmail.test";
+const PHONE: &str = "phonephonephonephonephonephoneph";
+const DESK: &str = "deskdeskdeskdeskdeskdeskdeskdesk";
+const BOBS: &str = "bobsbobsbobsbobsbobsbobsbobsbobs";
+
+/// Mail servers with Ann, whose mail clients and whose web session are known, and Bob, who has a mail client.
+struct World {
+    stack: Stack,
+    directory: Directory,
+    _folder: Folder,
+}
+
+impl World {
+    async fn on_sqlite() -> Self {
+        let folder = Folder::new("sessions");
+        let (lookup, directory) = sqlite(&folder.0).await;
+        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        Self::of(stack, directory, folder).await
+    }
+
+    async fn on_postgres() -> Self {
+        let folder = Folder::new("sessions-pg");
+        let (lookup, directory) = postgres().await;
+        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        Self::of(stack, directory, folder).await
+    }
+
+    async fn of(stack: Stack, directory: Directory, folder: Folder) -> Self {
+        let bob = NewAccount {
+            id: "m2".into(),
+            address: BOB.into(),
+            password_hash: "none".into(),
+            profile: None,
+            created_at: NOW,
+        };
+        let made = directory
+            .create_account(&bob, None, &Origin::default())
+            .await;
+        assert_eq!(made.unwrap(), Creation::Created);
+        for (account, id, secret) in [
+            ("m1", "phone", PHONE),
+            ("m1", "desk", DESK),
+            ("m2", "bobs", BOBS),
+        ] {
+            let password = NewAppPassword {
+                id: id.into(),
+                kind: AppPasswordKind::AppPassword,
+                label: id.into(),
+                selector: secret[..8].into(),
+                secret_hash: sha256_hex(secret),
+                expires_at: None,
+            };
+            let origin = Origin::default();
+            let added = directory.create_app_password(account, &password, NOW, &origin);
+            assert!(added.await.unwrap());
+        }
+        Self {
+            stack,
+            directory,
+            _folder: folder,
+        }
+    }
+
+    fn config(&self) -> config::Imap {
+        config::Imap {
+            address: self.stack.imap.to_string(),
+            doveadm: self.stack.doveadm.to_string(),
+            doveadm_key_file: self.stack.doveadm_key.clone(),
+            ..config::Imap::default()
+        }
+    }
+
+    fn mail(&self, config: &config::Imap) -> Mail {
+        Mail::new(config, self.directory.db().clone()).unwrap()
+    }
+
+    async fn client(&self, address: &str, password: &str) -> Talk {
+        logged_in(&self.stack, address, password).await
+    }
+
+    /// How often anybody logged in as the service does.
+    fn log_ins(&self) -> usize {
+        let log = std::fs::read_to_string(self.stack.log.join("dovecot.log")).unwrap();
+        log.matches(&format!("Login: user=<{ANN}/p1>")).count()
+    }
+}
+
+/// What the service itself holds of Ann: her web session's app password.
+fn service() -> Access {
+    Access {
+        account: "m1".into(),
+        credential: MailCredential {
+            id: "p1".into(),
+            username: ANN.into(),
+            password: SecretString::from(PASSWORD),
+        },
+    }
+}
+
+async fn answers(client: &mut Talk) {
+    let answer = client.imap("NOOP").await;
+    assert!(answer.contains("t OK"), "{answer}");
+}
+
+async fn sessions_end_with_their_app_password(world: World) {
+    let mail = world.mail(&world.config());
+    let mut phone = world.client(ANN, PHONE).await;
+    let mut phone_again = world.client(ANN, PHONE).await;
+    phone_again.imap("SELECT INBOX").await;
+    let mut desk = world.client(ANN, DESK).await;
+    let mut bobs = world.client(BOB, BOBS).await;
+    mail.folders(&service()).await.unwrap();
+
+    mail.end(&["phone".into()]).await;
+    phone.ends().await;
+    phone_again.ends().await;
+    answers(&mut desk).await;
+    answers(&mut bobs).await;
+    mail.folders(&service()).await.unwrap();
+    assert_eq!(world.log_ins(), 1, "the service's own connection stands");
+
+    // The service's own, held by its pool and by somebody who stole it.
+    let mut thief = world.client(ANN, PASSWORD).await;
+    mail.end(&["p1".into(), "nobody".into()]).await;
+    thief.ends().await;
+    assert_eq!(mail.connections("m1"), 0);
+    answers(&mut desk).await;
+
+    mail.end_all("m1", ANN).await;
+    desk.ends().await;
+    answers(&mut bobs).await;
+    world.stack.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn sessions_end_with_their_app_password_and_no_other_on_sqlite() {
+    sessions_end_with_their_app_password(World::on_sqlite().await).await;
+}
+
+#[tokio::test]
+async fn sessions_end_with_their_app_password_and_no_other_on_postgresql() {
+    sessions_end_with_their_app_password(World::on_postgres().await).await;
+}
+
+/// A log-in that the mail server had just accepted, and did not list yet.
+#[tokio::test]
+async fn a_session_that_began_as_its_app_password_was_revoked_ends_a_little_later() {
+    let world = World::on_sqlite().await;
+    let mail = world.mail(&world.config());
+    mail.end(&["phone".into()]).await;
+    let mut phone = world.client(ANN, PHONE).await;
+    let mut desk = world.client(ANN, DESK).await;
+    phone.ends().await;
+    answers(&mut desk).await;
+    world.stack.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_mailbox_is_the_same_whatever_app_password_opens_it() {
+    let world = World::on_sqlite().await;
+    let mut phone = world.client(ANN, PHONE).await;
+    phone.imap("CREATE Plans").await;
+    let answer = super::deliver(&world.stack, ANN, "one for all").await;
+    assert!(answer.starts_with("250"), "{answer}");
+    super::arrived(&mut phone, 1).await;
+    for password in [DESK, PASSWORD] {
+        let mut other = world.client(ANN, password).await;
+        super::arrived(&mut other, 1).await;
+        let folders = other.imap("LIST \"\" *").await;
+        assert!(folders.contains("Plans"), "{folders}");
+    }
+    world.stack.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_key_ends_nothing_and_costs_no_time() {
+    let world = World::on_sqlite().await;
+    let key = world.stack.doveadm_key.with_file_name("other.key");
+    super::super::demo::write_private(&key, "another key").unwrap();
+    let mail = world.mail(&config::Imap {
+        doveadm_key_file: key,
+        ..world.config()
+    });
+    let mut phone = world.client(ANN, PHONE).await;
+    let asked = Instant::now();
+    mail.end(&["phone".into()]).await;
+    assert!(asked.elapsed() < Duration::from_secs(1));
+    answers(&mut phone).await;
+    world.stack.stop().await.unwrap();
+}
+
+/// The key is for ending sessions. Whoever has it reads no mail with it.
+#[tokio::test]
+async fn the_key_opens_nothing_else() {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::io::AsyncWriteExt as _;
+
+    use base64::prelude::{BASE64_STANDARD, Engine as _};
+
+    let world = World::on_sqlite().await;
+    let key = BASE64_STANDARD.encode(std::fs::read(&world.stack.doveadm_key).unwrap());
+    for command in [
+        r#"["who",{},"t"]"#,
+        r#"["stop",{},"t"]"#,
+        r#"["fetch",{"user":"ann@latchmail.test","field":["text"],"query":["ALL"]},"t"]"#,
+    ] {
+        let body = format!("[{command}]");
+        let request = format!(
+            "POST /doveadm/v1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: X-Dovecot-API {key}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = tokio::net::TcpStream::connect(world.stack.doveadm)
+            .await
+            .unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let read = timeout(PATIENCE, stream.read_to_string(&mut answer));
+        read.await.unwrap().unwrap();
+        assert!(answer.contains("unAuthorized"), "{command}: {answer}");
+    }
+    world.stack.stop().await.unwrap();
+}
+
+async fn a_mail_client_s_last_log_in_is_known(world: World) {
+    let before = crate::clock::Clock::system().now();
+    let directory = &world.directory;
+    assert!(directory.last_logins("m1").await.unwrap().is_empty());
+    let mut web = world.client(ANN, PASSWORD).await;
+    web.imap("LOGOUT").await;
+    let first = |seen| wait_for(directory, seen);
+    let mut phone = world.client(ANN, PHONE).await;
+    let told = first(&["phone"]).await;
+    assert!(told["phone"].seconds() >= before.seconds());
+    phone.imap("LOGOUT").await;
+    let _desk = world.client(ANN, DESK).await;
+    let _bobs = world.client(BOB, BOBS).await;
+    first(&["desk", "phone"]).await;
+    // And once more, in a later second.
+    while crate::clock::Clock::system().now().seconds() <= told["phone"].seconds() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let _phone = world.client(ANN, PHONE).await;
+    timeout(PATIENCE, async {
+        while directory.last_logins("m1").await.unwrap()["phone"] <= told["phone"] {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("the later log-in to be known");
+    // What was to be written is written by now, and nothing of the web session is.
+    let log = std::fs::read_to_string(world.stack.log.join("dovecot.log")).unwrap();
+    assert!(!log.contains("Error:"), "{log}");
+    world.stack.stop().await.unwrap();
+}
+
+/// Waits until exactly these app passwords of Ann's have been used.
+async fn wait_for(
+    directory: &Directory,
+    expected: &[&str],
+) -> std::collections::HashMap<String, crate::clock::Timestamp> {
+    timeout(PATIENCE, async {
+        loop {
+            let told = directory.last_logins("m1").await.unwrap();
+            let mut ids: Vec<&str> = told.keys().map(String::as_str).collect();
+            ids.sort_unstable();
+            if ids == expected {
+                return told;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("the log-in to be known")
+}
+
+#[tokio::test]
+async fn a_mail_client_s_last_log_in_is_known_on_sqlite() {
+    a_mail_client_s_last_log_in_is_known(World::on_sqlite().await).await;
+}
+
+#[tokio::test]
+async fn a_mail_client_s_last_log_in_is_known_on_postgresql() {
+    a_mail_client_s_last_log_in_is_known(World::on_postgres().await).await;
+}
