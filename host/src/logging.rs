@@ -59,6 +59,36 @@ fn filter(text: &str) -> Result<EnvFilter, StartError> {
     parse(&format!("{},{text}", quiet.join(",")))
 }
 
+/// What other rooms' tests look at.
+#[cfg(test)]
+pub(crate) mod testing {
+    /// What is logged on this thread while `work` runs.
+    pub(crate) async fn logged(work: impl Future<Output = ()>) -> String {
+        #[derive(Clone, Default)]
+        struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+        impl std::io::Write for Lines {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(move || writer.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        work.await;
+        drop(guard);
+        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tracing::{Level, enabled, subscriber};

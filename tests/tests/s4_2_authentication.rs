@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{Days, Months};
-use latchmail_tests::{Answer, DOMAIN, PASSWORD, Person, Service};
+use latchmail_tests::{Answer, DOMAIN, EVENTUALLY, PASSWORD, Person, Service, imap};
 use serde_json::{Value, json};
 
 const LOGIN: &str = "/api/v1/auth/login";
@@ -200,6 +200,22 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
             .fails(401, "Invalid or expired refresh token");
     }
     bob.ask("GET /api/v1/mail/folders").await.succeeds(200);
+}
+
+/// As somebody who got hold of a session's app password would be logged in.
+#[tokio::test]
+async fn signing_out_ends_what_is_open_at_the_mail_server() {
+    let service = Service::start().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let (mut adas, mut bobs) = (imap(&ada).await, imap(&bob).await);
+    adas.noop().await.unwrap();
+    let body = json!({ "refreshToken": ada.refresh });
+    ada.post(LOGOUT, &body).await.succeeds(200);
+    let patience = tokio::time::Instant::now() + EVENTUALLY;
+    while adas.noop().await.is_ok() {
+        assert!(tokio::time::Instant::now() < patience, "it is still open");
+    }
+    bobs.noop().await.unwrap();
 }
 
 #[tokio::test]

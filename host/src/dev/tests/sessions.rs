@@ -3,6 +3,7 @@
 use secrecy::SecretString;
 use tokio::time::Instant;
 
+use super::super::demo::write_private;
 use super::{
     ANN, Duration, Folder, NOW, PASSWORD, PATIENCE, Stack, Talk, logged_in, postgres, sleep,
     sqlite, timeout,
@@ -14,6 +15,7 @@ use crate::config;
 use crate::directory::Directory;
 use crate::directory::accounts::{Creation, NewAccount};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
+use crate::logging::testing::logged;
 use crate::mail::{Access, Mail};
 
 const BOB: &str = "bob@latchmail.test";
@@ -191,20 +193,55 @@ async fn the_mailbox_is_the_same_whatever_app_password_opens_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_ends_nothing_and_costs_no_time() {
+async fn a_wrong_key_ends_nothing_and_is_reported() {
     let world = World::on_sqlite().await;
     let key = world.stack.doveadm_key.with_file_name("other.key");
-    super::super::demo::write_private(&key, "another key").unwrap();
+    write_private(&key, "Another-Key").unwrap();
     let mail = world.mail(&config::Imap {
         doveadm_key_file: key,
         ..world.config()
     });
     let mut phone = world.client(ANN, PHONE).await;
-    let asked = Instant::now();
-    mail.end(&["phone".into()]).await;
-    assert!(asked.elapsed() < Duration::from_secs(1));
+    let log = ended(&mail, Duration::from_secs(1)).await;
+    assert!(
+        log.contains("WARN") && log.contains("refused the key"),
+        "{log}"
+    );
+    for key in ["Another-Key", "QW5vdGhlci1LZXk"] {
+        assert!(!log.contains(key), "{log}");
+    }
     answers(&mut phone).await;
     world.stack.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_doveadm_that_is_silent_holds_nobody_up_for_long_and_is_reported() {
+    let world = World::on_sqlite().await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mail = world.mail(&config::Imap {
+        doveadm: silent.local_addr().unwrap().to_string(),
+        ..world.config()
+    });
+    let mut phone = world.client(ANN, PHONE).await;
+    let log = ended(&mail, Duration::from_secs(3)).await;
+    assert!(
+        log.contains("WARN") && log.contains("did not answer"),
+        "{log}"
+    );
+    answers(&mut phone).await;
+    world.stack.stop().await.unwrap();
+}
+
+/// What is logged while sessions of a mail client are ended, which takes no longer than that.
+async fn ended(mail: &Mail, most: Duration) -> String {
+    logged(async {
+        let asked = Instant::now();
+        mail.end(&["phone".into()]).await;
+        assert!(asked.elapsed() < most, "{:?}", asked.elapsed());
+        // The bound and the report are each other's neighbours.
+        sleep(Duration::from_millis(200)).await;
+    })
+    .await
 }
 
 /// The key is for ending sessions. Whoever has it reads no mail with it.

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::http::testing::{Small, routes};
+use crate::logging::testing::logged;
 
 const PEER: &str = "192.0.2.1";
 
@@ -381,32 +382,6 @@ async fn a_handler_that_is_late_is_answered_for() {
     let changing = ask(&small, "POST", "/wait", &[], "").await;
     assert_eq!(changing.status, 500);
     assert!(changing.error().contains("may still complete"));
-}
-
-/// What is logged while `work` runs.
-async fn logged(work: impl Future<Output = ()>) -> String {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
-    impl std::io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    let guard = tracing::subscriber::set_default(subscriber);
-    work.await;
-    drop(guard);
-    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! Connections: kept, bounded, never shared between credentials, replaced when the server restarts.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use secrecy::SecretString;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::{access, in_a_world, note};
 use crate::mail::{Error, Mail};
@@ -35,6 +38,61 @@ async fn a_connection_is_kept_for_its_credential_and_for_no_other() {
         ));
     })
     .await;
+}
+
+/// A change that was begun with a web session which is signed out has an end to tell of.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_service_has_under_way_has_time_to_end() {
+    in_a_world(async |world| {
+        let (doveadm, asked) = doveadm().await;
+        let key = std::env::temp_dir().join(format!("lm-key-{:016x}", getrandom::u64().unwrap()));
+        std::fs::write(&key, "key").unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let config = crate::config::Imap {
+            doveadm,
+            doveadm_key_file: key.clone(),
+            ..world.dovecot.config()
+        };
+        let mail = Mail::new(&config, world.fresh.directory.db().clone()).unwrap();
+        std::fs::remove_file(key).unwrap();
+        let mut lease = mail.pool.lease(&world.access, None).await.unwrap();
+        lease.session().await.unwrap();
+        let id = &world.access.credential.id;
+        mail.end(&[id.clone(), "other".into()]).await;
+        let at_once = asked.lock().unwrap().clone();
+        assert!(
+            at_once.contains("*/other") && !at_once.contains(id),
+            "{at_once}"
+        );
+        lease.session().await.unwrap().noop().await.unwrap();
+        drop(lease);
+        assert_eq!(mail.pool.connections("ada"), 0, "it does not come back");
+        let patience = tokio::time::Instant::now() + Duration::from_secs(20);
+        while !asked.lock().unwrap().contains(&format!("*/{id}")) {
+            assert!(tokio::time::Instant::now() < patience);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// A doveadm that writes down what it is asked and ends nobody: its address, and what it was asked.
+async fn doveadm() -> (String, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let asked = Arc::new(Mutex::new(String::new()));
+    let asking = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let text = String::from_utf8_lossy(&request[..length]);
+            asking.lock().unwrap().push_str(&text);
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    (address, asked)
 }
 
 #[tokio::test(flavor = "multi_thread")]
