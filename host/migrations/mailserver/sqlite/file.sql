@@ -5,14 +5,10 @@
 -- Columns are only ever added under one version; on PostgreSQL the same names are views (../../postgres/0002_mailserver.sql).
 --
 -- Run at every start, in one transaction. The file is a projection: connection.sql keeps it in step, repair.sql makes it anew. So
--- whoever changes a table's shape drops the old one here first.
+-- whoever changes a table's shape drops the old one first, in older.sql.
 
 CREATE VIEW IF NOT EXISTS mailserver_version AS
     SELECT 1 AS version;
-
--- An older shape, without the kind.
-DROP VIEW IF EXISTS mailserver_passwords;
-DROP TABLE IF EXISTS projected_passwords;
 
 -- Log-ins, dead ones among them until the service forgets them; the view below leaves those out.
 CREATE TABLE IF NOT EXISTS projected_log_ins (
@@ -28,7 +24,7 @@ CREATE INDEX IF NOT EXISTS projected_log_ins_by_selector ON projected_log_ins (s
 
 -- Log-ins. The log-in name is `address`; what a person types as the password begins with `selector`. `password` is the scheme
 -- and the digest as Dovecot reads them. strftime, since unixepoch() is younger than some daemons' SQLite.
-CREATE VIEW mailserver_passwords AS
+CREATE VIEW IF NOT EXISTS mailserver_passwords AS
     SELECT address, selector, app_password_id, password, kind
     FROM projected_log_ins
     WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000;

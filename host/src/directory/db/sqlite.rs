@@ -25,6 +25,9 @@ use crate::config;
 pub(in crate::directory) use last_logins::LastLoginsFile;
 
 const MAILSERVER_FILE: &str = include_str!("../../../migrations/mailserver/sqlite/file.sql");
+const MAILSERVER_OLDER: &str = include_str!("../../../migrations/mailserver/sqlite/older.sql");
+const MAILSERVER_IS_OLDER: &str =
+    "SELECT COUNT(*) FROM sqlite_master WHERE name = 'projected_passwords'";
 const MAILSERVER_CONNECTION: &str =
     include_str!("../../../migrations/mailserver/sqlite/connection.sql");
 const MAILSERVER_REPAIR: &str = include_str!("../../../migrations/mailserver/sqlite/repair.sql");
@@ -123,6 +126,12 @@ async fn migrate(main: &Path) -> Result<(), Error> {
 async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
     let mut connection: SqliteConnection = options(mailserver).connect().await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
+    let older: i64 = sqlx::query_scalar(MAILSERVER_IS_OLDER)
+        .fetch_one(&mut *tx)
+        .await?;
+    if older > 0 {
+        sqlx::raw_sql(MAILSERVER_OLDER).execute(&mut *tx).await?;
+    }
     sqlx::raw_sql(MAILSERVER_FILE).execute(&mut *tx).await?;
     tx.commit().await?;
     connection.close().await?;

@@ -101,6 +101,21 @@ async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
     on_sqlite(body).await.unwrap();
 }
 
+/// A Dovecot that has the file open fails its next query whenever the schema changes.
+#[tokio::test]
+async fn a_start_leaves_a_file_of_the_right_shape_as_it_is() {
+    let body = async |fresh: Fresh| {
+        let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
+            unreachable!()
+        };
+        let version = || sqlx::query_scalar::<_, i64>("PRAGMA schema_version").fetch_one(&theirs);
+        let before = version().await.unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        assert_eq!(version().await.unwrap(), before);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
 /// As the file was before log-ins had a kind.
 #[tokio::test]
 async fn a_file_of_an_older_shape_is_made_anew() {
