@@ -228,10 +228,14 @@ async fn sent(stack: &Stack, text: &str) -> String {
 }
 
 async fn submission(stack: &Stack) -> Talk {
+    submission_of(stack, ANN, PASSWORD).await
+}
+
+async fn submission_of(stack: &Stack, address: &str, password: &str) -> Talk {
     use base64::prelude::{BASE64_STANDARD, Engine as _};
     let mut smtp = Talk::with(stack.submission).await;
     smtp.smtp("EHLO here.example").await;
-    let plain = BASE64_STANDARD.encode(format!("\0{ANN}\0{PASSWORD}"));
+    let plain = BASE64_STANDARD.encode(format!("\0{address}\0{password}"));
     let answer = smtp.smtp(&format!("AUTH PLAIN {plain}")).await;
     assert!(answer.starts_with("235"), "{answer}");
     smtp

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 
 use super::super::demo::write_private;
 use super::{
-    ANN, Duration, Folder, NOW, PASSWORD, PATIENCE, Stack, Talk, logged_in, postgres, sleep,
-    sqlite, timeout,
+    ANN, Duration, Folder, NOW, PASSWORD, PATIENCE, Stack, Talk, execute, logged_in, postgres,
+    sleep, sqlite, submission, submission_of, timeout,
 };
 use crate::auth::secrets::sha256_hex;
 use crate::caller::MailCredential;
@@ -173,6 +173,51 @@ async fn a_session_that_began_as_its_app_password_was_revoked_ends_a_little_late
     phone.ends().await;
     answers(&mut desk).await;
     world.stack.stop().await.unwrap();
+}
+
+/// Postfix asks for a password at a session's beginning alone, and who may send before every message.
+async fn an_open_submission_session_sends_nothing_once_its_app_password_is_revoked(world: World) {
+    let mut phone = submission_of(&world.stack, ANN, PHONE).await;
+    let mut desk = submission_of(&world.stack, ANN, DESK).await;
+    let mut service = submission(&world.stack).await;
+    let mut bobs = submission_of(&world.stack, BOB, BOBS).await;
+    let may = async |client: &mut Talk, address: &str| {
+        let mail = client.smtp(&format!("MAIL FROM:<{address}>")).await;
+        let recipient = client.smtp("RCPT TO:<friend@there.example>").await;
+        client.smtp("RSET").await;
+        mail.starts_with("250") && recipient.starts_with("250")
+    };
+    for own in [ANN, "shop@latchmail.test"] {
+        for client in [&mut phone, &mut desk, &mut service] {
+            assert!(may(client, own).await, "{own}");
+        }
+        assert!(!may(&mut bobs, own).await, "{own} is not Bob's");
+    }
+    assert!(may(&mut bobs, BOB).await);
+    assert!(!may(&mut phone, BOB).await);
+    execute(
+        &world.directory,
+        "DELETE FROM app_passwords WHERE id = 'phone'",
+    )
+    .await;
+    for own in [ANN, "shop@latchmail.test"] {
+        assert!(!may(&mut phone, own).await, "{own}");
+        assert!(may(&mut desk, own).await, "{own}");
+        assert!(may(&mut service, own).await, "{own}");
+    }
+    world.stack.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_open_submission_session_sends_nothing_more_on_sqlite() {
+    let world = World::on_sqlite().await;
+    an_open_submission_session_sends_nothing_once_its_app_password_is_revoked(world).await;
+}
+
+#[tokio::test]
+async fn an_open_submission_session_sends_nothing_more_on_postgresql() {
+    let world = World::on_postgres().await;
+    an_open_submission_session_sends_nothing_once_its_app_password_is_revoked(world).await;
 }
 
 #[tokio::test]
