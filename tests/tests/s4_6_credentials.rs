@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchmail_tests::{Answer, PASSWORD, Person, Service, log_in};
+use latchmail_tests::{Answer, EVENTUALLY, PASSWORD, Person, Service, log_in};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 const TOKENS: &str = "/api/v1/tokens";
 const APP_PASSWORDS: &str = "/api/v1/app-passwords";
@@ -351,6 +352,54 @@ async fn an_app_password_opens_imap_and_smtp_at_once_and_neither_once_it_is_dele
     assert!(!submits(&service, &ada.address, password).await);
     ada.ask(&line).await.fails(404, "App password not found");
     ada.ask(FOLDERS).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn what_is_logged_in_with_a_deleted_app_password_is_ended_and_nothing_else() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    let (one, other) = (
+        ada.app_password("One").await,
+        ada.app_password("Other").await,
+    );
+    let mut ended = log_in(&service, &ada.address, text(&one, "password"))
+        .await
+        .unwrap();
+    let mut goes_on = log_in(&service, &ada.address, text(&other, "password"))
+        .await
+        .unwrap();
+    ada.ask(FOLDERS).await.succeeds(200);
+    let line = format!("DELETE {APP_PASSWORDS}/{}", text(&one, "id"));
+    ada.ask(&line).await.succeeds(200);
+    let over = async { while ended.noop().await.is_ok() {} };
+    timeout(EVENTUALLY, over).await.unwrap();
+    goes_on.noop().await.unwrap();
+    ada.ask(FOLDERS).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_mail_clients_last_log_in_is_shown_as_its_last_use() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    let made = ada.app_password("Phone").await;
+    let last_use = async || {
+        let credentials = listed(&ada, "credentials").await;
+        let client = credentials.iter().find(|c| c["id"] == made["id"]).unwrap();
+        client["lastUsedAt"].clone()
+    };
+    assert_eq!(last_use().await, Value::Null);
+    let client = log_in(&service, &ada.address, text(&made, "password")).await;
+    let shown = async {
+        loop {
+            let at = last_use().await;
+            if let Some(at) = at.as_str() {
+                return at.to_owned();
+            }
+        }
+    };
+    let at = timeout(EVENTUALLY, shown).await.unwrap();
+    assert!(at.ends_with(":00.000Z"), "{at} is to the minute");
+    client.unwrap().logout().await.unwrap();
 }
 
 #[tokio::test]

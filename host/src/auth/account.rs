@@ -67,7 +67,8 @@ impl Auth {
         }))
     }
 
-    /// All that can reach an account, newest first; when each was last used counts what is not written down yet.
+    /// All that can reach an account, newest first; when each was last used counts what is not written down yet, and what the mail
+    /// server says of mail clients.
     ///
     /// # Errors
     /// 500.
@@ -76,9 +77,12 @@ impl Auth {
             .directory
             .credentials(account, self.clock.now())
             .await?;
+        let mail_clients = self.directory.last_logins(account).await?;
         for credential in &mut credentials {
             let noted = self.uses.latest(&credential.id);
-            credential.last_used_at = credential.last_used_at.max(noted).map(to_the_minute);
+            let logged_in = mail_clients.get(&credential.id).copied();
+            let latest = credential.last_used_at.max(noted).max(logged_in);
+            credential.last_used_at = latest.map(to_the_minute);
         }
         Ok(credentials)
     }
