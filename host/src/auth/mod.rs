@@ -9,6 +9,7 @@
 //! | `by_access_token` | the caller behind a web session's token |
 //! | [`api_tokens`] | personal API tokens: made, presented, revoked |
 //! | [`sessions`] | signing in, refreshing, signing out |
+//! | [`two_factor`] | codes beside the password |
 //! | [`registration`] | accounts made |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
 //! | `uses` | when credentials were last used |
@@ -32,6 +33,7 @@ pub mod registration;
 pub mod sealing;
 pub mod secrets;
 pub mod sessions;
+pub mod two_factor;
 pub mod user_agent;
 mod uses;
 

@@ -24,6 +24,8 @@ pub enum Purpose {
     WebSession,
     /// The app password of an API token; the row is the token's id. Sealed under the token's own key.
     ApiToken,
+    /// The secret of a second factor; the row is the account's id.
+    TwoFactor,
 }
 
 impl Purpose {
@@ -31,6 +33,7 @@ impl Purpose {
         match self {
             Self::WebSession => "web_session",
             Self::ApiToken => "api_token",
+            Self::TwoFactor => "two_factor",
         }
     }
 
@@ -151,6 +154,13 @@ mod tests {
         let ring = keyring(&[1]);
         assert_eq!(open(&ring, "session-two", &sealed(&ring)), None);
         assert_eq!(open(&ring, "", &sealed(&ring)), None);
+    }
+
+    #[test]
+    fn sealed_bytes_do_not_open_for_another_purpose() {
+        let ring = keyring(&[1]);
+        let sealed = sealed(&ring);
+        assert!(ring.open(Purpose::TwoFactor, ROW, &sealed).is_none());
     }
 
     #[test]

@@ -27,6 +27,17 @@ pub(crate) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
     Ok(bytes)
 }
 
+/// Random symbols of `[a-z2-7]`, five bits each.
+///
+/// # Errors
+/// 500 where the operating system has no randomness.
+pub(crate) fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
+    let bytes = random::<N>()?;
+    let mut text = Zeroizing::new(String::with_capacity(N));
+    text.extend(bytes.iter().map(|byte| symbol(*byte)));
+    Ok(text)
+}
+
 /// An opaque id: 24 symbols of `[a-z2-7]`, a letter first, 119 random bits. Good as the name of a folder on a mail server and
 /// in a URL.
 ///
@@ -50,10 +61,7 @@ impl AppPassword {
     /// # Errors
     /// 500 where the operating system has no randomness.
     pub fn generate() -> Result<Self, Failure> {
-        let bytes = random::<32>()?;
-        let mut text = Zeroizing::new(String::with_capacity(bytes.len()));
-        text.extend(bytes.iter().map(|byte| symbol(*byte)));
-        Ok(Self(SecretString::from(text.as_str())))
+        Ok(Self(SecretString::from(symbols::<32>()?.as_str())))
     }
 
     /// What it is looked up by: public, unique.

@@ -7,19 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use tokio::task::JoinHandle;
 
 use super::sealing::Purpose;
 use super::secrets::{self, AppPassword, sha256_hex};
+use super::two_factor::Checked;
 use super::{Auth, detached, user_agent};
+
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::directory::accounts::Account;
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::events::{Event, Kind};
 use crate::directory::sessions::{NewSession, Rotation};
+use crate::directory::two_factor::SignIn;
 use crate::error::Failure;
 
 /// How long a session lives after its last refresh.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
+
+const INVALID: &str = "Invalid credentials";
+const CODE_REQUIRED: &str = "Two-factor code required";
 
 /// What a client holds of a session.
 #[derive(Debug)]
@@ -41,59 +49,119 @@ pub struct SignedIn {
     pub admin: bool,
 }
 
+/// Somebody who tries to sign in.
+struct Attempt<'a> {
+    address: &'a str,
+    account: Option<&'a Account>,
+    origin: &'a Origin,
+}
+
+/// A task that nobody waits for any more once this is gone.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> AbortOnDrop<T> {
+    async fn answer(mut self) -> Result<T, Failure> {
+        (&mut self.0).await.map_err(Failure::internal)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl Auth {
-    /// Begins a session for the account `address` (lower case), named after the client.
+    /// Begins a session for the account `address` (lower case), named after the client. `code` is a code of its second factor, or a
+    /// recovery code; without a second factor it is ignored.
     ///
     /// An unknown address, an inactive account and a wrong password are one failure and take the same time.
     ///
     /// # Errors
-    /// 401 `Invalid credentials`; 503 where the credentials are right and the mail server is not there; 500.
+    /// 401 `Invalid credentials`; 401 `Two-factor code required` where the password is right and no code was given; 503 where the
+    /// credentials are right and the mail server is not there; 500. A code is used up only where the session is begun.
     pub async fn sign_in(
         &self,
         address: &str,
         password: SecretString,
+        code: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
         // A session without a mail server is of no use, so it is asked while the password is checked: nothing is begun before
         // both have answered, and a wrong password waits for no mail server.
         let mail = Arc::clone(&self.mail);
-        let reached = tokio::spawn(async move { mail.ping().await });
-        let account = self
-            .directory
-            .account_by_address(address)
-            .await?
-            .filter(|account| account.active);
-        let hash = account
-            .as_ref()
-            .map(|account| account.password_hash.as_str());
+        let reached = AbortOnDrop(tokio::spawn(async move { mail.ping().await }));
+        let found = self.directory.account_by_address(address).await?;
+        let attempt = Attempt {
+            address,
+            account: found.as_ref(),
+            origin,
+        };
+        let account = found.as_ref().filter(|account| account.active);
+        let hash = account.map(|account| account.password_hash.as_str());
         let right = self.passwords.verify(password, hash).await?;
         let now = self.clock.now();
-        let Some(account) = account.as_ref().filter(|_| right) else {
-            reached.abort();
-            let failed = Event {
-                account: account.as_ref().map(|account| account.id.as_str()),
-                address,
-                ..Event::of(Kind::SignInFailed, "", now)
+        let Some(account) = account.filter(|_| right) else {
+            let reason = match &found {
+                None => "no such account",
+                Some(account) if !account.active => "the account is disabled",
+                Some(_) => "wrong password",
             };
-            self.directory.record(failed, origin).await?;
-            return Err(Failure::unauthorized("Invalid credentials"));
+            return Err(self.refused(&attempt, reason, INVALID, now).await?);
+        };
+        let factor = match self.second_factor(&account.id, code, now).await? {
+            Checked::Passed(factor) => factor,
+            Checked::Missing => {
+                let reason = "two-factor code missing";
+                return Err(self.refused(&attempt, reason, CODE_REQUIRED, now).await?);
+            }
+            Checked::Wrong(reason) => {
+                return Err(self.refused(&attempt, reason, INVALID, now).await?);
+            }
         };
         reached
-            .await
-            .map_err(Failure::internal)?
+            .answer()
+            .await?
             .map_err(|e| Failure::mail_unavailable().because(e))?;
         let (session, tokens) = self.mint(&account.id, origin, now)?;
-        let origin = Origin {
+        let owner = Origin {
             actor: account.address.clone(),
             credential: Some(session.app_password.id.clone()),
             ..origin.clone()
         };
-        self.directory.begin_session(&session, &origin).await?;
-        Ok(SignedIn {
-            tokens,
-            address: account.address.clone(),
-            admin: account.admin,
-        })
+        let begun = self
+            .directory
+            .sign_in(&session, &account.password_hash, &factor, &owner)
+            .await?;
+        let reason = match begun {
+            SignIn::Begun => {
+                return Ok(SignedIn {
+                    tokens,
+                    address: account.address.clone(),
+                    admin: account.admin,
+                });
+            }
+            SignIn::CodeUsed => "two-factor code used before",
+            SignIn::AccountChanged => "the account was changed meanwhile",
+        };
+        Err(self.refused(&attempt, reason, INVALID, now).await?)
+    }
+
+    /// Records an attempt that failed, and answers what it is answered.
+    async fn refused(
+        &self,
+        attempt: &Attempt<'_>,
+        reason: &'static str,
+        text: &'static str,
+        now: Timestamp,
+    ) -> Result<Failure, Failure> {
+        let failed = Event {
+            account: attempt.account.map(|account| account.id.as_str()),
+            address: attempt.address,
+            ..Event::of(Kind::SignInFailed, "", now).detail(reason)
+        };
+        self.directory.record(failed, attempt.origin).await?;
+        Ok(Failure::unauthorized(text))
     }
 
     /// Exchanges a refresh token for a new pair of the same session.

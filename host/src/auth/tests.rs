@@ -62,7 +62,7 @@ impl Stage {
 
     async fn sign_in(&self, address: &str, password: &str) -> Result<SignedIn, Failure> {
         self.auth
-            .sign_in(address, password.into(), &Origin::default())
+            .sign_in(address, password.into(), None, &Origin::default())
             .await
     }
 

@@ -65,6 +65,8 @@ kinds! {
     TwoFactorOn = "two_factor_on",
     /// It was switched off.
     TwoFactorOff = "two_factor_off",
+    /// New recovery codes were made, and the old ones voided.
+    RecoveryCodesMade = "recovery_codes_made",
     /// An API token was made.
     TokenCreated = "token_created",
     /// It was revoked.

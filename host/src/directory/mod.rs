@@ -20,6 +20,7 @@ mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tokens;
+pub mod two_factor;
 
 pub use db::{Db, Error};
 use last_logins::LastLogins;

@@ -126,18 +126,13 @@ struct Presented {
 }
 
 impl Directory {
-    /// Begins a session: its app password, itself and its first refresh token, all or nothing. An account has at most 1,000: beyond,
-    /// those end that were refreshed longest ago.
+    /// Begins a session: its app password, itself and its first refresh token, all or nothing.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was begun then.
     pub async fn begin_session(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&session.account_id).await?;
-        on_tx!(&mut tx, db => sqlx::query(END_OLDEST)
-            .bind(&session.account_id)
-            .bind(MOST - 1)
-            .execute(db).await.map(drop))?;
         insert(&mut tx, session).await?;
         let begun = Event::of(Kind::SignedIn, &session.account_id, session.created_at)
             .about(&session.app_password.id)
@@ -247,8 +242,13 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         .fetch_optional(db).await)?)
 }
 
-/// Makes a session, its app password and its first refresh token.
+/// Makes a session, its app password and its first refresh token. An account has at most 1,000: beyond, those end that were refreshed
+/// longest ago.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(END_OLDEST)
+        .bind(&session.account_id)
+        .bind(MOST - 1)
+        .execute(db).await.map(drop))?;
     credentials::insert(
         tx,
         &session.account_id,

@@ -1,8 +1,8 @@
-//! `POST /api/v1/auth/login`: begins a web session with an address and a password.
+//! `POST /api/v1/auth/login`: begins a web session with an address and a password, and a code where the account asks for one.
 
 use http::{Method, StatusCode};
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::{AuthTokens, secret};
@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
-/// An address and its password.
+/// An address, its password, and a code where two-factor sign-in is on.
 #[derive(Deserialize, ToSchema)]
 pub struct LoginBody {
     /// The account's address; upper and lower case are the same.
@@ -22,6 +22,18 @@ pub struct LoginBody {
     #[serde(deserialize_with = "secret")]
     #[schema(value_type = String, format = "password", min_length = 1)]
     password: SecretString,
+    /// Where two-factor sign-in is on for the account: the six digits of the moment, or a recovery code. Each is good once. Blanks and
+    /// hyphens in it do not count, nor do capitals. Ignored where it is off.
+    #[serde(default, deserialize_with = "optional_secret")]
+    #[schema(value_type = String, required = false)]
+    code: Option<SecretString>,
+}
+
+/// Where the member is there it is a string, not null.
+fn optional_secret<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SecretString>, D::Error> {
+    secret(deserializer).map(Some)
 }
 
 /// How it is reached.
@@ -38,10 +50,11 @@ pub fn route() -> Route {
 
 /// Signs in.
 ///
-/// Begins a web session that lives for 30 days after its last refresh.
+/// Begins a web session that lives for 30 days after its last refresh. Where two-factor sign-in is on for the account, the right password
+/// without a `code` is answered 401 `Two-factor code required`: ask for the code and send all three.
 ///
 /// # Errors
-/// 400 for whatever is wrong with the body, 401 for wrong credentials, 429 for too many attempts on one address, 503 where they are right and the mail server is not there.
+/// 400 for whatever is wrong with the body, 401 for wrong credentials or a missing code, 429 for too many attempts on one address, 503 where they are right and the mail server is not there.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/login",
@@ -51,17 +64,22 @@ pub fn route() -> Route {
     responses(
         (status = 200, description = "The session's tokens", body = AuthTokens),
         (status = 400, description = "`Invalid email or password format`", body = ref("#/components/schemas/Error")),
-        (status = 401, description = "`Invalid credentials`", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "`Invalid credentials`; `Two-factor code required` where the password is right and the account asks for a code that was not sent", body = ref("#/components/schemas/Error")),
         (status = 503, description = "The mail server is starting or cannot be reached", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
-    let (email, password) = credentials(&request.body)
+    let body = credentials(&request.body)
         .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
-    let verdict = app.http.limits.check_address(&email)?;
+    let verdict = app.http.limits.check_address(&body.email)?;
     let signed_in = app
         .auth
-        .sign_in(&email, password, &request.origin())
+        .sign_in(
+            &body.email,
+            body.password,
+            body.code.as_ref(),
+            &request.origin(),
+        )
         .await
         .map_err(|failure| verdict.on(failure))?;
     let mut reply = Reply::json(StatusCode::OK, &AuthTokens::new(signed_in, None))?;
@@ -69,11 +87,11 @@ pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
-/// The address, folded to lower case, and the password; none where the body is anything else than both.
-fn credentials(body: &[u8]) -> Option<(String, SecretString)> {
+/// The body with the address folded to lower case; none where it is no address with a password.
+fn credentials(body: &[u8]) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address::fold(&body.email)?;
-    passwords::can_be(&body.password).then_some((email, body.password))
+    passwords::can_be(&body.password).then_some(LoginBody { email, ..body })
 }
 
 #[cfg(test)]
@@ -85,12 +103,26 @@ mod tests {
 
     #[test]
     fn an_address_and_a_password_are_credentials_whatever_else_is_there() {
-        let body = json!({"email": "Ada@Example.org", "password": " P4ss ", "code": 7, "more": {}});
-        let (email, password) = credentials(body.to_string().as_bytes()).unwrap();
+        let body = json!({"email": "Ada@Example.org", "password": " P4ss ", "more": {}});
+        let body = credentials(body.to_string().as_bytes()).unwrap();
         assert_eq!(
-            (email.as_str(), password.expose_secret()),
+            (body.email.as_str(), body.password.expose_secret()),
             ("ada@example.org", " P4ss ")
         );
+        assert!(body.code.is_none());
+    }
+
+    #[test]
+    fn a_code_is_a_string_where_there_is_one() {
+        let with = |code| json!({"email": "ada@example.org", "password": "P4ss", "code": code});
+        for code in ["123456", "", "abcd-efgh"] {
+            let body = credentials(with(json!(code)).to_string().as_bytes()).unwrap();
+            assert_eq!(body.code.unwrap().expose_secret(), code);
+        }
+        for code in [json!(123_456), json!(null), json!(["123456"]), json!({})] {
+            let body = with(code).to_string();
+            assert!(credentials(body.as_bytes()).is_none(), "{body}");
+        }
     }
 
     #[test]

@@ -1,0 +1,349 @@
+//! Second factors: time-based one-time codes (RFC 6238: SHA-1, six digits, 30 seconds, one step of skew either side), and recovery
+//! codes for who has lost the device.
+//!
+//! What a code is checked against; that none is good twice is the directory's to decide, as the session begins.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq as _;
+use totp_rs::{Builder, Secret, Totp};
+use zeroize::Zeroizing;
+
+use super::keyring::Keyring;
+use super::sealing::Purpose;
+use super::{Auth, secrets};
+use crate::clock::Timestamp;
+use crate::directory::two_factor::{Factor, TwoFactor};
+use crate::error::Failure;
+
+const STEP: i64 = 30;
+const DIGITS: usize = 6;
+/// 80 random bits each.
+const RECOVERY_SYMBOLS: usize = 16;
+const RECOVERY_CODES: usize = 10;
+/// RFC 4226, section 4: 160 bits are recommended. Each symbol of base32 is five.
+const SECRET_SYMBOLS: usize = 32;
+
+/// A second factor that an account is to be given. What is in it is shown once.
+#[derive(Debug)]
+pub struct Enrolment {
+    /// The secret in base32, for a device to be given by hand.
+    pub secret: SecretString,
+    /// The same as an `otpauth://` address, for a device to scan.
+    pub url: SecretString,
+    /// What may be used in place of a code, each once.
+    pub recovery: RecoveryCodes,
+    /// The secret, sealed for the account's row.
+    pub sealed_secret: Vec<u8>,
+}
+
+impl Enrolment {
+    /// A new one for an account.
+    ///
+    /// # Errors
+    /// 500 where the operating system has no randomness.
+    pub fn generate(
+        keys: &Keyring,
+        account_id: &str,
+        address: &str,
+        service_name: &str,
+    ) -> Result<Self, Failure> {
+        let symbols = secrets::symbols::<SECRET_SYMBOLS>()?;
+        let secret = Zeroizing::new(symbols.to_ascii_uppercase());
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let issuer = encoded(service_name);
+        let url = Zeroizing::new(format!(
+            "otpauth://totp/{issuer}:{account}?secret={secret}&issuer={issuer}",
+            account = encoded(address),
+            secret = secret.as_str(),
+        ));
+        let secret = SecretString::from(secret.as_str());
+        Ok(Self {
+            sealed_secret: keys.seal(Purpose::TwoFactor, account_id, &secret)?,
+            url: SecretString::from(url.as_str()),
+            recovery: RecoveryCodes::generate()?,
+            secret,
+        })
+    }
+}
+
+/// Codes for who has lost the device. Shown once.
+#[derive(Debug)]
+pub struct RecoveryCodes(Vec<SecretString>);
+
+impl RecoveryCodes {
+    /// Ten new ones.
+    ///
+    /// # Errors
+    /// 500 where the operating system has no randomness.
+    pub fn generate() -> Result<Self, Failure> {
+        let code = || {
+            Ok(SecretString::from(
+                secrets::symbols::<RECOVERY_SYMBOLS>()?.as_str(),
+            ))
+        };
+        (0..RECOVERY_CODES)
+            .map(|_| code())
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// As they are kept.
+    #[must_use]
+    pub fn hashes(&self) -> Vec<String> {
+        let hash = |code: &SecretString| secrets::sha256_hex(code.expose_secret());
+        self.0.iter().map(hash).collect()
+    }
+
+    /// As they are shown: in groups of four.
+    pub fn shown(&self) -> impl Iterator<Item = Zeroizing<String>> {
+        self.0.iter().map(|code| {
+            let code = code.expose_secret();
+            let mut shown = Zeroizing::new(String::with_capacity(code.len() * 2));
+            for (at, symbol) in code.chars().enumerate() {
+                if at > 0 && at % 4 == 0 {
+                    shown.push('-');
+                }
+                shown.push(symbol);
+            }
+            shown
+        })
+    }
+}
+
+/// What came of checking a second factor.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// Nothing is wrong with it; it is still to be used up.
+    Passed(Factor),
+    /// None was given, and one is asked for.
+    Missing,
+    /// It will not do; the word is for the record.
+    Wrong(&'static str),
+}
+
+/// What somebody typed.
+enum Typed {
+    Code(Zeroizing<String>),
+    Recovery(Zeroizing<String>),
+    Neither,
+}
+
+impl Typed {
+    /// Blanks and hyphens anywhere and capitals are forgiven.
+    fn read(code: &SecretString) -> Self {
+        let kept = |c: &char| !c.is_whitespace() && *c != '-';
+        let mut text = Zeroizing::new(String::with_capacity(code.expose_secret().len()));
+        text.extend(
+            code.expose_secret()
+                .chars()
+                .filter(kept)
+                .map(|c| c.to_ascii_lowercase()),
+        );
+        let symbol = |b: u8| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b);
+        if text.len() == DIGITS && text.bytes().all(|b| b.is_ascii_digit()) {
+            Self::Code(text)
+        } else if text.len() == RECOVERY_SYMBOLS && text.bytes().all(symbol) {
+            Self::Recovery(text)
+        } else {
+            Self::Neither
+        }
+    }
+}
+
+impl Auth {
+    /// Checks what was given beside the right password of an account. Without a second factor all will do.
+    pub(super) async fn second_factor(
+        &self,
+        account_id: &str,
+        code: Option<&SecretString>,
+        now: Timestamp,
+    ) -> Result<Checked, Failure> {
+        let Some(two_factor) = self.directory.two_factor(account_id).await? else {
+            return Ok(Checked::Passed(Factor::None));
+        };
+        match code.map(Typed::read) {
+            None => Ok(Checked::Missing),
+            Some(Typed::Code(code)) => {
+                let secret = self
+                    .keys
+                    .open(Purpose::TwoFactor, account_id, &two_factor.sealed_secret)
+                    .ok_or_else(|| {
+                        Failure::internal(
+                            "an account's second factor cannot be opened with the service's keys",
+                        )
+                    })?;
+                let totp = totp(&secret)?;
+                Ok(by_code(&totp, &code, two_factor.last_step, now))
+            }
+            Some(Typed::Recovery(code)) => Ok(by_recovery_code(&two_factor, &code)),
+            Some(Typed::Neither) => Ok(Checked::Wrong("malformed two-factor code")),
+        }
+    }
+}
+
+fn totp(secret: &SecretString) -> Result<Totp, Failure> {
+    let unusable = |_| Failure::internal("an account's second factor is not base32");
+    let secret = Secret::try_from_base32(secret.expose_secret()).map_err(unusable)?;
+    // One step at a time is compared, so that each is looked at, taken or not.
+    let builder = Builder::new().with_skew(0).with_secret(secret);
+    builder
+        .build()
+        .map_err(|e| Failure::internal(e.to_string()))
+}
+
+fn by_code(totp: &Totp, code: &str, last_step: i64, now: Timestamp) -> Checked {
+    let current = now.seconds().div_euclid(STEP);
+    let matches = |step: i64| {
+        let seconds = u64::try_from(step * STEP).unwrap_or_default();
+        totp.check(code, seconds).is_some()
+    };
+    let matching: Vec<i64> = (current - 1..=current + 1)
+        .filter(|step| matches(*step))
+        .collect();
+    match matching.iter().find(|step| **step > last_step) {
+        Some(step) => Checked::Passed(Factor::Step(*step)),
+        None if matching.is_empty() => Checked::Wrong("wrong two-factor code"),
+        None => Checked::Wrong("two-factor code used before"),
+    }
+}
+
+fn by_recovery_code(two_factor: &TwoFactor, code: &str) -> Checked {
+    let hash = secrets::sha256_hex(code);
+    let known = two_factor
+        .recovery_codes
+        .iter()
+        .fold(subtle::Choice::from(0), |known, one| {
+            known | one.as_bytes().ct_eq(hash.as_bytes())
+        });
+    if known.into() {
+        Checked::Passed(Factor::RecoveryCode(hash))
+    } else {
+        Checked::Wrong("wrong recovery code")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::keyring::tests::keyring;
+    use super::*;
+
+    fn enrolment() -> Enrolment {
+        Enrolment::generate(&keyring(&[1]), "a", "ada@example.org", "Latch mail").unwrap()
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    #[test]
+    fn codes_are_those_of_the_rfc() {
+        // RFC 6238, appendix B, the last six digits of SHA-1's column.
+        let secret = SecretString::from("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
+        let totp = totp(&secret).unwrap();
+        for (seconds, code) in [
+            (59, "287082"),
+            (1_111_111_109, "081804"),
+            (1_234_567_890, "005924"),
+            (20_000_000_000, "353130"),
+        ] {
+            let step = seconds / 30;
+            let passed = Checked::Passed(Factor::Step(step));
+            assert_eq!(by_code(&totp, code, 0, at(seconds)), passed);
+            assert_eq!(by_code(&totp, code, 0, at(seconds + 30)), passed);
+            assert_eq!(by_code(&totp, code, 0, at(seconds - 30)), passed);
+            let wrong = Checked::Wrong("wrong two-factor code");
+            assert_eq!(by_code(&totp, code, 0, at(seconds + 60)), wrong);
+            assert_eq!(by_code(&totp, code, 0, at(seconds - 60)), wrong);
+            assert_eq!(
+                by_code(&totp, code, step, at(seconds)),
+                Checked::Wrong("two-factor code used before")
+            );
+        }
+    }
+
+    #[test]
+    fn an_enrolment_is_160_random_bits_for_a_device_to_scan_or_to_be_typed() {
+        let one = enrolment();
+        let secret = one.secret.expose_secret();
+        assert_eq!(secret.len(), 32);
+        let bytes = Secret::try_from_base32(secret).unwrap();
+        assert_eq!(bytes.as_bytes().len(), 20);
+        assert_eq!(
+            one.url.expose_secret(),
+            format!(
+                "otpauth://totp/Latch%20mail:ada%40example%2Eorg?secret={secret}&issuer=Latch%20mail"
+            )
+        );
+        assert_ne!(secret, enrolment().secret.expose_secret());
+        let opened = keyring(&[1]).open(Purpose::TwoFactor, "a", &one.sealed_secret);
+        assert_eq!(opened.unwrap().expose_secret(), secret);
+    }
+
+    #[test]
+    fn recovery_codes_are_ten_in_groups_of_four() {
+        let codes = RecoveryCodes::generate().unwrap();
+        let shown: HashSet<String> = codes.shown().map(|code| code.to_string()).collect();
+        assert_eq!(shown.len(), 10);
+        for code in shown {
+            assert_eq!(code.len(), 19);
+            let groups: Vec<&str> = code.split('-').collect();
+            assert!(groups.len() == 4 && groups.iter().all(|group| group.len() == 4));
+        }
+        assert_eq!(codes.hashes().len(), 10);
+    }
+
+    #[test]
+    fn a_recovery_code_is_known_however_it_is_typed() {
+        let codes = RecoveryCodes::generate().unwrap();
+        let two_factor = TwoFactor {
+            sealed_secret: Vec::new(),
+            last_step: 0,
+            recovery_codes: codes.hashes(),
+        };
+        let shown = codes.shown().nth(9).unwrap();
+        for typed in [
+            shown.to_string(),
+            shown.replace('-', ""),
+            shown.replace('-', " "),
+            format!(" {} ", shown.to_uppercase()),
+        ] {
+            let Typed::Recovery(code) = Typed::read(&SecretString::from(typed.as_str())) else {
+                panic!("{typed} is a recovery code");
+            };
+            let hash = codes.hashes().remove(9);
+            let passed = Checked::Passed(Factor::RecoveryCode(hash));
+            assert_eq!(by_recovery_code(&two_factor, &code), passed);
+        }
+        assert_eq!(
+            by_recovery_code(&two_factor, "aaaabbbbccccdddd"),
+            Checked::Wrong("wrong recovery code")
+        );
+    }
+
+    #[test]
+    fn what_is_neither_is_told_apart() {
+        for typed in [
+            "",
+            "12345",
+            "1234567",
+            "12345a",
+            "+12345",
+            "١٢٣٤٥٦",
+            "aaaabbbbccccddd1",
+            "x",
+        ] {
+            let read = Typed::read(&SecretString::from(typed));
+            assert!(matches!(read, Typed::Neither), "{typed}");
+        }
+        for typed in ["123456", " 123 456 ", "123-456"] {
+            let read = Typed::read(&SecretString::from(typed));
+            assert!(
+                matches!(&read, Typed::Code(code) if code.as_str() == "123456"),
+                "{typed}"
+            );
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Second factors: what is asked for beside the password, and that no code of it is good twice.
+//!
+//! Checking a code is `auth`'s, which has the keys. Using one up is this file's, in the transaction that begins the session: a sign-in
+//! that fails for another reason costs no code.
+
+use std::fmt;
+
+use super::db::{Tx, on, on_tx};
+use super::events::{self, Event, Kind};
+use super::sessions::{self, NewSession};
+use super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const FIND: &str = "SELECT sealed_secret, last_step FROM two_factor WHERE account_id = $1";
+const RECOVERY_CODES: &str = "SELECT code_hash FROM recovery_codes WHERE account_id = $1";
+const INSERT: &str = "INSERT INTO two_factor (account_id, sealed_secret, created_at) VALUES ($1, $2, $3) \
+    ON CONFLICT (account_id) DO NOTHING";
+const DELETE: &str = "DELETE FROM two_factor WHERE account_id = $1";
+const INSERT_CODE: &str = "INSERT INTO recovery_codes (account_id, code_hash) VALUES ($1, $2)";
+const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
+const COUNT_CODES: &str = "SELECT COUNT(*) FROM recovery_codes WHERE account_id = $1";
+const IS_ON: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
+
+/// The account as it was when its password was checked.
+const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
+/// Each of two at once changes the row in turn: the later finds the step taken.
+const TAKE_STEP: &str =
+    "UPDATE two_factor SET last_step = $2 WHERE account_id = $1 AND last_step < $2";
+const TAKE_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND code_hash = $2";
+
+/// An account's second factor.
+#[derive(Clone)]
+pub struct TwoFactor {
+    /// The secret, sealed.
+    pub sealed_secret: Vec<u8>,
+    /// The newest time step whose code was taken.
+    pub last_step: i64,
+    /// SHA-256 of each recovery code that is left, lower-case hexadecimal.
+    pub recovery_codes: Vec<String>,
+}
+
+impl fmt::Debug for TwoFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TwoFactor")
+            .field("last_step", &self.last_step)
+            .field("recovery_codes", &self.recovery_codes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What somebody who signs in has shown beside the password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// Nothing: the account asks for nothing.
+    None,
+    /// The code of this time step.
+    Step(i64),
+    /// The recovery code with this hash.
+    RecoveryCode(String),
+}
+
+/// What came of a sign-in whose password and code were found right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignIn {
+    /// The session is begun, and the code used up.
+    Begun,
+    /// The code was used up meanwhile.
+    CodeUsed,
+    /// The account was disabled, deleted, or given another password or factor meanwhile.
+    AccountChanged,
+}
+
+impl Directory {
+    /// The second factor of an account, where it has one.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn two_factor(&self, account_id: &str) -> Result<Option<TwoFactor>, Error> {
+        let found: Option<(Vec<u8>, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
+            .bind(account_id)
+            .fetch_optional(pool).await)?;
+        let Some((sealed_secret, last_step)) = found else {
+            return Ok(None);
+        };
+        let recovery_codes = on!(&self.db, pool => sqlx::query_scalar(RECOVERY_CODES)
+            .bind(account_id)
+            .fetch_all(pool).await)?;
+        Ok(Some(TwoFactor {
+            sealed_secret,
+            last_step,
+            recovery_codes,
+        }))
+    }
+
+    /// Begins a session with what its owner has shown, and uses the code up, all or nothing. Of two at once with one code one has it. The
+    /// account must still be as it was when the password was checked against `password_hash`.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was begun then, and no code is used up.
+    pub async fn sign_in(
+        &self,
+        session: &NewSession,
+        password_hash: &str,
+        factor: &Factor,
+        origin: &Origin,
+    ) -> Result<SignIn, Error> {
+        let account = &session.account_id;
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account).await?;
+        let unchanged: Option<i32> = on_tx!(&mut tx, db => sqlx::query_scalar(UNCHANGED)
+            .bind(account)
+            .bind(password_hash)
+            .fetch_optional(db).await)?;
+        if unchanged.is_none() || (*factor != Factor::None) != is_on(&mut tx, account).await? {
+            return Ok(SignIn::AccountChanged);
+        }
+        let label = &session.app_password.label;
+        let mut detail = label.clone();
+        match factor {
+            Factor::None => {}
+            Factor::Step(step) => {
+                let taken = on_tx!(&mut tx, db => sqlx::query(TAKE_STEP)
+                    .bind(account)
+                    .bind(step)
+                    .execute(db).await.map(|done| done.rows_affected()))?;
+                if taken == 0 {
+                    return Ok(SignIn::CodeUsed);
+                }
+                detail = format!("{label}, with a two-factor code");
+            }
+            Factor::RecoveryCode(hash) => {
+                let taken = on_tx!(&mut tx, db => sqlx::query(TAKE_CODE)
+                    .bind(account)
+                    .bind(hash)
+                    .execute(db).await.map(|done| done.rows_affected()))?;
+                if taken == 0 {
+                    return Ok(SignIn::CodeUsed);
+                }
+                let left: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_CODES)
+                    .bind(account)
+                    .fetch_one(db).await)?;
+                detail = format!("{label}, with a recovery code; {left} left");
+            }
+        }
+        sessions::insert(&mut tx, session).await?;
+        let begun = Event::of(Kind::SignedIn, account, session.created_at)
+            .about(&session.app_password.id)
+            .detail(&detail);
+        events::record(&mut tx, begun, origin).await?;
+        tx.commit().await?;
+        Ok(SignIn::Begun)
+    }
+
+    /// Gives an account a second factor. Whether it did: not where it has one.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn set_two_factor(
+        &self,
+        account_id: &str,
+        sealed_secret: &[u8],
+        recovery_codes: &[String],
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let set = on_tx!(&mut tx, db => sqlx::query(INSERT)
+            .bind(account_id)
+            .bind(sealed_secret)
+            .bind(now.millis())
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if set == 0 {
+            return Ok(false);
+        }
+        insert_codes(&mut tx, account_id, recovery_codes).await?;
+        let on = Event::of(Kind::TwoFactorOn, account_id, now);
+        events::record(&mut tx, on, origin).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Takes an account's second factor and its recovery codes away. Whether it had any.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn remove_two_factor(
+        &self,
+        account_id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let removed = on_tx!(&mut tx, db => sqlx::query(DELETE)
+            .bind(account_id)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if removed == 0 {
+            return Ok(false);
+        }
+        let off = Event::of(Kind::TwoFactorOff, account_id, now);
+        events::record(&mut tx, off, origin).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Puts new recovery codes in the place of the old ones. Whether it did: not where the account has no second factor.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; the old ones are good then.
+    pub async fn replace_recovery_codes(
+        &self,
+        account_id: &str,
+        recovery_codes: &[String],
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        if !is_on(&mut tx, account_id).await? {
+            return Ok(false);
+        }
+        on_tx!(&mut tx, db => sqlx::query(DELETE_CODES)
+            .bind(account_id)
+            .execute(db).await.map(drop))?;
+        insert_codes(&mut tx, account_id, recovery_codes).await?;
+        let made = Event::of(Kind::RecoveryCodesMade, account_id, now);
+        events::record(&mut tx, made, origin).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+}
+
+async fn is_on(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
+    let on: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_ON)
+        .bind(account_id)
+        .fetch_optional(db).await)?;
+    Ok(on.is_some())
+}
+
+async fn insert_codes(tx: &mut Tx, account_id: &str, hashes: &[String]) -> Result<(), Error> {
+    for hash in hashes {
+        on_tx!(tx, db => sqlx::query(INSERT_CODE)
+            .bind(account_id)
+            .bind(hash)
+            .execute(db).await.map(drop))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
