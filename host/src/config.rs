@@ -13,7 +13,13 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use crate::error::StartError;
 
 /// Variables of the same prefix that are not configuration: they steer the command line.
-const NOT_CONFIGURATION: [&str; 2] = ["LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
+const NOT_CONFIGURATION: [&str; 3] = ["LATCHMAIL_CONFIG", "LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
+
+/// The state folder of `latchmail dev` where the environment names none.
+pub const STATE: &str = ".latchmail";
+
+/// The file in it that keeps its configuration, for the operator's verbs.
+pub const STATE_FILE: &str = "latchmail.toml";
 
 /// The beginning of those that steer the tests.
 const OF_THE_TESTS: &str = "LATCHMAIL_TEST_";
@@ -596,6 +602,7 @@ mod tests {
                 ("LATCHMAIL_LISTEN", "127.0.0.1:1"),
                 ("LATCHMAIL_REGISTRATION__DOMAINS", "A.example,b.example"),
                 ("LATCHMAIL_STATE", "elsewhere"),
+                ("LATCHMAIL_CONFIG", "elsewhere/latchmail.toml"),
                 ("LATCHMAIL_MODULES__MAIL__DEADLINE", "1.5"),
                 ("LATCHMAIL_MODULES__MAIL__GRANTS", "caller,mailbox"),
             ],

@@ -4,7 +4,7 @@
 //!   "Not found" is `Ok(None)` there, not an error.
 //! - What answers a client speaks in [`Failure`]: a status, a sentence for a person, and (for the log alone) the cause.
 //! - What stops a start is [`StartError`]: one sentence for an operator.
-//! - `anyhow` lives in `main`, in `dev` and in tests.
+//! - `anyhow` lives in `main`, in `operator`, in `dev` and in tests.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;

@@ -15,6 +15,7 @@
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
 //! | [`logging`] | the log |
 //! | [`app`] | the rooms put together |
+//! | [`operator`] | what the operator does at the command line |
 //! | [`dev`] | a whole service with its mail servers on one machine |
 
 pub mod api;
@@ -32,5 +33,6 @@ pub mod limits;
 pub mod logging;
 pub mod mail;
 pub mod modules;
+pub mod operator;
 pub mod outbox;
 mod turns;

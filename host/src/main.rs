@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use latchmail::app::App;
 use latchmail::clock::Clock;
 use latchmail::config::{self, Config};
+use latchmail::operator::{self, account, audit};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,19 +38,54 @@ enum Verb {
         #[arg(long, value_name = "DIR")]
         modules: Option<PathBuf>,
     },
+    /// Make, show and change accounts.
+    Account {
+        #[command(flatten)]
+        service: operator::Service,
+        #[command(subcommand)]
+        verb: account::Verb,
+    },
+    /// Show the record of security events, the newest last.
+    Audit {
+        #[command(flatten)]
+        service: operator::Service,
+        #[command(flatten)]
+        audit: audit::Audit,
+    },
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error),
+    };
     match run(cli.verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            use std::io::Write as _;
-            // Where even this cannot be written, the exit status still says it.
-            let _ = writeln!(std::io::stderr(), "latchmail: {error:#}");
+            complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Where even this cannot be written, the exit status still says it.
+fn complain(sentence: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "latchmail: {sentence}");
+}
+
+/// The parser's own words, but for an argument that it did not expect: that may be a password, and is not repeated.
+fn misread(error: &clap::Error) -> ExitCode {
+    const MISUSE: u8 = 2;
+    if error.kind() == ErrorKind::UnknownArgument {
+        complain(
+            "there is an argument that does not belong there; --help says which do, and a password is none: it is read from the standard \
+             input",
+        );
+        return ExitCode::from(MISUSE);
+    }
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(MISUSE))
 }
 
 fn run(verb: Verb) -> anyhow::Result<()> {
@@ -56,6 +93,8 @@ fn run(verb: Verb) -> anyhow::Result<()> {
     runtime.block_on(async {
         match verb {
             Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
+            Verb::Account { service, verb } => account::run(&service, verb).await,
+            Verb::Audit { service, audit } => audit::run(&service, &audit).await,
             Verb::Dev { database, modules } => {
                 let environment = config::environment();
                 dev::run(dev::Options {

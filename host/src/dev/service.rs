@@ -70,10 +70,12 @@ impl Service {
     async fn start(options: &Options, state: &Path) -> anyhow::Result<Self> {
         let modules = modules(options)?;
         let mail = state::mail_folder(state)?;
+        let text = |database: Option<&str>, servers: Option<&Servers>| {
+            settings::text(state, &mail, &modules, database, servers)
+        };
         let read = |servers: Option<&Servers>| {
-            let text = settings::text(state, &mail, &modules, options.database.as_deref(), servers);
             Config::parse(
-                &text,
+                &text(options.database.as_deref(), servers),
                 "the development settings",
                 options.environment.clone(),
             )
@@ -90,13 +92,19 @@ impl Service {
             Lookup::Postgres(config.database.url.clone())
         };
         let stack = Stack::start(&mail, &lookup).await?;
-        let mut config = read(Some(&Servers {
+        let servers = Servers {
             imap: stack.imap,
             submission: stack.submission,
             doveadm: stack.doveadm,
             doveadm_key: stack.doveadm_key.clone(),
-        }))?;
+        };
+        let mut config = read(Some(&servers))?;
         config.listen.set_port(listen);
+        let kept = settings::kept(
+            config.listen,
+            &text(Some(&config.database.url), Some(&servers)),
+        );
+        state::keep_settings(state, &kept)?;
         let (base_url, auth_url) = (config.base_url(), config.auth_url());
         let running = App::start(config, Clock::system()).await?;
         let demo = demo::account(&running.app.auth, state).await?;

@@ -76,6 +76,11 @@ address = \"{submission}\"
     text
 }
 
+/// The text as it is kept for the operator's verbs: with the address that the service listens on.
+pub(super) fn kept(listen: SocketAddr, text: &str) -> String {
+    format!("# Written by `latchmail dev` at every start.\nlisten = \"{listen}\"\n{text}")
+}
+
 /// A TOML basic string; what JSON escapes, TOML reads (TOML 1.0, "String").
 fn quoted(value: &str) -> String {
     serde_json::Value::from(value).to_string()
@@ -118,6 +123,16 @@ mod tests {
         );
         assert_eq!(config.limits.mail, 7);
         assert_eq!(config.limits.search, 20);
+    }
+
+    #[test]
+    fn what_is_kept_says_where_the_service_listens() {
+        let folder = Path::new("/s");
+        let text = text(folder, folder, folder, Some("sqlite:/elsewhere.db"), None);
+        let kept = kept(SocketAddr::from(([127, 0, 0, 1], 8123)), &text);
+        let config = Config::parse(&kept, "test", HashMap::new()).unwrap();
+        assert_eq!(config.base_url(), "http://127.0.0.1:8123");
+        assert_eq!(config.database.url, "sqlite:/elsewhere.db");
     }
 
     #[test]

@@ -11,15 +11,12 @@ use serde::Serialize;
 
 use super::demo::Demo;
 use super::{Stack, unsuitable};
+use crate::config::{STATE, STATE_FILE};
 
 /// Makes the state folder: `$LATCHMAIL_STATE`, or `.latchmail` where one stands.
 pub(super) fn folder(environment: &HashMap<String, String>) -> anyhow::Result<PathBuf> {
     let named = environment.get("LATCHMAIL_STATE").map(String::as_str);
-    let folder = Path::new(
-        named
-            .filter(|name| !name.is_empty())
-            .unwrap_or(".latchmail"),
-    );
+    let folder = Path::new(named.filter(|name| !name.is_empty()).unwrap_or(STATE));
     // Passed through by the mail servers' processes, listed by nobody; each secret in it has a mode of its own.
     DirBuilder::new()
         .recursive(true)
@@ -76,6 +73,15 @@ pub(super) fn mail_folder(state: &Path) -> anyhow::Result<PathBuf> {
 
 fn owner() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Writes down the configuration, for the operator's verbs. It stays when the service ends: they need none that runs.
+pub(super) fn keep_settings(state: &Path, text: &str) -> anyhow::Result<()> {
+    let file = state.join(STATE_FILE);
+    let draft = file.with_extension("toml.new");
+    super::demo::write_private(&draft, text)
+        .and_then(|()| fs::rename(&draft, &file))
+        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// `run.json`: what runs, for programs. It is there while, and only while, all of it answers.

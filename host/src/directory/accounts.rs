@@ -128,7 +128,8 @@ impl Directory {
     }
 }
 
-async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
+/// Claims the address of an account to be made. Whether it could be had.
+pub(super) async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
     let claimed = on_tx!(tx, db => sqlx::query(CLAIM_ADDRESS)
         .bind(&account.address)
         .bind(&account.id)
@@ -137,7 +138,8 @@ async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error>
     Ok(claimed == 1)
 }
 
-async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
+/// Makes an account whose address is claimed, with its mailbox row and its profile.
+pub(super) async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(&account.id)
         .bind(&account.address)

@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod addresses;
+pub mod administration;
 pub mod credentials;
 pub mod db;
 mod domains;
@@ -48,6 +49,16 @@ impl Directory {
         directory.set_platform_domains(platform_domains).await?;
         directory.abandon_sendings().await?;
         Ok(directory)
+    }
+
+    /// Opens the database of a service that may be running: what a start does beside that is left alone.
+    ///
+    /// # Errors
+    /// [`Error`] where the database cannot be opened or brought up to date.
+    pub async fn beside(config: &config::Database) -> Result<Self, Error> {
+        Ok(Self {
+            db: Db::open(config).await?,
+        })
     }
 
     /// Whether the database answers.

@@ -1,0 +1,420 @@
+//! What the operator does to whole accounts, each change with everything that follows from it in one transaction.
+
+use std::fmt;
+
+use sqlx::FromRow;
+
+use super::accounts::{self, Creation, NewAccount};
+use super::db::{Tx, on, on_tx};
+use super::events::{self, Event, Kind};
+use super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.created_at, \
+    EXISTS (SELECT 1 FROM two_factor t WHERE t.account_id = a.id) AS two_factor, \
+    EXISTS (SELECT 1 FROM profiles p WHERE p.account_id = a.id) AS profile \
+    FROM accounts a WHERE ($1 = '' OR a.address = $1) ORDER BY a.address";
+const ALIASES: &str = "SELECT address, active FROM addresses \
+    WHERE account_id = $1 AND kind = 'alias' AND live ORDER BY address";
+/// What backs an API token is told by the token.
+const CREDENTIALS: &str = "SELECT id, kind, label, created_at, last_used_at, expires_at FROM app_passwords \
+    WHERE account_id = $1 AND kind <> 'api_token' \
+    UNION ALL \
+    SELECT t.id, 'api_token', t.label, t.created_at, p.last_used_at, t.expires_at \
+    FROM api_tokens t LEFT JOIN app_passwords p ON p.id = t.app_password_id \
+    WHERE t.account_id = $1 AND t.revoked_at IS NULL \
+    ORDER BY 4 DESC, 1";
+
+const SET_ACTIVE: &str = "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2";
+const SET_PASSWORD: &str = "UPDATE accounts SET password_hash = $2 WHERE id = $1";
+const SET_PLAN: &str = "UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2";
+const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin <> $2";
+const DELETE: &str = "DELETE FROM accounts WHERE id = $1";
+
+/// Sessions, and whatever else holds an app password, go with it: by reference.
+const END_EVERY: &str = "DELETE FROM app_passwords WHERE account_id = $1";
+/// Mail clients and a shared mailbox's standing key stay.
+const END_WHAT_SIGNED_IN: &str = "DELETE FROM app_passwords \
+    WHERE account_id = $1 AND kind IN ('web_session', 'oauth_grant', 'api_token')";
+const REVOKE_TOKENS: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
+    WHERE account_id = $1 AND revoked_at IS NULL";
+
+const KEEP_ADDRESSES: &str =
+    "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE account_id = $1";
+const ADDRESS: &str = "SELECT live, account_id FROM addresses WHERE address = $1";
+const FREE_ADDRESS: &str = "DELETE FROM addresses WHERE address = $1 AND NOT live";
+
+/// An account at a glance.
+#[derive(Clone, Debug, FromRow)]
+pub struct Overview {
+    /// Opaque; the name of the mailbox's folder on the mail server.
+    pub id: String,
+    /// Lower case.
+    pub address: String,
+    /// Whether it may sign in and its mail credentials work.
+    pub active: bool,
+    /// Whether it is an administrator's.
+    pub admin: bool,
+    /// Its plan's name.
+    pub plan: String,
+    /// Whether signing in takes a second factor.
+    pub two_factor: bool,
+    /// Whether it has a profile.
+    pub profile: bool,
+    /// When it was made, in milliseconds since the epoch.
+    pub created_at: i64,
+}
+
+/// A further address of an account.
+#[derive(Clone, Debug, FromRow)]
+pub struct Alias {
+    /// Lower case.
+    pub address: String,
+    /// Whether it delivers and may be sent from.
+    pub active: bool,
+}
+
+/// Something that acts for an account.
+#[derive(Clone, Debug, FromRow)]
+pub struct Credential {
+    /// A token's id, else an app password's.
+    pub id: String,
+    /// As the database spells it.
+    pub kind: String,
+    /// For people to tell it by.
+    pub label: String,
+    /// In milliseconds since the epoch.
+    pub created_at: i64,
+    /// The same; none where it is not known to have been used.
+    pub last_used_at: Option<i64>,
+    /// The same; none where it does not end by itself.
+    pub expires_at: Option<i64>,
+}
+
+/// What came of freeing an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Freeing {
+    /// Anybody may have it.
+    Freed,
+    /// Nobody ever had it, or it was freed before.
+    Free,
+    /// It is somebody's, or held by the operator.
+    Live,
+}
+
+impl Directory {
+    /// Every account by its address; only the one with `address` where it is not empty.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn overview(&self, address: &str) -> Result<Vec<Overview>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(OVERVIEW)
+            .bind(address)
+            .fetch_all(pool).await)?)
+    }
+
+    /// Makes an account on a plan, an administrator's or not, all or nothing.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was made then.
+    pub async fn provision(
+        &self,
+        account: &NewAccount,
+        plan: &str,
+        admin: bool,
+        origin: &Origin,
+    ) -> Result<Creation, Error> {
+        let mut tx = self.db.begin().await?;
+        if !accounts::claim_address(&mut tx, account).await? {
+            return Ok(Creation::AddressTaken);
+        }
+        accounts::insert(&mut tx, account).await?;
+        update_plan(&mut tx, &account.id, plan).await?;
+        update_admin(&mut tx, &account.id, admin).await?;
+        let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
+        let rank = format!("plan {plan}, an administrator");
+        let made = if admin { made.detail(&rank) } else { made };
+        events::record(&mut tx, made, origin).await?;
+        tx.commit().await?;
+        Ok(Creation::Created)
+    }
+
+    /// An account's aliases, active or not, by their addresses.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn aliases_of(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(ALIASES)
+            .bind(account_id)
+            .fetch_all(pool).await)?)
+    }
+
+    /// What acts for an account, newest first; expired ones among them, revoked ones not.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn credentials_of(&self, account_id: &str) -> Result<Vec<Credential>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(CREDENTIALS)
+            .bind(account_id)
+            .fetch_all(pool).await)?)
+    }
+
+    /// Gives an account another password. Every web session and OAuth grant of it ends, every API token is revoked; mail clients' app
+    /// passwords and a shared mailbox's standing key stay.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn set_password(
+        &self,
+        account_id: &str,
+        password_hash: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        on_tx!(&mut tx, db => sqlx::query(SET_PASSWORD)
+            .bind(account_id)
+            .bind(password_hash)
+            .execute(db).await.map(drop))?;
+        let ended = end(&mut tx, END_WHAT_SIGNED_IN, account_id, now).await?;
+        let detail = ended.to_string();
+        let changed = Event::of(Kind::PasswordChanged, account_id, now).detail(&detail);
+        events::record(&mut tx, changed, origin).await?;
+        tx.commit().await
+    }
+
+    /// Disables an account: every credential of it ends, API tokens are revoked. Whether there was anything to do.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn disable(
+        &self,
+        account_id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let was_active = set_active(&mut tx, account_id, false).await?;
+        let ended = end(&mut tx, END_EVERY, account_id, now).await?;
+        if !was_active && ended.is_nothing() {
+            return Ok(false);
+        }
+        let detail = ended.to_string();
+        let disabled = Event::of(Kind::AccountDisabled, account_id, now).detail(&detail);
+        events::record(&mut tx, disabled, origin).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Enables an account, with nothing but its password. Whether it did: not where it was enabled.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn enable(
+        &self,
+        account_id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        if !set_active(&mut tx, account_id, true).await? {
+            return Ok(false);
+        }
+        let enabled = Event::of(Kind::AccountEnabled, account_id, now);
+        events::record(&mut tx, enabled, origin).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Deletes an account and everything that refers to it. Every address it had is kept from other people until it is freed. Whether it
+    /// did: not where there is none.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn delete_account(
+        &self,
+        account_id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        // While the account is there: the record takes its address from it.
+        let deleted = Event::of(Kind::AccountDeleted, account_id, now).about(account_id);
+        events::record(&mut tx, deleted, origin).await?;
+        on_tx!(&mut tx, db => sqlx::query(KEEP_ADDRESSES)
+            .bind(account_id)
+            .bind(now.millis())
+            .execute(db).await.map(drop))?;
+        let gone = on_tx!(&mut tx, db => sqlx::query(DELETE)
+            .bind(account_id)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if gone == 0 {
+            return Ok(false);
+        }
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Lets anybody have an address that somebody had.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn free_address(
+        &self,
+        address: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Freeing, Error> {
+        let mut tx = self.db.begin().await?;
+        let found: Option<(bool, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(ADDRESS)
+            .bind(address)
+            .fetch_optional(db).await)?;
+        let owner = match found {
+            None => return Ok(Freeing::Free),
+            Some((true, _)) => return Ok(Freeing::Live),
+            Some((false, owner)) => owner,
+        };
+        let freed = on_tx!(&mut tx, db => sqlx::query(FREE_ADDRESS)
+            .bind(address)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if freed == 0 {
+            return Ok(Freeing::Live);
+        }
+        let event = Event {
+            account: owner.as_deref(),
+            address,
+            ..Event::of(Kind::AddressFreed, "", now).about(address)
+        };
+        events::record(&mut tx, event, origin).await?;
+        tx.commit().await?;
+        Ok(Freeing::Freed)
+    }
+
+    /// Puts an account on a plan. Whether it did: not where it is on it.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn set_plan(
+        &self,
+        account_id: &str,
+        plan: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        let set = update_plan(&mut tx, account_id, plan).await?;
+        changed(tx, set, account_id, &format!("plan {plan}"), now, origin).await
+    }
+
+    /// Makes an account an administrator's, or no longer. Whether it did: not where it is so.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn set_admin(
+        &self,
+        account_id: &str,
+        admin: bool,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        let set = update_admin(&mut tx, account_id, admin).await?;
+        let detail = if admin {
+            "an administrator"
+        } else {
+            "no administrator"
+        };
+        changed(tx, set, account_id, detail, now, origin).await
+    }
+}
+
+/// Whether it was otherwise before.
+async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool, Error> {
+    let set = on_tx!(tx, db => sqlx::query(SET_ACTIVE)
+        .bind(account_id)
+        .bind(active)
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    Ok(set == 1)
+}
+
+/// Whether it was another before.
+async fn update_plan(tx: &mut Tx, account_id: &str, plan: &str) -> Result<bool, Error> {
+    let set = on_tx!(tx, db => sqlx::query(SET_PLAN)
+        .bind(account_id)
+        .bind(plan)
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    Ok(set == 1)
+}
+
+/// Whether it was otherwise before.
+async fn update_admin(tx: &mut Tx, account_id: &str, admin: bool) -> Result<bool, Error> {
+    let set = on_tx!(tx, db => sqlx::query(SET_ADMIN)
+        .bind(account_id)
+        .bind(admin)
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    Ok(set == 1)
+}
+
+/// What was ended with a change.
+struct Ended {
+    passwords: u64,
+    tokens: u64,
+}
+
+impl Ended {
+    const fn is_nothing(&self) -> bool {
+        self.passwords == 0 && self.tokens == 0
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "app passwords ended: {}, API tokens revoked: {}",
+            self.passwords, self.tokens
+        )
+    }
+}
+
+/// Ends the app passwords that `query` names, and revokes every token.
+async fn end(
+    tx: &mut Tx,
+    query: &'static str,
+    account_id: &str,
+    now: Timestamp,
+) -> Result<Ended, Error> {
+    let tokens = on_tx!(tx, db => sqlx::query(REVOKE_TOKENS)
+        .bind(account_id)
+        .bind(now.millis())
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    let passwords = on_tx!(tx, db => sqlx::query(query)
+        .bind(account_id)
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    Ok(Ended { passwords, tokens })
+}
+
+async fn changed(
+    mut tx: Tx,
+    set: bool,
+    account_id: &str,
+    detail: &str,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<bool, Error> {
+    if !set {
+        return Ok(false);
+    }
+    let event = Event::of(Kind::AccountChanged, account_id, now).detail(detail);
+    events::record(&mut tx, event, origin).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;

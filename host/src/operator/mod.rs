@@ -1,0 +1,113 @@
+//! What the operator does at the command line: `latchmail account …`, `latchmail audit`.
+//!
+//! A verb opens the service's database with the service's configuration, and needs no running service; one that runs reads the directory
+//! at every request and so heeds a change at the next. A verb prints a sentence, or lines; what went wrong is its error.
+
+pub mod account;
+pub mod audit;
+mod password;
+mod settings;
+mod shown;
+mod two_factor;
+
+use std::io::{ErrorKind, Write as _};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
+
+use crate::auth::address;
+use crate::caller::Origin;
+use crate::clock::Clock;
+use crate::config::{self, Config};
+use crate::directory::Directory;
+use crate::directory::accounts::Account;
+use crate::error::Failure;
+
+/// Which service a verb is for.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Service {
+    /// The service's configuration [default: `$LATCHMAIL_CONFIG`, else what `latchmail dev` left in its state folder]. The environment
+    /// goes over it.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What every verb works with.
+struct Desk {
+    config: Config,
+    directory: Directory,
+    clock: Clock,
+    origin: Origin,
+}
+
+impl Desk {
+    async fn open(service: &Service) -> anyhow::Result<Self> {
+        let file = settings::locate(service.config.as_deref(), &config::environment())?;
+        let config = Config::load(Some(&file))?;
+        let database = config::Database {
+            max_connections: 1,
+            ..config.database.clone()
+        };
+        Ok(Self {
+            directory: Directory::beside(&database).await?,
+            config,
+            clock: Clock::system(),
+            origin: Origin::operator(),
+        })
+    }
+
+    /// The account with this address.
+    async fn account(&self, address: &str) -> anyhow::Result<Account> {
+        let address = folded(address)?;
+        let found = self.directory.account_by_address(&address).await?;
+        found.ok_or_else(|| no_account(&address))
+    }
+
+    async fn close(self) {
+        self.directory.db().close().await;
+    }
+}
+
+/// To be called when the credentials of an account were ended in the directory: ends what the mail servers still serve with them.
+#[expect(
+    clippy::unused_async,
+    reason = "what it will call speaks with the mail server"
+)]
+async fn ended(_config: &Config, _address: &str) {}
+
+fn folded(text: &str) -> anyhow::Result<String> {
+    address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", shown::plain(text)))
+}
+
+fn no_account(address: &str) -> anyhow::Error {
+    anyhow!("there is no account {address}")
+}
+
+/// What a client would be answered, as a sentence for the operator.
+fn sentence(failure: &Failure) -> anyhow::Error {
+    match &failure.cause {
+        Some(cause) => anyhow!("{}: {cause}", failure.text),
+        None => anyhow!("{}", failure.text),
+    }
+}
+
+/// Prints one line.
+fn say(line: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .context("cannot write to the standard output")
+}
+
+/// Prints many lines. Whoever reads them may have read enough.
+fn list(lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        match writeln!(out, "{line}") {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => bail!("cannot write to the standard output: {error}"),
+        }
+    }
+    Ok(())
+}

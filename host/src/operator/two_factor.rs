@@ -1,0 +1,128 @@
+//! `latchmail account two-factor`: what is shown once is printed here and nowhere else.
+
+use std::io::IsTerminal as _;
+
+use anyhow::bail;
+use qrcode::QrCode;
+use qrcode::render::unicode::Dense1x2;
+use secrecy::ExposeSecret as _;
+
+use super::{Desk, say, sentence};
+use crate::auth::keyring::Keyring;
+use crate::auth::two_factor::{Enrolment, RecoveryCodes};
+
+pub(super) async fn on(desk: &Desk, address: &str) -> anyhow::Result<()> {
+    let account = desk.account(address).await?;
+    let address = &account.address;
+    if desk.directory.two_factor(&account.id).await?.is_some() {
+        return say(&already_on(address));
+    }
+    let enrolment = Enrolment::generate(
+        &keys(desk)?,
+        &account.id,
+        address,
+        &desk.config.service_name,
+    )
+    .map_err(|failure| sentence(&failure))?;
+    let hashes = enrolment.recovery.hashes();
+    let set = desk.directory.set_two_factor(
+        &account.id,
+        &enrolment.sealed_secret,
+        &hashes,
+        desk.clock.now(),
+        &desk.origin,
+    );
+    if !set.await? {
+        return say(&already_on(address));
+    }
+    say(&format!(
+        "Signing in to {address} takes a code from now on. What follows is shown only now; its owner's device needs one of the first two."
+    ))?;
+    say(&format!("\nsecret  {}", enrolment.secret.expose_secret()))?;
+    say(&format!("url     {}", enrolment.url.expose_secret()))?;
+    if std::io::stdout().is_terminal()
+        && let Some(picture) = picture(enrolment.url.expose_secret())
+    {
+        say(&picture)?;
+    }
+    show(&enrolment.recovery)
+}
+
+pub(super) async fn off(desk: &Desk, address: &str) -> anyhow::Result<()> {
+    let account = desk.account(address).await?;
+    let now = desk.clock.now();
+    let removed = desk
+        .directory
+        .remove_two_factor(&account.id, now, &desk.origin)
+        .await?;
+    let already = if removed { "" } else { " already" };
+    say(&format!(
+        "Two-factor sign-in is off for {}{already}.",
+        account.address
+    ))
+}
+
+pub(super) async fn recovery_codes(desk: &Desk, address: &str) -> anyhow::Result<()> {
+    let account = desk.account(address).await?;
+    let codes = RecoveryCodes::generate().map_err(|failure| sentence(&failure))?;
+    let hashes = codes.hashes();
+    let replaced =
+        desk.directory
+            .replace_recovery_codes(&account.id, &hashes, desk.clock.now(), &desk.origin);
+    if !replaced.await? {
+        bail!(
+            "two-factor sign-in is off for {}: there is nothing to recover",
+            account.address
+        );
+    }
+    say(&format!(
+        "{} has new recovery codes; the old ones are void.",
+        account.address
+    ))?;
+    show(&codes)
+}
+
+fn already_on(address: &str) -> String {
+    format!(
+        "Two-factor sign-in is on for {address} already; a new secret takes switching it off and on."
+    )
+}
+
+/// The service's keys. A verb makes none: a key that the service does not have would seal what it cannot open.
+fn keys(desk: &Desk) -> anyhow::Result<Keyring> {
+    let file = &desk.config.key_file;
+    if !file.exists() {
+        bail!(
+            "there is no {}: the service makes its key at its first start, and a relative `key_file` is looked for from where this runs",
+            file.display()
+        );
+    }
+    Ok(Keyring::load(file)?)
+}
+
+fn show(codes: &RecoveryCodes) -> anyhow::Result<()> {
+    say("\nRecovery codes, each good once in place of a code:")?;
+    codes.shown().try_for_each(|code| say(&code))
+}
+
+/// Light on dark, as most terminals are: a camera takes either.
+fn picture(url: &str) -> Option<String> {
+    let code = QrCode::new(url).ok()?;
+    let mut picture = code.render::<Dense1x2>();
+    picture.dark_color(Dense1x2::Light);
+    picture.light_color(Dense1x2::Dark);
+    Some(picture.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_of_an_address_fits_a_terminal() {
+        let url = "otpauth://totp/Latchmail:somebody%40example%2Eorg?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Latchmail";
+        let picture = picture(url).unwrap();
+        assert!(picture.lines().all(|line| line.chars().count() < 80));
+        assert!(picture.lines().count() < 40);
+    }
+}
