@@ -94,6 +94,9 @@ impl App {
             .map_err(|e| StartError::new(e.to_string()))?;
         let mail = Arc::new(Mail::new(&config.imap, directory.db().clone())?);
         let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?;
+        auth.reseal_second_factors()
+            .await
+            .map_err(|e| StartError::new(e.to_string()))?;
         let auth = Arc::new(auth);
         let outbox = Outbox::new(
             &config.smtp,

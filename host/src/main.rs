@@ -50,7 +50,7 @@ enum Verb {
         #[command(flatten)]
         service: operator::Service,
         #[command(flatten)]
-        audit: audit::Audit,
+        selection: audit::Selection,
     },
 }
 
@@ -94,7 +94,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         match verb {
             Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
             Verb::Account { service, verb } => account::run(&service, verb).await,
-            Verb::Audit { service, audit } => audit::run(&service, &audit).await,
+            Verb::Audit { service, selection } => audit::run(&service, &selection).await,
             Verb::Dev { database, modules } => {
                 let environment = config::environment();
                 dev::run(dev::Options {
@@ -121,4 +121,14 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     tracing::info!("stopping");
     running.stop().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
 }

@@ -13,21 +13,17 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Keeps what the whole process logs from now on: one line an event, the request's id in it. Once in a process, so once in a test.
     pub fn keep() -> Self {
-        Self::keep_with("info,cranelift=warn,wasmtime=warn")
+        Self::keep_at("info")
     }
 
-    /// The same with everything that anybody in the service has to say, but for what compilers say of modules. The tests' own IMAP client says its
-    /// password aloud, and is not heard.
-    pub fn keep_all() -> Self {
-        Self::keep_with(
-            "trace,cranelift=warn,cranelift_codegen=warn,regalloc2=warn,wasmtime=debug,async_imap=warn",
-        )
-    }
-
-    fn keep_with(filter: &str) -> Self {
+    /// The same down to a level. The tests' own IMAP client, which says its password aloud, is not heard.
+    pub fn keep_at(level: &str) -> Self {
         let log = Self::default();
+        // As the service keeps them quiet itself.
+        let quiet =
+            "cranelift=warn,mio=warn,regalloc2=warn,rustls=warn,wasmtime=warn,async_imap=warn";
         tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(filter))
+            .with_env_filter(EnvFilter::new(format!("{level},{quiet}")))
             .with_ansi(false)
             .with_writer(log.clone())
             .init();

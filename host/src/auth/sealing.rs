@@ -62,6 +62,12 @@ impl Keyring {
         Ok([key.id.as_slice(), &sealed].concat())
     }
 
+    /// Whether the current key sealed this, and no earlier one.
+    #[must_use]
+    pub fn is_current(&self, sealed: &[u8]) -> bool {
+        sealed.starts_with(&self.current().id)
+    }
+
     /// Opens what [`Keyring::seal`] sealed for the same purpose and row, under any key of the ring. None where it was not, or the
     /// key is gone.
     #[must_use]
@@ -185,6 +191,7 @@ mod tests {
         assert!(open(&keyring(&[2, 1]), ROW, &before).is_some());
         assert!(open(&keyring(&[2]), ROW, &before).is_none());
         let after = sealed(&keyring(&[2, 1]));
+        assert!(keyring(&[2, 1]).is_current(&after) && !keyring(&[2, 1]).is_current(&before));
         assert!(
             open(&keyring(&[2]), ROW, &after).is_some(),
             "the first key of the ring seals"

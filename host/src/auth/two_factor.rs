@@ -152,6 +152,31 @@ impl Typed {
 }
 
 impl Auth {
+    /// Seals the secrets that an earlier key sealed under the current one, so that the earlier key can be thrown away in the end. To be
+    /// called at the start.
+    ///
+    /// # Errors
+    /// 500 where the database fails.
+    pub async fn reseal_second_factors(&self) -> Result<(), Failure> {
+        for (account, sealed) in self.directory.two_factor_secrets().await? {
+            if self.keys.is_current(&sealed) {
+                continue;
+            }
+            let Some(secret) = self.keys.open(Purpose::TwoFactor, &account, &sealed) else {
+                tracing::warn!(
+                    account,
+                    "a second factor cannot be opened with the service's keys"
+                );
+                continue;
+            };
+            let anew = self.keys.seal(Purpose::TwoFactor, &account, &secret)?;
+            self.directory
+                .reseal_two_factor(&account, &sealed, &anew)
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Checks what was given beside the right password of an account. Without a second factor all will do.
     pub(super) async fn second_factor(
         &self,

@@ -47,6 +47,7 @@ const FREE_ADDRESS: &str = "DELETE FROM addresses WHERE address = $1 AND NOT liv
 
 /// An account at a glance.
 #[derive(Clone, Debug, FromRow)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Overview {
     /// Opaque; the name of the mailbox's folder on the mail server.
     pub id: String,

@@ -16,6 +16,9 @@ const FIND: &str = "SELECT sealed_secret, last_step FROM two_factor WHERE accoun
 const RECOVERY_CODES: &str = "SELECT code_hash FROM recovery_codes WHERE account_id = $1";
 const INSERT: &str = "INSERT INTO two_factor (account_id, sealed_secret, created_at) VALUES ($1, $2, $3) \
     ON CONFLICT (account_id) DO NOTHING";
+const SECRETS: &str = "SELECT account_id, sealed_secret FROM two_factor";
+const RESEAL: &str =
+    "UPDATE two_factor SET sealed_secret = $3 WHERE account_id = $1 AND sealed_secret = $2";
 const DELETE: &str = "DELETE FROM two_factor WHERE account_id = $1";
 const INSERT_CODE: &str = "INSERT INTO recovery_codes (account_id, code_hash) VALUES ($1, $2)";
 const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
@@ -179,6 +182,32 @@ impl Directory {
         events::record(&mut tx, on, origin).await?;
         tx.commit().await?;
         Ok(true)
+    }
+
+    /// The sealed secrets of all accounts, by their ids.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn two_factor_secrets(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(SECRETS).fetch_all(pool).await)?)
+    }
+
+    /// Puts a secret that was sealed anew in the place of what it was, unless that was changed meanwhile.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn reseal_two_factor(
+        &self,
+        account_id: &str,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(RESEAL)
+            .bind(account_id)
+            .bind(before)
+            .bind(after)
+            .execute(pool).await.map(drop))?;
+        Ok(())
     }
 
     /// Takes an account's second factor and its recovery codes away. Whether it had any.

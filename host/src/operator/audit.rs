@@ -13,7 +13,7 @@ use crate::directory::events::{Recorded, Wanted};
 
 /// Which events are to be shown.
 #[derive(Debug, clap::Args)]
-pub struct Audit {
+pub struct Selection {
     /// Those of one account, or of attempts on one address.
     #[arg(long, value_name = "ADDRESS")]
     account: Option<String>,
@@ -32,10 +32,10 @@ pub struct Audit {
 ///
 /// # Errors
 /// One sentence.
-pub async fn run(service: &Service, audit: &Audit) -> anyhow::Result<()> {
-    let address = audit.account.as_deref().map(folded).transpose()?;
+pub async fn run(service: &Service, selection: &Selection) -> anyhow::Result<()> {
+    let address = selection.account.as_deref().map(folded).transpose()?;
     let desk = Desk::open(service).await?;
-    let since = match &audit.since {
+    let since = match &selection.since {
         Some(text) => since(text, desk.clock.now())?,
         None => Timestamp::from_millis(0),
     };
@@ -43,11 +43,11 @@ pub async fn run(service: &Service, audit: &Audit) -> anyhow::Result<()> {
         address: address.unwrap_or_default(),
         since,
         until: Timestamp::from_millis(i64::MAX),
-        limit: audit.limit,
+        limit: selection.limit,
     };
     let events = desk.directory.events(&wanted).await?;
     desk.close().await;
-    let line = if audit.json { as_json } else { as_line };
+    let line = if selection.json { as_json } else { as_line };
     list(events.iter().rev().map(line))
 }
 

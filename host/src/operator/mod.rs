@@ -69,10 +69,6 @@ impl Desk {
 }
 
 /// To be called when the credentials of an account were ended in the directory: ends what the mail servers still serve with them.
-#[expect(
-    clippy::unused_async,
-    reason = "what it will call speaks with the mail server"
-)]
 async fn ended(_config: &Config, _address: &str) {}
 
 fn folded(text: &str) -> anyhow::Result<String> {

@@ -51,14 +51,18 @@ async fn a_disabled_account_has_no_credential_left_and_no_mail_comes(fresh: Fres
         10,
         "what was revoked before stays as it was"
     );
-    let bob = ("bob@example.org".to_owned(), "b".to_owned());
-    assert_eq!(fresh.as_mail_server(USERS).await, [bob.clone()]);
+    let user = |address: &str, id: &str| (address.to_owned(), id.to_owned());
+    let bob = user("bob@example.org", "b");
+    assert_eq!(
+        fresh.as_mail_server(USERS).await,
+        [user("bob@example.org", "b")]
+    );
     assert_eq!(fresh.as_mail_server(PASSWORDS).await.len(), 1);
     assert_eq!(fresh.as_mail_server(ALIASES_READ).await, []);
 
     assert!(directory.enable("a", NOW, &operator).await.unwrap());
     assert!(!directory.enable("a", NOW, &operator).await.unwrap());
-    let ada = ("ada@example.org".to_owned(), "a".to_owned());
+    let ada = user("ada@example.org", "a");
     assert_eq!(fresh.as_mail_server(USERS).await, [ada, bob]);
     assert_eq!(kinds(directory, "a").await, [""; 0]);
     assert_eq!(fresh.number(EVENTS).await, 2);
