@@ -126,10 +126,12 @@ struct Presented {
 }
 
 impl Directory {
-    /// Begins a session: its app password, itself and its first refresh token, all or nothing.
+    /// Begins a session without asking for anything: its app password, itself and its first refresh token, all or nothing. For tests;
+    /// people sign in ([`Directory::sign_in`]).
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was begun then.
+    #[cfg(any(test, feature = "testing"))]
     pub async fn begin_session(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&session.account_id).await?;

@@ -235,6 +235,14 @@ mod tests {
     }
 
     #[test]
+    fn signing_in_takes_a_code_that_may_be_missing_and_is_never_null() {
+        let described = described();
+        let body = &described["components"]["schemas"]["LoginBody"];
+        assert_eq!(body["required"], serde_json::json!(["email", "password"]));
+        assert_eq!(body["properties"]["code"]["type"], "string");
+    }
+
+    #[test]
     fn the_components_are_these_actions_own() {
         let described = described();
         let names: Vec<&String> = described["components"]["schemas"]
