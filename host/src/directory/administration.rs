@@ -1,13 +1,11 @@
 //! What the operator does to whole accounts, each change with everything that follows from it in one transaction.
 
-use std::fmt;
-
 use sqlx::FromRow;
 
 use super::accounts::{self, Creation, NewAccount};
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::{Directory, Error};
+use super::{Directory, Error, password, tokens};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
@@ -33,12 +31,7 @@ const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin 
 const DELETE: &str = "DELETE FROM accounts WHERE id = $1";
 
 /// Sessions, and whatever else holds an app password, go with it: by reference.
-const END_EVERY: &str = "DELETE FROM app_passwords WHERE account_id = $1";
-/// Mail clients and a shared mailbox's standing key stay.
-const END_WHAT_SIGNED_IN: &str = "DELETE FROM app_passwords \
-    WHERE account_id = $1 AND kind IN ('web_session', 'oauth_grant', 'api_token')";
-const REVOKE_TOKENS: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
-    WHERE account_id = $1 AND revoked_at IS NULL";
+const END_EVERY: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
 
 const KEEP_ADDRESSES: &str =
     "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE account_id = $1";
@@ -162,7 +155,7 @@ impl Directory {
     }
 
     /// Gives an account another password. Every web session and OAuth grant of it ends, every API token is revoked; mail clients' app
-    /// passwords and a shared mailbox's standing key stay.
+    /// passwords and a shared mailbox's standing key stay. Answers the app passwords that died.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was changed then.
@@ -172,18 +165,20 @@ impl Directory {
         password_hash: &str,
         now: Timestamp,
         origin: &Origin,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<String>, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account_id).await?;
         on_tx!(&mut tx, db => sqlx::query(SET_PASSWORD)
             .bind(account_id)
             .bind(password_hash)
             .execute(db).await.map(drop))?;
-        let ended = end(&mut tx, END_WHAT_SIGNED_IN, account_id, now).await?;
-        let detail = ended.to_string();
+        let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
+        let died = password::end_all(&mut tx, account_id, "").await?;
+        let detail = password::in_words(died.len(), tokens);
         let changed = Event::of(Kind::PasswordChanged, account_id, now).detail(&detail);
         events::record(&mut tx, changed, origin).await?;
-        tx.commit().await
+        tx.commit().await?;
+        Ok(died)
     }
 
     /// Disables an account: every credential of it ends, API tokens are revoked. Whether there was anything to do.
@@ -199,11 +194,14 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account_id).await?;
         let was_active = set_active(&mut tx, account_id, false).await?;
-        let ended = end(&mut tx, END_EVERY, account_id, now).await?;
-        if !was_active && ended.is_nothing() {
+        let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
+        let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_EVERY)
+            .bind(account_id)
+            .fetch_all(db).await)?;
+        if !was_active && died.is_empty() && tokens == 0 {
             return Ok(false);
         }
-        let detail = ended.to_string();
+        let detail = password::in_words(died.len(), tokens);
         let disabled = Event::of(Kind::AccountDisabled, account_id, now).detail(&detail);
         events::record(&mut tx, disabled, origin).await?;
         tx.commit().await?;
@@ -359,45 +357,6 @@ async fn update_admin(tx: &mut Tx, account_id: &str, admin: bool) -> Result<bool
         .bind(admin)
         .execute(db).await.map(|done| done.rows_affected()))?;
     Ok(set == 1)
-}
-
-/// What was ended with a change.
-struct Ended {
-    passwords: u64,
-    tokens: u64,
-}
-
-impl Ended {
-    const fn is_nothing(&self) -> bool {
-        self.passwords == 0 && self.tokens == 0
-    }
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "app passwords ended: {}, API tokens revoked: {}",
-            self.passwords, self.tokens
-        )
-    }
-}
-
-/// Ends the app passwords that `query` names, and revokes every token.
-async fn end(
-    tx: &mut Tx,
-    query: &'static str,
-    account_id: &str,
-    now: Timestamp,
-) -> Result<Ended, Error> {
-    let tokens = on_tx!(tx, db => sqlx::query(REVOKE_TOKENS)
-        .bind(account_id)
-        .bind(now.millis())
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    let passwords = on_tx!(tx, db => sqlx::query(query)
-        .bind(account_id)
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    Ok(Ended { passwords, tokens })
 }
 
 async fn changed(

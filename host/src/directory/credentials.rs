@@ -15,6 +15,7 @@ pub const MOST: u32 = 100;
 
 const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const ACTIVE: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active";
 const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
@@ -160,7 +161,7 @@ impl Directory {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        lock_active(&mut tx, account_id).await?;
         let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(account_id)
             .fetch_one(db).await)?;
@@ -254,6 +255,15 @@ impl Directory {
         }
         tx.commit().await
     }
+}
+
+/// Locks an account that is still active: one that was disabled or deleted meanwhile gets nothing that acts for it, which is a failure.
+pub(super) async fn lock_active(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
+    tx.lock_account(account_id).await?;
+    on_tx!(tx, db => sqlx::query_scalar::<_, i32>(ACTIVE)
+        .bind(account_id)
+        .fetch_one(db).await)?;
+    Ok(())
 }
 
 /// Keeps an app password of `account_id`.

@@ -56,9 +56,8 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database cannot be opened or brought up to date.
     pub async fn beside(config: &config::Database) -> Result<Self, Error> {
-        Ok(Self {
-            db: Db::open(config).await?,
-        })
+        let (db, last_logins) = Db::open_with_last_logins(config).await?;
+        Ok(Self { db, last_logins })
     }
 
     /// Whether the database answers.

@@ -90,19 +90,22 @@ impl Directory {
         let Some(before) = renew(&mut tx, change).await? else {
             return Ok(None);
         };
-        let mut ended = end_all(
-            &mut tx,
-            change.account_id,
-            &change.session.app_password.id,
-            change.at,
-        )
-        .await?;
+        let tokens = tokens::revoke_all(&mut tx, change.account_id, change.at).await?;
+        let kept = &change.session.app_password.id;
+        let mut ended = end_all(&mut tx, change.account_id, kept).await?;
         ended.push(before);
-        let changed = Event::of(Kind::PasswordChanged, change.account_id, change.at);
+        let detail = in_words(ended.len(), tokens);
+        let changed =
+            Event::of(Kind::PasswordChanged, change.account_id, change.at).detail(&detail);
         events::record(&mut tx, changed, origin).await?;
         tx.commit().await?;
         Ok(Some(ended))
     }
+}
+
+/// What was ended with a change, for the record.
+pub(super) fn in_words(passwords: usize, tokens: u64) -> String {
+    format!("app passwords ended: {passwords}, API tokens revoked: {tokens}")
 }
 
 /// Gives the asking session, where there is one, its other app password. Answers the one that died.
@@ -145,14 +148,12 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
     Ok(Some(before.app_password_id))
 }
 
-/// Ends what a new password ends, but for the app password `kept`. Answers the app passwords that died.
+/// Ends the app passwords that a new password ends, but for `kept`, and answers them.
 pub(super) async fn end_all(
     tx: &mut Tx,
     account_id: &str,
     kept: &str,
-    now: Timestamp,
 ) -> Result<Vec<String>, Error> {
-    tokens::revoke_all(tx, account_id, now).await?;
     Ok(on_tx!(tx, db => sqlx::query_scalar(END)
         .bind(account_id)
         .bind(kept)

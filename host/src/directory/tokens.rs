@@ -180,7 +180,7 @@ impl Directory {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        tx.lock_account(&token.account_id).await?;
+        credentials::lock_active(&mut tx, &token.account_id).await?;
         let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(&token.account_id)
             .fetch_one(db).await)?;
@@ -301,13 +301,16 @@ impl Directory {
     }
 }
 
-/// Revokes every token of an account. Their app passwords are the caller's to delete, in the same transaction.
-pub(super) async fn revoke_all(tx: &mut Tx, account_id: &str, now: Timestamp) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(REVOKE_ALL)
+/// Revokes every token of an account, and answers how many. Their app passwords are the caller's to delete, in the same transaction.
+pub(super) async fn revoke_all(
+    tx: &mut Tx,
+    account_id: &str,
+    now: Timestamp,
+) -> Result<u64, Error> {
+    Ok(on_tx!(tx, db => sqlx::query(REVOKE_ALL)
         .bind(account_id)
         .bind(now.millis())
-        .execute(db).await.map(drop))?;
-    Ok(())
+        .execute(db).await.map(|done| done.rows_affected()))?)
 }
 
 fn written(scopes: &[Scope]) -> String {

@@ -11,6 +11,8 @@ use tokio::time::{sleep, timeout};
 
 use super::Mail;
 use super::doveadm::{self, Doveadm, Sessions};
+use crate::config;
+use crate::error::StartError;
 
 /// How long after the first time sessions are ended once more. A log-in that was under way at the first time was not to be seen yet,
 /// and a log-in takes milliseconds, seconds on a machine with too much to do.
@@ -23,6 +25,39 @@ pub(crate) enum Revoked<'a> {
     AppPassword(&'a str),
     /// An account with all that acts for it, by its id.
     Account(&'a str),
+}
+
+/// What a process ends that keeps no connections of its own.
+#[derive(Clone, Copy, Debug)]
+pub enum Ending<'a> {
+    /// What was begun with these app passwords, given by their ids.
+    AppPasswords(&'a [String]),
+    /// All of the account with this address.
+    Account(&'a str),
+}
+
+/// Ends sessions at the mail server, once: for who changed the directory from beside the service. Whether it could be asked at all: not
+/// where `imap.doveadm` is not configured.
+///
+/// # Errors
+/// A sentence where the mail server could not be told; sessions that are open may go on then.
+pub async fn end_at_mail_server(
+    config: &config::Imap,
+    ending: Ending<'_>,
+) -> Result<bool, StartError> {
+    let Some(doveadm) = Doveadm::new(config)? else {
+        return Ok(false);
+    };
+    let sessions: Vec<Sessions> = match ending {
+        Ending::AppPasswords(ids) => {
+            let sessions = ids.iter().filter_map(|id| Sessions::of_app_password(id));
+            sessions.collect()
+        }
+        Ending::Account(address) => Sessions::of_account(address).into_iter().collect(),
+    };
+    let told = doveadm.kick(&sessions).await;
+    told.map_err(|error| StartError::new(error.to_string()))?;
+    Ok(true)
 }
 
 impl Mail {

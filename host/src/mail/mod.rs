@@ -38,6 +38,7 @@ pub(crate) use change::said;
 use doveadm::Doveadm;
 pub use download::Download;
 pub(crate) use end::Revoked;
+pub use end::{Ending, end_at_mail_server};
 pub use filing::Filing;
 pub use flag::Flag;
 use identity::identity;

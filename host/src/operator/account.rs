@@ -12,6 +12,7 @@ use crate::auth::{passwords::Passwords, person, secrets};
 use crate::config::Config;
 use crate::directory::accounts::{Creation, NewAccount, NewProfile};
 use crate::directory::administration::Freeing;
+use crate::mail::Ending;
 
 const DEFAULT_PLAN: &str = "default";
 
@@ -215,7 +216,12 @@ impl Desk {
         let found = self.directory.overview(&address).await?;
         let account = found.first().ok_or_else(|| no_account(&address))?;
         let aliases = self.directory.aliases_of(&account.id).await?;
-        let credentials = self.directory.credentials_of(&account.id).await?;
+        let mut credentials = self.directory.credentials_of(&account.id).await?;
+        let logged_in = self.directory.last_logins(&account.id).await?;
+        for credential in &mut credentials {
+            let at = logged_in.get(&credential.id).map(|at| at.millis());
+            credential.last_used_at = credential.last_used_at.max(at);
+        }
         if json {
             say(&shown::whole_json(account, &aliases, &credentials).to_string())
         } else {
@@ -228,10 +234,11 @@ impl Desk {
         let new = New::get(generate)?;
         let hash = hash(&new).await?;
         let now = self.clock.now();
-        self.directory
+        let died = self
+            .directory
             .set_password(&account.id, &hash, now, &self.origin)
             .await?;
-        ended(&self.config, &account.address).await;
+        ended(&self.config, Ending::AppPasswords(&died)).await;
         say(&format!(
             "{} has a new password; its web sessions, agents' grants and API tokens are ended.",
             account.address
@@ -246,7 +253,7 @@ impl Desk {
             .directory
             .disable(&account.id, now, &self.origin)
             .await?;
-        ended(&self.config, &account.address).await;
+        ended(&self.config, Ending::Account(&account.address)).await;
         let address = account.address;
         if disabled {
             say(&format!(
@@ -288,7 +295,7 @@ impl Desk {
         if !deleted {
             bail!("{address} was deleted meanwhile by somebody else");
         }
-        ended(&self.config, address).await;
+        ended(&self.config, Ending::Account(address)).await;
         say(&format!(
             "{address} is deleted. Its addresses are kept from other people until `latchmail account free` frees them. Its mail is left \
              where it is: on the mail server, in the folder of the mailbox {id}."

@@ -22,6 +22,7 @@ use crate::config::{self, Config};
 use crate::directory::Directory;
 use crate::directory::accounts::Account;
 use crate::error::Failure;
+use crate::mail::{self, Ending};
 
 /// Which service a verb is for.
 #[derive(Debug, Clone, clap::Args)]
@@ -68,8 +69,20 @@ impl Desk {
     }
 }
 
-/// To be called when the credentials of an account were ended in the directory: ends what the mail servers still serve with them.
-async fn ended(_config: &Config, _address: &str) {}
+/// Ends what the mail server still serves with credentials that were ended in the directory. The directory has refused them from then on, so
+/// where it cannot be done the operator is told, and the verb has done its work.
+async fn ended(config: &Config, ending: Ending<'_>) {
+    let left = match mail::end_at_mail_server(&config.imap, ending).await {
+        Ok(true) => return,
+        Ok(false) => "`imap.doveadm` is not configured".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    // Where even this cannot be written, the exit status still says that it was done.
+    let _ = writeln!(
+        std::io::stderr(),
+        "latchmail: mail clients that are logged in stay so until they end by themselves: {left}"
+    );
+}
 
 fn folded(text: &str) -> anyhow::Result<String> {
     address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", shown::plain(text)))

@@ -21,7 +21,8 @@ impl New {
     /// One that will do.
     pub(super) fn get(generate: bool) -> anyhow::Result<Self> {
         let password = if generate { made()? } else { typed()? };
-        person::new_password(password.expose_secret()).map_err(|failure| sentence(&failure))?;
+        person::new_password("password", password.expose_secret())
+            .map_err(|failure| sentence(&failure))?;
         Ok(Self {
             password,
             made: generate,
@@ -56,7 +57,7 @@ fn made() -> anyhow::Result<SecretString> {
             }
         }
         // One in a hundred has no digit.
-        if person::new_password(&text).is_ok() {
+        if person::new_password("password", &text).is_ok() {
             return Ok(SecretString::from(text.as_str()));
         }
     }
@@ -137,7 +138,10 @@ mod tests {
             .collect();
         assert_eq!(made.len(), 200);
         for password in made {
-            assert!(person::new_password(&password).is_ok(), "{password}");
+            assert!(
+                person::new_password("password", &password).is_ok(),
+                "{password}"
+            );
             assert_eq!(password.len(), 29);
         }
     }
