@@ -129,8 +129,7 @@ impl Directory {
         let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
         let rank = format!("plan {plan}, an administrator");
         let made = if admin { made.detail(&rank) } else { made };
-        events::record(&mut tx, made, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, made, origin).await?;
         Ok(Creation::Created)
     }
 
@@ -176,8 +175,7 @@ impl Directory {
         let died = password::end_all(&mut tx, account_id, "").await?;
         let detail = password::in_words(died.len(), tokens);
         let changed = Event::of(Kind::PasswordChanged, account_id, now).detail(&detail);
-        events::record(&mut tx, changed, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, changed, origin).await?;
         Ok(died)
     }
 
@@ -203,8 +201,7 @@ impl Directory {
         }
         let detail = password::in_words(died.len(), tokens);
         let disabled = Event::of(Kind::AccountDisabled, account_id, now).detail(&detail);
-        events::record(&mut tx, disabled, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, disabled, origin).await?;
         Ok(true)
     }
 
@@ -224,8 +221,7 @@ impl Directory {
             return Ok(false);
         }
         let enabled = Event::of(Kind::AccountEnabled, account_id, now);
-        events::record(&mut tx, enabled, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, enabled, origin).await?;
         Ok(true)
     }
 
@@ -289,8 +285,7 @@ impl Directory {
             address,
             ..Event::of(Kind::AddressFreed, "", now).about(address)
         };
-        events::record(&mut tx, event, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, event, origin).await?;
         Ok(Freeing::Freed)
     }
 
@@ -360,7 +355,7 @@ async fn update_admin(tx: &mut Tx, account_id: &str, admin: bool) -> Result<bool
 }
 
 async fn changed(
-    mut tx: Tx,
+    tx: Tx,
     set: bool,
     account_id: &str,
     detail: &str,
@@ -371,8 +366,7 @@ async fn changed(
         return Ok(false);
     }
     let event = Event::of(Kind::AccountChanged, account_id, now).detail(detail);
-    events::record(&mut tx, event, origin).await?;
-    tx.commit().await?;
+    events::commit(tx, event, origin).await?;
     Ok(true)
 }
 

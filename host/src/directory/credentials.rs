@@ -172,8 +172,7 @@ impl Directory {
         let made = Event::of(Kind::AppPasswordCreated, account_id, now)
             .about(&password.id)
             .detail(&password.label);
-        events::record(&mut tx, made, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, made, origin).await?;
         Ok(true)
     }
 
@@ -233,8 +232,7 @@ impl Directory {
             _ => Kind::AppPasswordRevoked,
         };
         let revoked = Event::of(kind, account_id, now).about(id).detail(&label);
-        events::record(&mut tx, revoked, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, revoked, origin).await?;
         Ok(Revocation::Revoked)
     }
 

@@ -169,9 +169,7 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn record(&self, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        record(&mut tx, event, origin).await?;
-        tx.commit().await
+        commit(self.db.begin().await?, event, origin).await
     }
 
     /// What was recorded, newest first.
@@ -197,6 +195,12 @@ impl Directory {
             .execute(pool).await.map(drop))?;
         Ok(())
     }
+}
+
+/// Makes a change last, and with it the event that tells of it.
+pub(super) async fn commit(mut tx: Tx, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
+    record(&mut tx, event, origin).await?;
+    tx.commit().await
 }
 
 /// Records an event with the change that it tells of.

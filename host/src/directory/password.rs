@@ -97,8 +97,7 @@ impl Directory {
         let detail = in_words(ended.len(), tokens);
         let changed =
             Event::of(Kind::PasswordChanged, change.account_id, change.at).detail(&detail);
-        events::record(&mut tx, changed, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, changed, origin).await?;
         Ok(Some(ended))
     }
 }

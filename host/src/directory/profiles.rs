@@ -81,8 +81,7 @@ impl Directory {
                 .execute(db).await.map(drop))?;
         }
         let event = Event::of(Kind::ProfileChanged, account_id, now);
-        events::record(&mut tx, event, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, event, origin).await?;
         Ok(true)
     }
 }

@@ -139,8 +139,7 @@ impl Directory {
         let begun = Event::of(Kind::SignedIn, &session.account_id, session.created_at)
             .about(&session.app_password.id)
             .detail(&session.app_password.label);
-        events::record(&mut tx, begun, origin).await?;
-        tx.commit().await
+        events::commit(tx, begun, origin).await
     }
 
     /// The session `sid`, where it lives at `now` and its account is active.
@@ -179,8 +178,7 @@ impl Directory {
             credentials::delete(&mut tx, &session.app_password_id).await?;
             let stolen = Event::of(Kind::RefreshTokenReused, &session.account_id, now)
                 .about(&session.app_password_id);
-            events::record(&mut tx, stolen, origin).await?;
-            tx.commit().await?;
+            events::commit(tx, stolen, origin).await?;
             return Ok(Rotation::Stolen {
                 app_password_id: session.app_password_id,
             });
@@ -222,8 +220,7 @@ impl Directory {
             .bind(account_id)
             .fetch_all(db).await)?;
         let signed_out = Event::of(Kind::SignedOut, account_id, now);
-        events::record(&mut tx, signed_out, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, signed_out, origin).await?;
         Ok(Some(ended))
     }
 }

@@ -211,8 +211,7 @@ impl Directory {
         let made = Event::of(Kind::TokenCreated, &token.account_id, token.created_at)
             .about(&token.id)
             .detail(&token.label);
-        events::record(&mut tx, made, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, made, origin).await?;
         Ok(true)
     }
 
@@ -295,8 +294,7 @@ impl Directory {
         let revoked = Event::of(Kind::TokenRevoked, account_id, now)
             .about(id)
             .detail(&label);
-        events::record(&mut tx, revoked, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, revoked, origin).await?;
         Ok(Revocation::Revoked { app_password_id })
     }
 }

@@ -150,8 +150,7 @@ impl Directory {
         let begun = Event::of(Kind::SignedIn, account, session.created_at)
             .about(&session.app_password.id)
             .detail(&detail);
-        events::record(&mut tx, begun, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, begun, origin).await?;
         Ok(SignIn::Begun)
     }
 
@@ -179,8 +178,7 @@ impl Directory {
         }
         insert_codes(&mut tx, account_id, recovery_codes).await?;
         let on = Event::of(Kind::TwoFactorOn, account_id, now);
-        events::record(&mut tx, on, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, on, origin).await?;
         Ok(true)
     }
 
@@ -229,8 +227,7 @@ impl Directory {
             return Ok(false);
         }
         let off = Event::of(Kind::TwoFactorOff, account_id, now);
-        events::record(&mut tx, off, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, off, origin).await?;
         Ok(true)
     }
 
@@ -255,8 +252,7 @@ impl Directory {
             .execute(db).await.map(drop))?;
         insert_codes(&mut tx, account_id, recovery_codes).await?;
         let made = Event::of(Kind::RecoveryCodesMade, account_id, now);
-        events::record(&mut tx, made, origin).await?;
-        tx.commit().await?;
+        events::commit(tx, made, origin).await?;
         Ok(true)
     }
 }
