@@ -86,10 +86,14 @@ database.url = '{url}'
 database.mailserver = '{mailserver}'
 registration.domains = ['{DOMAIN}', 'second.test']
 plans.pro.custom_domains = 50
+imap.doveadm = '{doveadm}'
+imap.doveadm_key_file = '{doveadm_key}'
 ",
             key = self.state.join("latchmail.key").display(),
             url = database.url,
             mailserver = database.mailserver.display(),
+            doveadm = self.stack.doveadm,
+            doveadm_key = self.stack.doveadm_key.display(),
         );
         std::fs::write(&file, text).unwrap();
         let mut command = Command::new(program());

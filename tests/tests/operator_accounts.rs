@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use latchmail_tests::{
-    Answer, EVENTUALLY, PASSWORD, Person, Said, Service, alias, app_password, modules, program,
+    Answer, EVENTUALLY, PASSWORD, Person, Said, Service, alias, imap, log_in, modules, program,
 };
 use lettre::address::Envelope;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 const LOGIN: &str = "/api/v1/auth/login";
 const FOLDERS: &str = "GET /api/v1/mail/folders";
@@ -33,10 +33,7 @@ async fn register(service: &Service, name: &str) -> Answer {
 
 /// Whether the mail server's IMAP side takes this.
 async fn opens_imap(service: &Service, address: &str, password: &str) -> bool {
-    let stream = TcpStream::connect(service.stack.imap).await.unwrap();
-    let mut client = async_imap::Client::new(stream);
-    client.read_response().await.unwrap();
-    client.login(address, password).await.is_ok()
+    log_in(service, address, password).await.is_ok()
 }
 
 /// Whether the submission service takes it.
@@ -224,10 +221,15 @@ async fn a_password_among_the_arguments_is_refused_and_not_repeated() {
 async fn a_disabled_account_is_shut_out_everywhere_at_once() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let client = app_password(service.database(), &ada.address, service.clock.now()).await;
-    assert!(opens_imap(&service, &ada.address, &client).await);
+    let client = ada.app_password("Phone").await;
+    let client = client["password"].as_str().unwrap().to_owned();
+    let token = ada.token(&["mail:read"]).await;
+    let token = token["token"].as_str().unwrap();
+    let mut open = log_in(&service, &ada.address, &client).await.unwrap();
+    let mut bobs = imap(&bob).await;
     assert!(opens_submission(&service, &ada.address, &client).await);
     ada.ask(FOLDERS).await.succeeds(200);
+    service.with_bearer(FOLDERS, token).await.succeeds(200);
 
     let said = done(&service, "account disable ada@first.test").await;
     assert!(said.contains("is disabled, and every credential"), "{said}");
@@ -238,8 +240,13 @@ async fn a_disabled_account_is_shut_out_everywhere_at_once() {
     sign_in(&service, &ada.address, PASSWORD)
         .await
         .fails(401, "Invalid credentials");
+    let refused = service.with_bearer(FOLDERS, token).await;
+    refused.fails(401, "This API token has been revoked");
+    let ended = async { while open.noop().await.is_ok() {} };
+    timeout(EVENTUALLY, ended).await.unwrap();
     assert!(!opens_imap(&service, &ada.address, &client).await);
     assert!(!opens_submission(&service, &ada.address, &client).await);
+    bobs.noop().await.unwrap();
     assert_eq!(delivery(&service, &ada.address).await, 550);
     bob.ask(FOLDERS).await.succeeds(200);
     let said = done(&service, "account disable ada@first.test").await;
@@ -260,6 +267,8 @@ async fn another_password_ends_every_session_and_opens_a_new_one() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let elsewhere = ada.again().await;
+    let mut client = imap(&ada).await;
+    let token = ada.token(&["mail:read"]).await;
     let said = service
         .operator("account password ada@first.test", "Pass-Word-1\r\n")
         .await
@@ -268,6 +277,10 @@ async fn another_password_ends_every_session_and_opens_a_new_one() {
     for session in [&ada, &elsewhere] {
         session.ask(FOLDERS).await.fails(401, ENDED);
     }
+    let token = token["token"].as_str().unwrap();
+    let refused = service.with_bearer(FOLDERS, token).await;
+    refused.fails(401, "This API token has been revoked");
+    client.noop().await.unwrap();
     sign_in(&service, &ada.address, PASSWORD)
         .await
         .fails(401, "Invalid credentials");

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use chrono::{Days, Months};
-use latchmail_tests::{Answer, DOMAIN, EVENTUALLY, PASSWORD, Person, Service, imap};
+use latchmail_tests::{
+    Answer, DOMAIN, EVENTUALLY, PASSWORD, Person, Service, app_password, imap, log_in,
+};
 use serde_json::{Value, json};
 
 const LOGIN: &str = "/api/v1/auth/login";
@@ -207,7 +209,10 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
 async fn signing_out_ends_what_is_open_at_the_mail_server() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let (mut adas, mut bobs) = (imap(&ada).await, imap(&bob).await);
+    let now = service.clock.now();
+    let password = app_password(service.database(), &ada.address, now).await;
+    let mut adas = log_in(&service, &ada.address, &password).await.unwrap();
+    let mut bobs = imap(&bob).await;
     adas.noop().await.unwrap();
     let body = json!({ "refreshToken": ada.refresh });
     ada.post(LOGOUT, &body).await.succeeds(200);
