@@ -166,6 +166,15 @@ impl Origin {
         }
     }
 
+    /// The service, of its own accord.
+    #[must_use]
+    pub fn service() -> Self {
+        Self {
+            actor: "service".into(),
+            ..Self::default()
+        }
+    }
+
     /// The operator, at the command line.
     #[must_use]
     pub fn operator() -> Self {

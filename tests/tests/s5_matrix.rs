@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use latchmail::caller::Scope;
 use latchmail::modules::Access;
-use latchmail_tests::{Answer, Person, Service};
+use latchmail_tests::{Answer, Person, Raw, Service, log_in};
 use serde_json::{Value, json};
 
 const NONE: &str = "Missing or invalid Authorization header";
 const UNUSABLE: &str = "Invalid or expired access token";
+const OVER: &str = "Mail session expired, please log in again";
 const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
@@ -106,13 +107,21 @@ fn kind(name: &str, credential: impl Into<Option<String>>, held: Held) -> Kind {
     }
 }
 
+/// The id of a session, as its owner sees it.
+async fn current(person: &Person<'_>) -> String {
+    let lists = person
+        .ask("GET /api/v1/profile/sessions")
+        .await
+        .succeeds(200);
+    let sessions = lists["sessions"].as_array().unwrap();
+    let own = sessions.iter().find(|s| s["current"] == true).unwrap();
+    text(&own["id"])
+}
+
 /// A session of theirs that they ended themselves.
 async fn ended(person: &Person<'_>) -> String {
     let gone = person.again().await;
-    let lists = gone.ask("GET /api/v1/profile/sessions").await.succeeds(200);
-    let sessions = lists["sessions"].as_array().unwrap();
-    let own = sessions.iter().find(|s| s["current"] == true).unwrap();
-    let line = format!("DELETE /api/v1/profile/sessions/{}", text(&own["id"]));
+    let line = format!("DELETE /api/v1/profile/sessions/{}", current(&gone).await);
     gone.ask(&line).await.succeeds(200);
     gone.access
 }
@@ -133,7 +142,6 @@ async fn credentials(service: &Service) -> Vec<Kind> {
     service.clock.advance(Duration::from_hours(25));
     let ada = service.person("ada").await;
     let client = ada.app_password("Phone").await;
-    let over = "Mail session expired, please log in again";
     let nothing = Held::Nothing;
     let mut all = vec![
         kind("nothing", None, nothing(NONE)),
@@ -150,7 +158,7 @@ async fn credentials(service: &Service) -> Vec<Kind> {
         ),
         kind("a session", ada.access.clone(), Held::Session),
         kind("an expired session", eve.access.clone(), nothing(UNUSABLE)),
-        kind("an ended session", ended(&ada).await, nothing(over)),
+        kind("an ended session", ended(&ada).await, nothing(OVER)),
         kind("a refresh token", ada.refresh.clone(), nothing(UNUSABLE)),
         kind(
             "a revoked token",
@@ -240,4 +248,80 @@ async fn a_call_without_its_scope_never_reaches_the_mail_server() {
         .with_bearer("DELETE /api/v1/tokens/x", token["token"].as_str().unwrap())
         .await;
     refused.fails(403, SESSION_ONLY);
+}
+
+#[tokio::test]
+async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
+    let service = Service::start().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let token = ada.token(&["mail:read"]).await;
+    let client = ada.app_password("Phone").await;
+    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let mut ids = vec![text(&token["id"]), text(&client["id"])];
+    let sessions = lists["sessions"].as_array().unwrap();
+    ids.extend(sessions.iter().map(|session| text(&session["id"])));
+    let before = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let named = service
+        .routes()
+        .into_iter()
+        .filter(|(_, path, _)| path.contains("{id}"));
+    for (method, path, _) in named {
+        for id in &ids {
+            let line = format!("{method} {}", path.replace("{id}", id));
+            let answer = bob.ask(&line).await;
+            assert_eq!(answer.status, 404, "{line}: {}", answer.json);
+        }
+    }
+    let after = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    assert_eq!(after["credentials"], before["credentials"]);
+    service
+        .with_bearer("GET /api/v1/mail/folders", &text(&token["token"]))
+        .await
+        .succeeds(200);
+    log_in(&service, &ada.address, &text(&client["password"]))
+        .await
+        .unwrap();
+}
+
+/// Whoever is shut out is shut out of what is under way, too: a body may come slowly.
+#[tokio::test]
+async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    for (line, body) in [
+        (
+            "POST /api/v1/tokens",
+            r#"{"label": "mine", "scopes": ["mail:read"]}"#,
+        ),
+        ("POST /api/v1/app-passwords", r#"{"label": "mine"}"#),
+        ("PATCH /api/v1/profile", r#"{"first_name": "Eve"}"#),
+    ] {
+        for waited in [Duration::ZERO, Duration::from_secs(5)] {
+            let thief = ada.again().await;
+            let own = current(&thief).await;
+            let head = format!(
+                "{line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+                thief.access,
+                body.len()
+            );
+            let mut slow = Raw::to(&service).await;
+            slow.say(head).await;
+            // It was let in: it is told to go on.
+            assert_eq!(slow.answer().await.unwrap().status, 100);
+            let over = format!("DELETE /api/v1/profile/sessions/{own}");
+            ada.ask(&over).await.succeeds(200);
+            service.clock.advance(waited);
+            slow.say(body).await;
+            let answer = slow.answer().await.unwrap();
+            assert_eq!(answer.error(401), OVER, "{line} after {waited:?}");
+        }
+    }
+    assert_eq!(
+        ada.ask("GET /api/v1/tokens").await.succeeds(200)["tokens"],
+        json!([])
+    );
+    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    assert_eq!(lists["credentials"].as_array().unwrap().len(), 1);
+    let profile = ada.ask("GET /api/v1/profile").await.succeeds(200);
+    assert_eq!(profile["first_name"], "Ada");
 }

@@ -13,6 +13,12 @@ use crate::directory::tokens::Token;
 /// Days that a token may work.
 const DAYS: std::ops::RangeInclusive<u32> = 1..=365;
 
+/// API tokens that an account may hold, whatever a module says.
+const MOST: u32 = 100;
+
+/// Characters.
+const LONGEST_LABEL: usize = 64;
+
 impl Host for Call {
     async fn create_token(
         &mut self,
@@ -59,14 +65,16 @@ impl Host for Call {
 }
 
 impl Own {
-    async fn new_token(&self, wanted: Wanted) -> Result<wit::CreatedToken, Error> {
+    async fn new_token(&self, mut wanted: Wanted) -> Result<wit::CreatedToken, Error> {
+        label(&wanted.label)?;
+        wanted.at_most = wanted.at_most.min(MOST);
         if wanted.scopes.is_empty() {
             return Err(Error::Invalid("scopes must not be empty".into()));
         }
         if wanted.days.is_some_and(|days| !DAYS.contains(&days)) {
             return Err(Error::Invalid("days must be from 1 to 365".into()));
         }
-        let made = self.auth.create_token(&self.account, wanted, &self.origin);
+        let made = self.auth.create_token(self.session(), wanted, &self.origin);
         let made = made.await?.ok_or_else(|| {
             Error::Conflict("The account holds as many API tokens as it may".into())
         })?;
@@ -89,9 +97,10 @@ impl Own {
     }
 
     async fn new_app_password(&self, label: &str) -> Result<wit::CreatedAppPassword, Error> {
+        self::label(label)?;
         let made = self
             .auth
-            .create_app_password(&self.account, label, &self.origin);
+            .create_app_password(self.session(), label, &self.origin);
         let made = made.await?.ok_or_else(|| {
             Error::Conflict(
                 "You already have 100 app passwords; revoke one before creating another".into(),
@@ -134,6 +143,18 @@ impl Own {
             }
             Revocation::Unknown => Err(Error::NotFound),
         }
+    }
+}
+
+/// Whatever a module lets through.
+fn label(label: &str) -> Result<(), Error> {
+    let characters = label.chars().count();
+    if (1..=LONGEST_LABEL).contains(&characters) && !label.chars().any(char::is_control) {
+        Ok(())
+    } else {
+        Err(Error::Invalid(
+            "label must be 1 to 64 characters on one line".into(),
+        ))
     }
 }
 

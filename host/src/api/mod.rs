@@ -23,6 +23,7 @@ use latchmail_bindings::latchmail::host::types::Error;
 use wasmtime::component::ResourceTable;
 
 use crate::auth::Auth;
+use crate::auth::account::Session;
 use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
 use crate::mail::{Access, Mail};
 use crate::outbox::{Outbox, Sender};
@@ -65,6 +66,15 @@ struct Own {
     /// What acts for the session.
     app_password: String,
     origin: Origin,
+}
+
+impl Own {
+    fn session(&self) -> Session<'_> {
+        Session {
+            account: &self.account,
+            sid: &self.sid,
+        }
+    }
 }
 
 impl Call {

@@ -57,7 +57,7 @@ impl Own {
         };
         let there = self
             .auth
-            .change_profile(&self.account, changes, &self.origin);
+            .change_profile(self.session(), changes, &self.origin);
         there.await?.then_some(()).ok_or(Error::NotFound)
     }
 
@@ -66,9 +66,9 @@ impl Own {
         current: SecretString,
         new: SecretString,
     ) -> Result<wit::PasswordChange, Error> {
-        let changed =
-            self.auth
-                .change_password(&self.account, &self.sid, current, new, self.origin.clone());
+        let changed = self
+            .auth
+            .change_password(self.session(), current, new, self.origin.clone());
         Ok(match changed.await? {
             PasswordChange::Changed => wit::PasswordChange::Changed,
             PasswordChange::Same => wit::PasswordChange::Same,

@@ -11,11 +11,37 @@ use super::secrets::{self, AppPassword};
 use super::uses::to_the_minute;
 use super::{Auth, detached, passwords, person};
 use crate::caller::Origin;
+use crate::clock::Timestamp;
 use crate::directory::credentials::{AppPasswordKind, Credential, NewAppPassword, Revocation};
 use crate::directory::events::{Event, Kind};
-use crate::directory::password::{Change, Renewed};
-use crate::directory::profiles::{Changes, Profile};
+use crate::directory::password::{Change, Outcome, Renewed};
+use crate::directory::profiles::{self, Changes, Profile};
+use crate::directory::sessions::{Asking, Made};
 use crate::error::Failure;
+
+/// The web session that asks for a change to its account.
+#[derive(Clone, Copy, Debug)]
+pub struct Session<'a> {
+    /// The account's id.
+    pub account: &'a str,
+    /// The session's id.
+    pub sid: &'a str,
+}
+
+impl<'a> Session<'a> {
+    pub(super) const fn asking(self, at: Timestamp) -> Asking<'a> {
+        Asking {
+            account_id: self.account,
+            sid: self.sid,
+            at,
+        }
+    }
+}
+
+/// The session ended while its request was under way.
+pub(super) fn session_over() -> Failure {
+    Failure::unauthorized("Mail session expired, please log in again")
+}
 
 /// An app password that was made.
 #[derive(Debug)]
@@ -41,14 +67,13 @@ impl Auth {
     /// Makes an app password for a mail client. None where the account has as many as it may.
     ///
     /// # Errors
-    /// 500; nothing was made then.
+    /// 401 where the session ended meanwhile; 500. Nothing was made then.
     pub async fn create_app_password(
         &self,
-        account: &str,
+        session: Session<'_>,
         label: &str,
         origin: &Origin,
     ) -> Result<Option<MadeAppPassword>, Failure> {
-        let now = self.clock.now();
         let secret = AppPassword::generate()?;
         let password = NewAppPassword {
             id: secrets::id()?,
@@ -58,13 +83,17 @@ impl Auth {
             secret_hash: secret.hash(),
             expires_at: None,
         };
-        let kept = self
-            .directory
-            .create_app_password(account, &password, now, origin);
-        Ok(kept.await?.then(|| MadeAppPassword {
-            id: password.id,
-            secret: secret.secret().clone(),
-        }))
+        let kept =
+            self.directory
+                .create_app_password(session.asking(self.clock.now()), &password, origin);
+        match kept.await? {
+            Made::Made => Ok(Some(MadeAppPassword {
+                id: password.id,
+                secret: secret.secret().clone(),
+            })),
+            Made::Full => Ok(None),
+            Made::SessionOver => Err(session_over()),
+        }
     }
 
     /// All that can reach an account, newest first; when each was last used counts what is not written down yet, and what the mail
@@ -123,10 +152,10 @@ impl Auth {
     /// Changes a profile, or makes it of all that is in one. Whether there is one now.
     ///
     /// # Errors
-    /// 400 naming the first field that will not do; 500.
+    /// 400 naming the first field that will not do; 401 where the session ended meanwhile; 500.
     pub async fn change_profile(
         &self,
-        account: &str,
+        session: Session<'_>,
         changes: Changes,
         origin: &Origin,
     ) -> Result<bool, Failure> {
@@ -144,24 +173,28 @@ impl Auth {
         }
         let there = self
             .directory
-            .change_profile(account, &changes, now, origin);
-        Ok(there.await?)
+            .change_profile(session.asking(now), &changes, origin);
+        match there.await? {
+            profiles::Change::Changed => Ok(true),
+            profiles::Change::Incomplete => Ok(false),
+            profiles::Change::SessionOver => Err(session_over()),
+        }
     }
 
-    /// Changes an account's password on the word of its session `sid`, which goes on with another app password. All other web sessions,
+    /// Changes an account's password on the word of its session, which goes on with another app password. All other web sessions,
     /// OAuth grants and API tokens end.
     ///
     /// # Errors
     /// 400 for a new password that will not do; 401 where the session ended meanwhile; 500. Nothing was changed then.
     pub async fn change_password(
         &self,
-        account: &str,
-        sid: &str,
+        session: Session<'_>,
         current: SecretString,
         new: SecretString,
         origin: Origin,
     ) -> Result<PasswordChange, Failure> {
         person::new_password("new_password", new.expose_secret())?;
+        let Session { account, sid } = session;
         let as_long_as_any = passwords::can_be(&current);
         let same = current.expose_secret().as_bytes();
         let same = bool::from(same.ct_eq(new.expose_secret().as_bytes()));
@@ -201,12 +234,14 @@ impl Auth {
                 },
                 at: now,
             };
-            let ended = directory.change_password(&change, &origin).await?;
-            let ended = ended.ok_or_else(|| {
-                Failure::unauthorized("Mail session expired, please log in again")
-            })?;
-            mail.end(&ended).await;
-            Ok(PasswordChange::Changed)
+            match directory.change_password(&change, &origin).await? {
+                Outcome::Changed(ended) => {
+                    mail.end(&ended).await;
+                    Ok(PasswordChange::Changed)
+                }
+                Outcome::AnotherPassword => Ok(PasswordChange::Wrong),
+                Outcome::SessionOver => Err(session_over()),
+            }
         })
         .await
     }

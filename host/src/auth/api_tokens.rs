@@ -10,18 +10,20 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
+use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
 use super::sealing::{Purpose, SealingKey};
 use super::secrets::{self, AppPassword, sha256_hex};
 use super::{Auth, detached};
 use crate::caller::{Caller, Credential, MailCredential, Origin, Scope};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
+use crate::directory::sessions::Made;
 use crate::directory::tokens::{NewToken, Revocation, Token};
 use crate::error::Failure;
 
 /// Letters and digits behind the prefix (specification, section 2).
 const LENGTH: usize = 43;
-/// How many of them it is looked up by. 33 stay secret, 196 bits.
+/// How many of them it is looked up by. With the hint at the end 29 stay secret, 172 bits.
 const SELECTOR: usize = 10;
 /// How many of them people are shown to tell it by, at the end.
 const HINT: usize = 4;
@@ -42,7 +44,7 @@ pub struct ApiToken(SecretString);
 
 /// A token that was made.
 #[derive(Debug)]
-pub struct Made {
+pub struct CreatedToken {
     /// As its owner sees it from now on.
     pub token: Token,
     /// The token itself, shown this once.
@@ -100,7 +102,7 @@ impl ApiToken {
         text.get(text.len() - HINT..).unwrap_or_default()
     }
 
-    /// SHA-256 of the whole, lower-case hexadecimal. The beginning is public: it is the rest that cannot be guessed.
+    /// SHA-256 of the whole, lower-case hexadecimal. The beginning and the end are no secret: it is what is between them that cannot be guessed.
     #[must_use]
     pub fn hash(&self) -> String {
         sha256_hex(self.0.expose_secret())
@@ -162,13 +164,13 @@ impl Auth {
     /// Makes a token for the caller's account. None where it holds as many as it may.
     ///
     /// # Errors
-    /// 500; nothing was made then.
+    /// 401 where the session ended meanwhile; 500. Nothing was made then.
     pub async fn create_token(
         &self,
-        account: &str,
+        session: Session<'_>,
         wanted: Wanted,
         origin: &Origin,
-    ) -> Result<Option<Made>, Failure> {
+    ) -> Result<Option<CreatedToken>, Failure> {
         let now = self.clock.now();
         let secret = ApiToken::generate()?;
         let id = secrets::id()?;
@@ -176,7 +178,7 @@ impl Auth {
         let expires_at = wanted.days.map(|days| now.plus(DAY.saturating_mul(days)));
         let held = |scope: &Scope| wanted.scopes.contains(scope);
         let token = NewToken {
-            account_id: account.to_owned(),
+            account_id: session.account.to_owned(),
             scopes: Scope::ALL.into_iter().filter(held).collect(),
             selector: secret.selector().to_owned(),
             secret_hash: secret.hash(),
@@ -197,11 +199,15 @@ impl Auth {
             created_at: now,
             expires_at,
         };
-        let kept = self.directory.create_token(&token, wanted.at_most, origin);
-        if !kept.await? {
-            return Ok(None);
+        let kept = self
+            .directory
+            .create_token(session.sid, &token, wanted.at_most, origin);
+        match kept.await? {
+            Made::Made => {}
+            Made::Full => return Ok(None),
+            Made::SessionOver => return Err(session_over()),
         }
-        Ok(Some(Made {
+        Ok(Some(CreatedToken {
             token: Token {
                 id: token.id,
                 label: token.label,

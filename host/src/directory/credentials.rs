@@ -4,18 +4,21 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Db, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
+use super::sessions::{Asking, Made};
 use super::{Directory, Error, tokens};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
+
+/// Rows that are written at a time.
+const BATCH: usize = 100;
 
 /// Mail clients' app passwords that an account may have.
 pub const MOST: u32 = 100;
 
 const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-const ACTIVE: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active";
 const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
@@ -149,31 +152,33 @@ struct Row {
 }
 
 impl Directory {
-    /// Keeps an app password for a mail client, where the account has fewer than [`MOST`] of them. Whether it was kept.
+    /// Keeps an app password for a mail client, where the account has fewer than [`MOST`] of them.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was kept then.
     pub async fn create_app_password(
         &self,
-        account_id: &str,
+        asking: Asking<'_>,
         password: &NewAppPassword,
-        now: Timestamp,
         origin: &Origin,
-    ) -> Result<bool, Error> {
+    ) -> Result<Made, Error> {
+        let (account_id, now) = (asking.account_id, asking.at);
         let mut tx = self.db.begin().await?;
-        lock_active(&mut tx, account_id).await?;
+        if !asking.lock(&mut tx).await? {
+            return Ok(Made::SessionOver);
+        }
         let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(account_id)
             .fetch_one(db).await)?;
         if held >= i64::from(MOST) {
-            return Ok(false);
+            return Ok(Made::Full);
         }
         insert(&mut tx, account_id, password, now, password.expires_at).await?;
         let made = Event::of(Kind::AppPasswordCreated, account_id, now)
             .about(&password.id)
             .detail(&password.label);
         events::commit(tx, made, origin).await?;
-        Ok(true)
+        Ok(Made::Made)
     }
 
     /// All that can reach an account at `now`, newest first, OAuth grants aside.
@@ -239,29 +244,33 @@ impl Directory {
     /// Writes down when app passwords were last used; never an earlier instant over a later one.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was written then.
+    /// [`Error`] where the database fails; some may be written then, and may be written again.
     pub async fn write_uses(&self, uses: &HashMap<String, Timestamp>) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        // In one order, so that two services cannot wait for each other.
-        let mut uses: Vec<_> = uses.iter().collect();
-        uses.sort_unstable();
-        for (id, at) in uses {
-            on_tx!(&mut tx, db => sqlx::query(USED)
-                .bind(id)
-                .bind(at.millis())
-                .execute(db).await.map(drop))?;
+        let uses: Vec<_> = uses.iter().collect();
+        for batch in uses.chunks(BATCH) {
+            match &self.db {
+                // What others wait for is short.
+                Db::Sqlite(_) => {
+                    let mut tx = self.db.begin().await?;
+                    for (id, at) in batch {
+                        on_tx!(&mut tx, db => sqlx::query(USED)
+                            .bind(id)
+                            .bind(at.millis())
+                            .execute(db).await.map(drop))?;
+                    }
+                    tx.commit().await?;
+                }
+                // A row at a time: who holds one lock waits for nobody who waits for it.
+                Db::Postgres(pool) => {
+                    for (id, at) in batch {
+                        let written = sqlx::query(USED).bind(id).bind(at.millis());
+                        written.execute(pool).await?;
+                    }
+                }
+            }
         }
-        tx.commit().await
+        Ok(())
     }
-}
-
-/// Locks an account that is still active: one that was disabled or deleted meanwhile gets nothing that acts for it, which is a failure.
-pub(super) async fn lock_active(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
-    tx.lock_account(account_id).await?;
-    on_tx!(tx, db => sqlx::query_scalar::<_, i32>(ACTIVE)
-        .bind(account_id)
-        .fetch_one(db).await)?;
-    Ok(())
 }
 
 /// Keeps an app password of `account_id`.

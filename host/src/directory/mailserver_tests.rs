@@ -43,11 +43,7 @@ async fn a_new_account_can_log_in_and_has_mail_at_once(fresh: Fresh) {
 async fn a_log_in_tells_what_it_is_for(fresh: Fresh) {
     fresh.directory.with("a", "ada@example.org", &["s"]).await;
     let phone = new_app_password("phone", AppPasswordKind::AppPassword);
-    let origin = Origin::default();
-    let added = fresh
-        .directory
-        .create_app_password("a", &phone, NOW, &origin);
-    assert!(added.await.unwrap());
+    fresh.directory.hold("a", &phone, NOW).await;
     let kinds = "SELECT app_password_id, kind FROM mailserver_passwords ORDER BY 1";
     assert_eq!(
         fresh.as_mail_server(kinds).await,

@@ -35,6 +35,17 @@ pub struct Change<'a> {
     pub at: Timestamp,
 }
 
+/// What came of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is made, and these app passwords died.
+    Changed(Vec<String>),
+    /// The password was changed meanwhile: the one that was checked is no longer it.
+    AnotherPassword,
+    /// The session that asked is over, or the account is.
+    SessionOver,
+}
+
 /// A session with another app password.
 #[derive(Clone)]
 pub struct Renewed<'a> {
@@ -67,8 +78,7 @@ impl Directory {
     }
 
     /// Sets a password. The asking session gets another app password; every other web session, every OAuth grant and every API token
-    /// ends; mail clients' app passwords and a shared mailbox's key stay. Answers the app passwords that died; none where the
-    /// password or the session is no longer what it was.
+    /// ends; mail clients' app passwords and a shared mailbox's key stay.
     ///
     /// # Errors
     /// [`Error`] where the database fails; all is as it was then.
@@ -76,7 +86,7 @@ impl Directory {
         &self,
         change: &Change<'_>,
         origin: &Origin,
-    ) -> Result<Option<Vec<String>>, Error> {
+    ) -> Result<Outcome, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(change.account_id).await?;
         let set = on_tx!(&mut tx, db => sqlx::query(SET)
@@ -84,12 +94,12 @@ impl Directory {
             .bind(change.password_hash)
             .bind(change.checked)
             .execute(db).await.map(|done| done.rows_affected()))?;
-        if set == 0 {
-            return Ok(None);
-        }
         let Some(before) = renew(&mut tx, change).await? else {
-            return Ok(None);
+            return Ok(Outcome::SessionOver);
         };
+        if set == 0 {
+            return Ok(Outcome::AnotherPassword);
+        }
         let tokens = tokens::revoke_all(&mut tx, change.account_id, change.at).await?;
         let kept = &change.session.app_password.id;
         let mut ended = end_all(&mut tx, change.account_id, kept).await?;
@@ -98,7 +108,7 @@ impl Directory {
         let changed =
             Event::of(Kind::PasswordChanged, change.account_id, change.at).detail(&detail);
         events::commit(tx, changed, origin).await?;
-        Ok(Some(ended))
+        Ok(Outcome::Changed(ended))
     }
 }
 

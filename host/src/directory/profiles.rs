@@ -2,9 +2,9 @@
 
 use super::db::{on, on_tx};
 use super::events::{self, Event, Kind};
+use super::sessions::Asking;
 use super::{Directory, Error};
 use crate::caller::Origin;
-use crate::clock::Timestamp;
 
 const READ: &str =
     "SELECT first_name, last_name, dob, created_at FROM profiles WHERE account_id = $1";
@@ -23,6 +23,17 @@ pub struct Profile {
     pub dob: String,
     /// When it was made, in milliseconds since the epoch.
     pub created_at: i64,
+}
+
+/// What came of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The profile is as it was wanted.
+    Changed,
+    /// There is none, and something is missing to make it.
+    Incomplete,
+    /// The session that asked is over.
+    SessionOver,
 }
 
 /// What is to be changed of a profile; the rest stays.
@@ -47,19 +58,21 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Changes a profile, or makes it where there is none and nothing is missing. Whether there is one now.
+    /// Changes a profile, or makes it where there is none and nothing is missing.
     ///
     /// # Errors
     /// [`Error`] where the database fails; it is as it was then.
     pub async fn change_profile(
         &self,
-        account_id: &str,
+        asking: Asking<'_>,
         changes: &Changes,
-        now: Timestamp,
         origin: &Origin,
-    ) -> Result<bool, Error> {
+    ) -> Result<Change, Error> {
+        let (account_id, now) = (asking.account_id, asking.at);
         let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        if !asking.lock(&mut tx).await? {
+            return Ok(Change::SessionOver);
+        }
         let updated = on_tx!(&mut tx, db => sqlx::query(UPDATE)
             .bind(account_id)
             .bind(&changes.first_name)
@@ -70,7 +83,7 @@ impl Directory {
             let (Some(first_name), Some(last_name), Some(dob)) =
                 (&changes.first_name, &changes.last_name, &changes.dob)
             else {
-                return Ok(false);
+                return Ok(Change::Incomplete);
             };
             on_tx!(&mut tx, db => sqlx::query(INSERT)
                 .bind(account_id)
@@ -82,15 +95,21 @@ impl Directory {
         }
         let event = Event::of(Kind::ProfileChanged, account_id, now);
         events::commit(tx, event, origin).await?;
-        Ok(true)
+        Ok(Change::Changed)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::accounts::NewAccount;
-    use super::super::testing::{Fresh, NOW, account, both};
+    use super::super::testing::{Fresh, NOW, account, both, session};
     use super::*;
+
+    const ASKING: Asking<'static> = Asking {
+        account_id: "ada",
+        sid: "s",
+        at: NOW,
+    };
 
     fn changes(first: Option<&str>, last: Option<&str>, dob: Option<&str>) -> Changes {
         Changes {
@@ -102,11 +121,11 @@ mod tests {
 
     async fn a_change_leaves_what_it_does_not_name(fresh: Fresh) {
         let directory = &fresh.directory;
-        directory.with("ada", "ada@example.org", &[]).await;
+        directory.with("ada", "ada@example.org", &["s"]).await;
         let change = changes(None, Some("King"), None);
         let origin = Origin::default();
-        let changed = directory.change_profile("ada", &change, NOW, &origin).await;
-        assert!(changed.unwrap());
+        let changed = directory.change_profile(ASKING, &change, &origin).await;
+        assert_eq!(changed.unwrap(), Change::Changed);
         let profile = directory.profile("ada").await.unwrap().unwrap();
         assert_eq!(
             (&*profile.first_name, &*profile.last_name, &*profile.dob),
@@ -122,19 +141,33 @@ mod tests {
             ..account("ada", "ada@example.org")
         };
         let origin = Origin::default();
-        directory.create_account(&new, None, &origin).await.unwrap();
+        let first = session("s", "ada", NOW);
+        let made = directory.create_account(&new, Some(&first), &origin);
+        made.await.unwrap();
         let part = changes(Some("Ada"), Some("King"), None);
-        let made = directory.change_profile("ada", &part, NOW, &origin).await;
-        assert!(!made.unwrap());
+        let made = directory.change_profile(ASKING, &part, &origin).await;
+        assert_eq!(made.unwrap(), Change::Incomplete);
         assert_eq!(directory.profile("ada").await.unwrap(), None);
         let whole = changes(Some("Ada"), Some("King"), Some("1990-12-10"));
-        let made = directory.change_profile("ada", &whole, NOW, &origin).await;
-        assert!(made.unwrap());
+        let made = directory.change_profile(ASKING, &whole, &origin).await;
+        assert_eq!(made.unwrap(), Change::Changed);
         assert!(directory.profile("ada").await.unwrap().is_some());
         assert_eq!(directory.profile("bob").await.unwrap(), None);
     }
 
+    async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        let change = changes(None, Some("King"), None);
+        let origin = Origin::default();
+        let changed = directory.change_profile(ASKING, &change, &origin).await;
+        assert_eq!(changed.unwrap(), Change::SessionOver);
+        let profile = directory.profile("ada").await.unwrap().unwrap();
+        assert_eq!(profile.last_name, "Lovelace");
+    }
+
     both!(
+        a_session_that_is_over_changes_nothing,
         a_change_leaves_what_it_does_not_name,
         a_missing_profile_is_made_of_all_three_and_of_nothing_less,
     );

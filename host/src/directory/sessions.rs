@@ -23,11 +23,13 @@ const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, se
 const MOST: i64 = 1000;
 /// The limit stands there for SQLite, which has no offset without one.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
-    WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2)";
+    WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
 const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
+const LIVES: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
+    WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";
 /// The session goes with its app password, its tokens with it: by reference.
 const END_ALL: &str = "DELETE FROM app_passwords \
     WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
@@ -40,6 +42,42 @@ const OWNER_OF_TOKEN: &str =
 const SESSION_OF_TOKEN: &str = "SELECT t.used_at, s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid JOIN accounts a ON a.id = s.account_id \
     WHERE t.hash = $1 AND t.expires_at > $2 AND s.expires_at > $2 AND a.active";
+
+/// The session that asks for a change. What it makes is made in a transaction that finds it alive: a request may be on its way for a
+/// minute, and its session may be ended meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    /// The account.
+    pub account_id: &'a str,
+    /// The session's id.
+    pub sid: &'a str,
+    /// Now.
+    pub at: Timestamp,
+}
+
+impl Asking<'_> {
+    /// Locks the account. Whether the session lives.
+    pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
+        tx.lock_account(self.account_id).await?;
+        let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(LIVES)
+            .bind(self.sid)
+            .bind(self.account_id)
+            .bind(self.at.millis())
+            .fetch_optional(db).await)?;
+        Ok(lives.is_some())
+    }
+}
+
+/// What came of making something that acts for an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It is made.
+    Made,
+    /// The account has as many as it may.
+    Full,
+    /// The session that asked is over.
+    SessionOver,
+}
 
 /// A session to be begun.
 #[derive(Clone)]
@@ -244,10 +282,20 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
 /// Makes a session, its app password and its first refresh token. An account has at most 1,000: beyond, those end that were refreshed
 /// longest ago.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(END_OLDEST)
+    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
         .bind(&session.account_id)
         .bind(MOST - 1)
-        .execute(db).await.map(drop))?;
+        .fetch_all(db).await)?;
+    for id in &ended {
+        let event = Event::of(
+            Kind::SessionRevoked,
+            &session.account_id,
+            session.created_at,
+        )
+        .about(id)
+        .detail("one of more than 1000");
+        events::record(tx, event, &Origin::service()).await?;
+    }
     credentials::insert(
         tx,
         &session.account_id,

@@ -199,7 +199,7 @@ mod fixtures {
 
     use super::super::Directory;
     use super::super::accounts::{Creation, NewAccount, NewProfile};
-    use super::super::credentials::{AppPasswordKind, NewAppPassword};
+    use super::super::credentials::{self, AppPasswordKind, NewAppPassword};
     use super::super::db::on;
     use super::super::sessions::NewSession;
     use super::Fresh;
@@ -258,6 +258,19 @@ mod fixtures {
     }
 
     impl Directory {
+        /// Keeps an app password, whoever asks.
+        pub(crate) async fn hold(
+            &self,
+            account_id: &str,
+            password: &NewAppPassword,
+            at: Timestamp,
+        ) {
+            let mut tx = self.db().begin().await.unwrap();
+            let kept = credentials::insert(&mut tx, account_id, password, at, password.expires_at);
+            kept.await.unwrap();
+            tx.commit().await.unwrap();
+        }
+
         /// Makes an account with sessions of these names, begun at [`NOW`].
         pub(crate) async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
             let made = self

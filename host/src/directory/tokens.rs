@@ -6,6 +6,7 @@ use std::fmt;
 use super::credentials::{self, NewAppPassword};
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
+use super::sessions::{Asking, Made};
 use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
@@ -169,23 +170,31 @@ struct Row {
 
 impl Directory {
     /// Keeps a token with its app password, all or nothing, where the account holds fewer than `at_most`, expired ones among them. Of
-    /// many at once no more are kept. Whether it was kept.
+    /// many at once no more are kept.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was kept then.
     pub async fn create_token(
         &self,
+        sid: &str,
         token: &NewToken,
         at_most: u32,
         origin: &Origin,
-    ) -> Result<bool, Error> {
+    ) -> Result<Made, Error> {
+        let asking = Asking {
+            account_id: &token.account_id,
+            sid,
+            at: token.created_at,
+        };
         let mut tx = self.db.begin().await?;
-        credentials::lock_active(&mut tx, &token.account_id).await?;
+        if !asking.lock(&mut tx).await? {
+            return Ok(Made::SessionOver);
+        }
         let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(&token.account_id)
             .fetch_one(db).await)?;
         if held >= i64::from(at_most) {
-            return Ok(false);
+            return Ok(Made::Full);
         }
         credentials::insert(
             &mut tx,
@@ -212,7 +221,7 @@ impl Directory {
             .about(&token.id)
             .detail(&token.label);
         events::commit(tx, made, origin).await?;
-        Ok(true)
+        Ok(Made::Made)
     }
 
     /// The token with this selector, live or not; an inactive account's are all revoked.
@@ -287,10 +296,7 @@ impl Directory {
         if let Some(app_password) = &app_password_id {
             credentials::delete(&mut tx, app_password).await?;
         }
-        on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
-            .bind(account_id)
-            .bind(REMEMBERED)
-            .execute(db).await.map(drop))?;
+        forget_oldest(&mut tx, account_id).await?;
         let revoked = Event::of(Kind::TokenRevoked, account_id, now)
             .about(id)
             .detail(&label);
@@ -305,10 +311,20 @@ pub(super) async fn revoke_all(
     account_id: &str,
     now: Timestamp,
 ) -> Result<u64, Error> {
-    Ok(on_tx!(tx, db => sqlx::query(REVOKE_ALL)
+    let revoked = on_tx!(tx, db => sqlx::query(REVOKE_ALL)
         .bind(account_id)
         .bind(now.millis())
-        .execute(db).await.map(|done| done.rows_affected()))?)
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    forget_oldest(tx, account_id).await?;
+    Ok(revoked)
+}
+
+async fn forget_oldest(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(FORGET_OLDEST)
+        .bind(account_id)
+        .bind(REMEMBERED)
+        .execute(db).await.map(drop))?;
+    Ok(())
 }
 
 fn written(scopes: &[Scope]) -> String {

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -25,6 +26,9 @@ use crate::caller::Caller;
 use crate::error::Failure;
 use crate::limits::{Area, Key, Limits, Verdict};
 use crate::modules::Access;
+
+/// How long who was let in counts as let in.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// What is learnt of a request on its way, for the log and for its answer.
 #[derive(Default)]
@@ -159,6 +163,7 @@ where
     } else {
         Some(admit(state.as_ref(), &entry, &parts.headers, client, seen).await?)
     };
+    let admitted = http.clock.monotonic();
     let path = segments
         .into_iter()
         .map(|(name, raw)| Ok((name, query::segment(&raw)?)))
@@ -172,6 +177,13 @@ where
         &http.bodies,
     )
     .await?;
+    // Who was let in a while ago may be shut out by now: a body can be on its way for minutes.
+    let caller = match caller {
+        Some(_) if http.clock.monotonic().saturating_sub(admitted) > FRESH => {
+            Some(look_again(state.as_ref(), entry.route.access, &parts.headers).await?)
+        }
+        caller => caller,
+    };
     let request = Request {
         id: id.into(),
         path,
@@ -232,6 +244,20 @@ async fn admit<S: State>(
     Ok(caller)
 }
 
+/// Who asks, asked once more of a request that was let in and counted.
+async fn look_again<S: State>(
+    state: &S,
+    access: Access,
+    headers: &HeaderMap,
+) -> Result<Caller, Failure> {
+    let again = match state.recognise(headers) {
+        Ok((credential, _)) => state.authenticate(credential).await,
+        Err(failure) => Err(failure),
+    };
+    let admitted = again.and_then(|caller| access::admit(access, &caller).map(|()| caller));
+    challenged(state, access, admitted)
+}
+
 /// A refusal says what would be taken (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).
 fn challenged<S: State>(
     state: &S,
@@ -285,7 +311,7 @@ async fn run<S: State>(
     let deadline = match entry.target {
         Target::Host(_) => entry.route.deadline,
         // A module's deadline is kept where its calls are.
-        Target::Module(_) => std::time::Duration::MAX,
+        Target::Module(_) => Duration::MAX,
     };
     let call = call(Arc::clone(state), entry, request);
     if reads {

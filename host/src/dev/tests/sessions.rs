@@ -70,9 +70,7 @@ impl World {
                 secret_hash: sha256_hex(secret),
                 expires_at: None,
             };
-            let origin = Origin::default();
-            let added = directory.create_app_password(account, &password, NOW, &origin);
-            assert!(added.await.unwrap());
+            directory.hold(account, &password, NOW).await;
         }
         Self {
             stack,

@@ -6,12 +6,7 @@ const PASSWORDS: &str =
 
 async fn made(fresh: &Fresh, account: &str, id: &str, kind: AppPasswordKind, at: Timestamp) {
     let password = new_app_password(id, kind);
-    let origin = Origin::default();
-    let made = fresh
-        .directory
-        .create_app_password(account, &password, at, &origin)
-        .await;
-    assert!(made.unwrap());
+    fresh.directory.hold(account, &password, at).await;
 }
 
 async fn whatever_can_reach_an_account_is_listed_newest_first(fresh: Fresh) {
@@ -79,23 +74,23 @@ async fn the_last_use_only_moves_forward(fresh: Fresh) {
 
 async fn an_account_has_so_many_app_passwords_and_no_more(fresh: Fresh) {
     let directory = &fresh.directory;
-    directory.with("ada", "ada@example.org", &[]).await;
-    for number in 0..MOST {
-        made(
-            &fresh,
-            "ada",
-            &format!("p{number}"),
-            AppPasswordKind::AppPassword,
-            NOW,
-        )
-        .await;
-    }
-    let one_more = new_app_password("more", AppPasswordKind::AppPassword);
+    directory.with("ada", "ada@example.org", &["s"]).await;
     let origin = Origin::default();
-    let made = directory
-        .create_app_password("ada", &one_more, NOW, &origin)
-        .await;
-    assert!(!made.unwrap());
+    let create = async |id: String, sid: &'static str| {
+        let password = new_app_password(&id, AppPasswordKind::AppPassword);
+        let asking = Asking {
+            account_id: "ada",
+            sid,
+            at: NOW,
+        };
+        let made = directory.create_app_password(asking, &password, &origin);
+        made.await.unwrap()
+    };
+    assert_eq!(create("p".into(), "over").await, Made::SessionOver);
+    for number in 0..MOST {
+        assert_eq!(create(format!("p{number}"), "s").await, Made::Made);
+    }
+    assert_eq!(create("more".into(), "s").await, Made::Full);
 }
 
 both!(

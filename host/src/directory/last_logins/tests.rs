@@ -23,9 +23,7 @@ async fn clients(fresh: &Fresh) {
         .unwrap();
     for (account, id) in [("a", "phone"), ("a", "desk"), ("b", "other")] {
         let password = new_app_password(id, AppPasswordKind::AppPassword);
-        let origin = Origin::default();
-        let added = directory.create_app_password(account, &password, NOW, &origin);
-        assert!(added.await.unwrap());
+        directory.hold(account, &password, NOW).await;
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::directory::credentials::AppPasswordKind;
+use crate::directory::sessions::Made;
 use crate::directory::testing::{Fresh, NOW, both, new_app_password};
 use crate::directory::tokens::NewToken;
 
@@ -19,10 +20,7 @@ async fn ada(fresh: &Fresh) {
         ("grant", AppPasswordKind::OAuthGrant),
     ] {
         let password = new_app_password(id, kind);
-        let made = directory
-            .create_app_password("ada", &password, NOW, &origin)
-            .await;
-        assert!(made.unwrap());
+        directory.hold("ada", &password, NOW).await;
     }
     let token = NewToken {
         id: "t".into(),
@@ -37,10 +35,11 @@ async fn ada(fresh: &Fresh) {
         created_at: NOW,
         expires_at: None,
     };
-    assert!(directory.create_token(&token, 20, &origin).await.unwrap());
+    let made = directory.create_token("here", &token, 20, &origin).await;
+    assert_eq!(made.unwrap(), Made::Made);
 }
 
-async fn change(fresh: &Fresh, sid: &str, checked: &str, next: &str) -> Option<Vec<String>> {
+async fn change(fresh: &Fresh, sid: &str, checked: &str, next: &str) -> Outcome {
     let app_password = new_app_password(&format!("next-{next}"), AppPasswordKind::WebSession);
     let change = Change {
         account_id: "ada",
@@ -60,9 +59,10 @@ async fn change(fresh: &Fresh, sid: &str, checked: &str, next: &str) -> Option<V
 
 async fn a_new_password_ends_all_but_the_asking_session_and_mail_clients(fresh: Fresh) {
     ada(&fresh).await;
-    let mut ended = change(&fresh, "here", "$argon2id$secret", "new")
-        .await
-        .unwrap();
+    let changed = change(&fresh, "here", "$argon2id$secret", "new").await;
+    let Outcome::Changed(mut ended) = changed else {
+        panic!("{changed:?}");
+    };
     ended.sort();
     assert_eq!(ended, ["grant", "here-password", "there-password", "token"]);
     let left = fresh.as_mail_server(HASHES).await;
@@ -96,15 +96,16 @@ async fn of_two_changes_checked_against_one_password_one_is_made(fresh: Fresh) {
         change(&fresh, "here", "$argon2id$secret", "one"),
         change(&fresh, "there", "$argon2id$secret", "other")
     );
-    assert!(one.is_some() != other.is_some());
+    let made = [&one, &other].map(|outcome| matches!(outcome, Outcome::Changed(_)));
+    assert!(made[0] != made[1], "{one:?} {other:?}");
 }
 
 async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
     ada(&fresh).await;
-    assert_eq!(
-        change(&fresh, "gone", "$argon2id$secret", "new").await,
-        None
-    );
+    let refused = change(&fresh, "gone", "$argon2id$secret", "new").await;
+    assert_eq!(refused, Outcome::SessionOver);
+    let refused = change(&fresh, "here", "another", "new").await;
+    assert_eq!(refused, Outcome::AnotherPassword);
     let hash = fresh.directory.password_hash("ada").await.unwrap();
     assert_eq!(hash.as_deref(), Some("$argon2id$secret"));
     assert_eq!(fresh.as_mail_server(HASHES).await.len(), 6);

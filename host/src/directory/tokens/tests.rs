@@ -23,13 +23,17 @@ fn token(id: &str, account_id: &str, at: Timestamp) -> NewToken {
 async fn kept(fresh: &Fresh, tokens: &[NewToken]) {
     for token in tokens {
         let origin = Origin::default();
-        let made = fresh.directory.create_token(token, 20, &origin).await;
-        assert!(made.unwrap());
+        let sid = format!("{}s-session", token.account_id);
+        let made = fresh.directory.create_token(&sid, token, 20, &origin).await;
+        assert_eq!(made.unwrap(), Made::Made);
     }
 }
 
 async fn a_token_is_found_by_its_selector_with_what_it_may_do(fresh: Fresh) {
-    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    fresh
+        .directory
+        .with("ada", "ada@example.org", &["adas-session"])
+        .await;
     kept(&fresh, &[token("t", "ada", NOW)]).await;
     let found = fresh.directory.token_by_selector("t-selector").await;
     let found = found.unwrap().unwrap();
@@ -46,8 +50,14 @@ async fn a_token_is_found_by_its_selector_with_what_it_may_do(fresh: Fresh) {
 }
 
 async fn tokens_are_listed_newest_first_and_only_to_their_owner(fresh: Fresh) {
-    fresh.directory.with("ada", "ada@example.org", &[]).await;
-    fresh.directory.with("bob", "bob@example.org", &[]).await;
+    fresh
+        .directory
+        .with("ada", "ada@example.org", &["adas-session"])
+        .await;
+    fresh
+        .directory
+        .with("bob", "bob@example.org", &["bobs-session"])
+        .await;
     let tokens = [
         token("first", "ada", NOW),
         token("second", "ada", NOW.plus(DAY)),
@@ -63,8 +73,12 @@ async fn tokens_are_listed_newest_first_and_only_to_their_owner(fresh: Fresh) {
 
 async fn revoking_ends_a_token_and_its_app_password_and_may_be_repeated(fresh: Fresh) {
     let directory = &fresh.directory;
-    directory.with("ada", "ada@example.org", &[]).await;
-    directory.with("bob", "bob@example.org", &[]).await;
+    directory
+        .with("ada", "ada@example.org", &["adas-session"])
+        .await;
+    directory
+        .with("bob", "bob@example.org", &["bobs-session"])
+        .await;
     kept(&fresh, &[token("t", "ada", NOW)]).await;
     let origin = Origin::default();
     let revoke = async |account: &'static str| {
@@ -81,28 +95,39 @@ async fn revoking_ends_a_token_and_its_app_password_and_may_be_repeated(fresh: F
     let found = found.unwrap().unwrap();
     assert!(found.revoked && found.app_password.is_none());
     assert!(directory.tokens("ada").await.unwrap().is_empty());
-    assert_eq!(fresh.number("SELECT COUNT(*) FROM app_passwords").await, 0);
+    let left = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'api_token'";
+    assert_eq!(fresh.number(left).await, 0);
     let sealed = "SELECT COUNT(*) FROM api_tokens WHERE sealed_password IS NOT NULL";
     assert_eq!(fresh.number(sealed).await, 0);
 }
 
 async fn of_many_made_at_once_no_more_are_kept_than_there_is_room_for(fresh: Fresh) {
-    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    fresh
+        .directory
+        .with("ada", "ada@example.org", &["adas-session"])
+        .await;
     let tokens: Vec<NewToken> = (0..8)
         .map(|n| token(&format!("t{n}"), "ada", NOW))
         .collect();
     let origin = Origin::default();
-    let made = tokens
-        .iter()
-        .map(|token| fresh.directory.create_token(token, 3, &origin));
+    let made = tokens.iter().map(|token| {
+        fresh
+            .directory
+            .create_token("adas-session", token, 3, &origin)
+    });
     let made = join_all(made).await;
-    let kept = made.into_iter().filter(|made| *made.as_ref().unwrap());
+    let kept = made
+        .into_iter()
+        .filter(|made| *made.as_ref().unwrap() == Made::Made);
     assert_eq!(kept.count(), 3);
     assert_eq!(fresh.directory.tokens("ada").await.unwrap().len(), 3);
 }
 
 async fn of_revoked_tokens_the_newest_are_remembered(fresh: Fresh) {
-    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    fresh
+        .directory
+        .with("ada", "ada@example.org", &["adas-session"])
+        .await;
     fresh
         .execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
@@ -122,7 +147,31 @@ async fn of_revoked_tokens_the_newest_are_remembered(fresh: Fresh) {
     assert!(found("old2").await && found("t-selector").await);
 }
 
+async fn a_session_that_is_over_makes_none(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory
+        .with("ada", "ada@example.org", &["adas-session"])
+        .await;
+    directory
+        .with("bob", "bob@example.org", &["bobs-session"])
+        .await;
+    let token = token("t", "ada", NOW);
+    for sid in ["over", "bobs-session"] {
+        let made = directory
+            .create_token(sid, &token, 20, &Origin::default())
+            .await;
+        assert_eq!(made.unwrap(), Made::SessionOver);
+    }
+    fresh.execute("UPDATE accounts SET active = FALSE").await;
+    let origin = Origin::default();
+    let made = directory
+        .create_token("adas-session", &token, 20, &origin)
+        .await;
+    assert_eq!(made.unwrap(), Made::SessionOver);
+}
+
 both!(
+    a_session_that_is_over_makes_none,
     a_token_is_found_by_its_selector_with_what_it_may_do,
     tokens_are_listed_newest_first_and_only_to_their_owner,
     revoking_ends_a_token_and_its_app_password_and_may_be_repeated,
