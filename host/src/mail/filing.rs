@@ -4,25 +4,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::imap::Connector;
 use super::imap::list::COUNTS;
+use super::imap::{Connector, Unended};
 use super::pool::Lease;
 use super::{Access, Error, Mail, Role, imap, reading, roles};
 
-/// A connection that is alive, and the folder: what can be had ready while a message is being sent.
+/// A copy that the mail server has but for a last line: nothing is filed before [`Filing::file`], and nothing is where this is dropped.
 pub struct Filing {
     mail: Arc<Mail>,
     account: String,
     lease: Lease<Connector>,
+    copy: Unended,
     path: Arc<str>,
 }
 
 impl Mail {
-    /// Makes ready to file a copy. None where there is no folder for it.
+    /// Hands a copy over while its message is being sent, so that to file it is a moment's work then. None where there is no folder for it.
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub async fn ready_to_file(self: &Arc<Self>, access: &Access) -> Result<Option<Filing>, Error> {
+    pub async fn ready_to_file(
+        self: &Arc<Self>,
+        access: &Access,
+        message: Bytes,
+    ) -> Result<Option<Filing>, Error> {
         let account = &access.account;
         let mut lease = self.pool.lease(access, None).await?;
         let path = if let Some(path) = self.kept.sent(account) {
@@ -38,23 +43,28 @@ impl Mail {
             self.kept.keep_sent(account, &sent.path);
             sent.path.into()
         };
+        let session = lease.session().await?;
+        let Some(copy) = session.begin_append(&path, message).await? else {
+            return Ok(None);
+        };
         Ok(Some(Filing {
             mail: Arc::clone(self),
             account: account.clone(),
             lease,
+            copy,
             path,
         }))
     }
 }
 
 impl Filing {
-    /// Files a message, as read. Answers the folder's path; none where it went away meanwhile.
+    /// Files it, as read. Answers the folder's path; none where it went away meanwhile.
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub async fn file(mut self, message: Bytes) -> Result<Option<String>, Error> {
-        let session = self.lease.session().await?;
-        if session.append(&self.path, message).await? {
+    pub async fn file(mut self) -> Result<Option<String>, Error> {
+        let session = self.lease.as_it_is()?;
+        if session.end_append(self.copy).await? {
             return Ok(Some(self.path.to_string()));
         }
         self.mail.kept.forget_sent(&self.account);

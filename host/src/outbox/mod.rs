@@ -190,8 +190,8 @@ impl Outbox {
             match key {
                 None => {
                     let message_id = outbox.message_id(&checked)?;
-                    let (message, filing) = outbox.sent(&access, &checked, &message_id).await?;
-                    let saved_to = filed(filing, message).await;
+                    let ready = outbox.sent(&access, &checked, &message_id).await?;
+                    let saved_to = filed(ready).await;
                     Ok(Sent {
                         message_id,
                         saved_to,
@@ -207,46 +207,24 @@ impl Outbox {
             .unwrap_or_else(|error| Err(Error::Unknown(format!("it ended early: {error}"))))
     }
 
-    /// Writes a message and hands it over; what it takes to file a copy is made ready meanwhile. Answers its bytes.
+    /// Writes a message and hands it over to everybody; a copy is handed over for filing meanwhile.
     async fn sent(
         &self,
         access: &Access,
         checked: &Arc<Checked>,
         message_id: &str,
-    ) -> Result<(Bytes, Ready), Error> {
-        let (sent, ready) = tokio::join!(
-            self.handed_over(access, checked, message_id),
-            self.mail.ready_to_file(access)
-        );
-        Ok((sent?, ready))
-    }
-
-    async fn handed_over(
-        &self,
-        access: &Access,
-        checked: &Arc<Checked>,
-        message_id: &str,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<Ready, Error> {
         let _room = self.room_for(checked.size()).await?;
         let now = self.clock.now();
         let (writing, id) = (Arc::clone(checked), message_id.to_owned());
         let message = mail::worked(checked.size(), move || writing.written(&id, now))
             .await
             .map_err(Error::Internal)??;
-        let mut lease = self.pool.lease(access, None).await?;
-        let was_idle = lease.was_idle();
-        let session = lease.session().await?;
-        match session.send(&checked.envelope, &message).await {
-            Err(Error::Lost(why)) if was_idle => {
-                tracing::debug!(why, "an idle connection to the mail server was dead");
-                let session = lease.session().await?;
-                session
-                    .send(&checked.envelope, &message)
-                    .await
-                    .map_err(unavailable)?;
-            }
-            sent => sent.map_err(unavailable)?,
-        }
+        let (sent, ready) = tokio::join!(
+            self.handed_over(access, checked, &message),
+            self.mail.ready_to_file(access, message.clone())
+        );
+        sent?;
         tracing::info!(
             account = access.account,
             message_id,
@@ -254,7 +232,30 @@ impl Outbox {
             bytes = message.len(),
             "sent"
         );
-        Ok(message)
+        Ok(ready)
+    }
+
+    async fn handed_over(
+        &self,
+        access: &Access,
+        checked: &Checked,
+        message: &Bytes,
+    ) -> Result<(), Error> {
+        let mut lease = self.pool.lease(access, None).await?;
+        let was_idle = lease.was_idle();
+        let session = lease.session().await?;
+        match session.send(&checked.envelope, message).await {
+            Err(Error::Lost(why)) if was_idle => {
+                tracing::debug!(why, "an idle connection to the mail server was dead");
+                let session = lease.session().await?;
+                session
+                    .send(&checked.envelope, message)
+                    .await
+                    .map_err(unavailable)?;
+            }
+            sent => sent.map_err(unavailable)?,
+        }
+        Ok(())
     }
 
     /// Waits for the room that a message of so many bytes takes.
@@ -292,8 +293,8 @@ impl Outbox {
 type Ready = Result<Option<Filing>, mail::Error>;
 
 /// Files a copy of what was sent. That it cannot be filed does not undo the sending.
-async fn filed(ready: Ready, message: Bytes) -> Option<String> {
-    let filed = async { ready?.ok_or_else(no_folder)?.file(message).await };
+async fn filed(ready: Ready) -> Option<String> {
+    let filed = async { ready?.ok_or_else(no_folder)?.file().await };
     filed.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "a copy of what was sent could not be filed");
         None

@@ -88,9 +88,9 @@ impl Outbox {
             return self.again(&before, &fingerprint);
         }
         match self.sent(access, &checked, &message_id).await {
-            Ok((message, filing)) => {
+            Ok(ready) => {
                 written(directory.sent(&key).await);
-                let saved_to = filed(filing, message).await;
+                let saved_to = filed(ready).await;
                 if let Some(folder) = &saved_to {
                     written(directory.sent_copy_filed(&key, folder).await);
                 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 
 use super::command::Command;
-use super::session::{Open, Opened, Session};
+use super::session::{Open, Opened, Session, Unended};
 use super::set::{members, set};
 use super::wire::Outcome;
 use super::{Error, quoted, utf7};
@@ -167,18 +167,24 @@ impl Session {
         Ok(())
     }
 
-    /// Files a message in the folder that clients call `path`, as read. Answers whether there is such a folder.
-    pub(in crate::mail) async fn append(
+    /// Hands over a message for the folder that clients call `path`, as read. It is not filed before [`Session::end_append`]. None for what
+    /// is no folder's name.
+    pub(in crate::mail) async fn begin_append(
         &mut self,
         path: &str,
         message: Bytes,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Unended>, Error> {
         let name = utf7::name(path).and_then(|name| quoted(&name));
         let Some(name) = name else {
-            return Ok(false);
+            return Ok(None);
         };
         let command = Command::new(format!("APPEND {name} (\\Seen) ")).literal(message);
-        let outcome = self.run_one(&command, &mut |_, _| Ok(())).await?;
+        Ok(Some(self.begin_command(command).await?))
+    }
+
+    /// Files what was handed over. Answers whether there is such a folder.
+    pub(in crate::mail) async fn end_append(&mut self, unended: Unended) -> Result<bool, Error> {
+        let outcome = self.end_command(unended).await?;
         if outcome.status == Status::No && names_no_folder(&outcome) {
             return Ok(false);
         }

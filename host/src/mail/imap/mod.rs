@@ -18,7 +18,7 @@ pub(super) mod wire;
 
 pub(super) use client::Connector;
 pub(super) use fetch::Fetched;
-pub(super) use session::{Opened, Session, Spot};
+pub(super) use session::{Opened, Session, Spot, Unended};
 
 /// Why a command did not give its answer. Every one but [`Error::Refused`], [`Error::No`] and [`Error::Lacks`] leaves the connection unusable.
 #[derive(Debug, thiserror::Error)]

@@ -127,6 +127,13 @@ pub(in crate::mail) struct Spot<'a> {
     pub(in crate::mail) uid: u32,
 }
 
+/// A command that lacks its end, and the connection that it is on. Dropped, the connection closes and the server forgets the command.
+pub(in crate::mail) struct Unended {
+    wire: Wire,
+    sent: Sent,
+    end: String,
+}
+
 impl Session {
     pub(super) fn new(wire: Wire, capabilities: Capabilities, timeout: Duration) -> Self {
         Self {
@@ -172,6 +179,50 @@ impl Session {
             }
         };
         let outcome = timeout(self.timeout * LONG, ran)
+            .await
+            .map_err(|_| late())??;
+        self.wire = Some(wire);
+        Ok(outcome)
+    }
+
+    /// Sends a command but for its end. The connection serves nothing else until [`Session::end_command`].
+    pub(super) async fn begin_command(&mut self, command: Command) -> Result<Unended, Error> {
+        let mut wire = self.taken()?;
+        let at_once = self.capabilities.literal_plus;
+        let on: On<'_> = &mut |_, _| Ok(());
+        let begun = async {
+            let sent = wire.queue_literals(&command, at_once, on).await?;
+            wire.flush().await?;
+            Ok::<_, Error>(sent)
+        };
+        let sent = timeout(self.timeout * LONG, begun)
+            .await
+            .map_err(|_| late())??;
+        Ok(Unended {
+            wire,
+            sent,
+            end: command.end,
+        })
+    }
+
+    /// Ends a command and reads its answers.
+    pub(super) async fn end_command(&mut self, unended: Unended) -> Result<Outcome, Error> {
+        let Unended {
+            mut wire,
+            sent,
+            end,
+        } = unended;
+        let ended = async {
+            match sent {
+                Sent::Whole(tag) => {
+                    wire.queue_line(&end);
+                    let outcome = wire.finish(&[tag], &mut |_, _| Ok(())).await?.pop();
+                    outcome.ok_or_else(|| Error::Protocol("no answer".into()))
+                }
+                Sent::Refused(outcome) => Ok(outcome),
+            }
+        };
+        let outcome = timeout(self.timeout * LONG, ended)
             .await
             .map_err(|_| late())??;
         self.wire = Some(wire);

@@ -149,6 +149,20 @@ impl Wire {
         at_once: bool,
         on: On<'_>,
     ) -> Result<Sent, Error> {
+        let sent = self.queue_literals(command, at_once, on).await?;
+        if let Sent::Whole(_) = sent {
+            self.queue_line(&command.end);
+        }
+        Ok(sent)
+    }
+
+    /// The same but for the command's end: the server does nothing before it has that.
+    pub(super) async fn queue_literals(
+        &mut self,
+        command: &Command,
+        at_once: bool,
+        on: On<'_>,
+    ) -> Result<Sent, Error> {
         let tag = self.queue_tag();
         for (text, literal) in &command.literals {
             self.written.extend_from_slice(text.as_bytes());
@@ -164,7 +178,6 @@ impl Wire {
             }
             self.io.write_all(literal).await?;
         }
-        self.queue_line(&command.end);
         Ok(Sent::Whole(tag))
     }
 
