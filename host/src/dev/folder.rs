@@ -166,7 +166,7 @@ pub(super) fn open_lookup_to_mail(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file
         .parent()
         .with_context(|| format!("{} is in no folder", file.display()))?;
-    install("root", LOOKUP_GROUP, "2770", &[folder])?;
+    install("root", LOOKUP_GROUP, "2750", &[folder])?;
     make_empty(file).with_context(|| format!("cannot make {}", file.display()))?;
     let group = fs::metadata(folder)?.gid();
     for suffix in ["", "-wal", "-shm"] {

@@ -105,7 +105,7 @@ impl Directory {
 }
 
 async fn in_file(file: &LastLoginsFile, clients: &[String]) -> Result<Vec<(String, i64)>, Error> {
-    let mut connection: SqliteConnection = file.open(READING).await?;
+    let mut connection: SqliteConnection = file.open_to_read(READING).await?;
     let told = sqlx::query_as(IN_FILE)
         .bind(serde_json::Value::from(clients).to_string())
         .bind(MOST)
@@ -116,7 +116,7 @@ async fn in_file(file: &LastLoginsFile, clients: &[String]) -> Result<Vec<(Strin
 }
 
 async fn forget_in_file(file: &LastLoginsFile, clients: &str, before: i64) -> Result<(), Error> {
-    let mut connection: SqliteConnection = file.open(FORGETTING).await?;
+    let mut connection: SqliteConnection = file.open_to_forget(FORGETTING).await?;
     sqlx::query(FORGET_IN_FILE)
         .bind(clients)
         .bind(before)

@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 
 use super::{
-    ANN, Folder, Lookup, PATIENCE, Stack, a_mail_goes_all_the_way, arrived, deliver, execute, imap,
-    sleep, sqlite, stack, timeout,
+    ANN, Folder, Lookup, PASSWORD, PATIENCE, Stack, a_mail_goes_all_the_way, arrived, deliver,
+    execute, imap, logged_in, sleep, sqlite, stack, timeout,
 };
 
 #[tokio::test]
@@ -153,4 +153,24 @@ async fn nothing_left(folder: &Path) {
     })
     .await
     .unwrap_or_else(|_| panic!("left: {:?}", processes(folder)));
+}
+
+/// On SQLite the daemons make no file of their own beside the service's, and remove none.
+#[tokio::test]
+async fn mail_flows_while_the_service_is_down() {
+    let folder = Folder::new("alone");
+    let (lookup, directory) = sqlite(&folder.0).await;
+    directory.db().close().await;
+    drop(directory);
+    for subject in ["first", "second"] {
+        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        let answer = deliver(&stack, ANN, subject).await;
+        assert!(answer.starts_with("250"), "{answer}");
+        logged_in(&stack, ANN, PASSWORD).await;
+        stack.stop().await.unwrap();
+        for suffix in ["-wal", "-shm"] {
+            let file = format!("mailserver/mailserver.db{suffix}");
+            assert!(folder.0.join(&file).exists(), "{file}");
+        }
+    }
 }

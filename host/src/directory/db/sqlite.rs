@@ -1,16 +1,17 @@
 //! Opening SQLite: two files, their modes, the migrations, and the triggers that keep what mail servers read in step.
 //!
 //! The main file is the service's alone (0600, with its -wal and -shm). What mail servers read is a file of its own in a folder of
-//! its own (0660 in 2770): a reader in WAL mode must be able to write both. Its group is the folder's, which the operator sets;
-//! what exists already keeps its mode and group. Since a mail daemon may replace it, it is opened only where it is a plain file and
-//! not the main one by another name. Beside it and like it is the file that mail servers write log-ins to, see
+//! its own (0660 in 2750): a reader in WAL mode must be able to write the file's -wal and -shm. Its group is the folder's, which the
+//! operator sets; what exists already keeps its mode and group, but for the right of others to make files in the folder. How a file
+//! is opened that mail daemons write in says [`shared`]. Beside it and like it is the file that mail servers write log-ins to, see
 //! [`last_logins`].
 
 mod last_logins;
+mod shared;
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -31,6 +32,7 @@ const MAILSERVER_IS_OLDER: &str =
 const MAILSERVER_CONNECTION: &str =
     include_str!("../../../migrations/mailserver/sqlite/connection.sql");
 const MAILSERVER_REPAIR: &str = include_str!("../../../migrations/mailserver/sqlite/repair.sql");
+const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
 /// How long a writer waits for its turn, a mail daemon's or another service's included.
@@ -39,8 +41,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The folder of the main file: mail daemons may pass through it to theirs, and see nothing else.
 const FOLDER_MODE: u32 = 0o711;
 const MAIN_MODE: u32 = 0o600;
-/// setgid, so that the files which a daemon makes there (-wal, -shm) belong to the folder's group too.
-const MAILSERVER_FOLDER_MODE: u32 = 0o2770;
+/// setgid, so that the files which the service makes there belong to the folder's group too.
+const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
 /// The pool, both files up to date, and the file beside them. Services that start at once take turns.
@@ -68,23 +70,40 @@ pub(super) async fn open(config: &config::Database) -> Result<(SqlitePool, LastL
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .after_connect(move |connection, _| {
             let attached = attached.clone();
-            let apart = apart(&main, &mailserver);
+            let guarded = shared::guard(&main, &mailserver);
+            let mailserver = mailserver.clone();
             Box::pin(async move {
-                apart.map_err(sqlx::Error::config)?;
-                sqlx::query(ATTACH)
-                    .bind(attached)
-                    .execute(&mut *connection)
-                    .await?;
-                sqlx::raw_sql(MAILSERVER_CONNECTION)
-                    .execute(connection)
-                    .await?;
-                Ok(())
+                guarded.map_err(sqlx::Error::config)?;
+                attach(connection, &attached, &mailserver)
+                    .await
+                    .map_err(sqlx::Error::config)
             })
         })
         .connect_with(options(&files.main))
         .await?;
     repair(&pool).await?;
     Ok((pool, files.last_logins.clone()))
+}
+
+/// Gives a connection the file that mail servers read.
+async fn attach(
+    connection: &mut SqliteConnection,
+    attached: &str,
+    mailserver: &Path,
+) -> Result<(), Error> {
+    sqlx::query(ATTACH)
+        .bind(attached)
+        .execute(&mut *connection)
+        .await?;
+    let mode: String = sqlx::query_scalar(MAILSERVER_JOURNAL_MODE)
+        .fetch_one(&mut *connection)
+        .await?;
+    shared::wal(&mode, mailserver)?;
+    shared::keep(connection, mailserver).await?;
+    sqlx::raw_sql(MAILSERVER_CONNECTION)
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 /// Makes the file that mail servers read what the tables say it is.
@@ -95,14 +114,18 @@ pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
     Ok(())
 }
 
-/// How either file is opened.
+/// How the main file is opened.
 ///
 /// `synchronous` is FULL: in WAL mode NORMAL may lose what was committed last when the power fails, and what was answered (an
 /// account, a revoked password, a message's number) must be stored. It costs one fsync a transaction.
 fn options(file: &Path) -> SqliteConnectOptions {
+    shared_options(file).journal_mode(SqliteJournalMode::Wal)
+}
+
+/// How a file is opened that mail daemons write in, once it is guarded. What makes its log is [`shared::make_wal`].
+fn shared_options(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
-        .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
@@ -124,7 +147,8 @@ async fn migrate(main: &Path) -> Result<(), Error> {
 }
 
 async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
-    let mut connection: SqliteConnection = options(mailserver).connect().await?;
+    let mut connection: SqliteConnection = shared_options(mailserver).connect().await?;
+    shared::make_wal(&mut connection, mailserver).await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
     let older: i64 = sqlx::query_scalar(MAILSERVER_IS_OLDER)
         .fetch_one(&mut *tx)
@@ -200,7 +224,7 @@ impl Files {
         make_file(&self.main, MAIN_MODE)?;
         make_folder(&self.mailserver, MAILSERVER_FOLDER_MODE)?;
         make_file(&self.mailserver, MAILSERVER_MODE)?;
-        apart(&self.main, &self.mailserver)?;
+        shared::guard(&self.main, &self.mailserver)?;
         Ok(Prepared {
             main: self.main,
             mailserver: self.mailserver,
@@ -237,23 +261,6 @@ fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(unusable(file, &error)),
     }
-}
-
-/// Refuses a file of the mail servers that is a link or nothing like a file, and one that is the main file by another name. SQLite
-/// itself follows no link to a -wal or -shm.
-fn apart(main: &Path, mailserver: &Path) -> Result<(), Error> {
-    let theirs = fs::symlink_metadata(mailserver).map_err(|error| unusable(mailserver, &error))?;
-    if !theirs.is_file() {
-        return Err(Error::Unusable(format!(
-            "{} cannot be used: it is not a plain file, and mail daemons can write in its folder",
-            mailserver.display()
-        )));
-    }
-    let ours = fs::metadata(main).map_err(|error| unusable(main, &error))?;
-    if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()) {
-        return Err(same(main));
-    }
-    Ok(())
 }
 
 fn same(main: &Path) -> Error {

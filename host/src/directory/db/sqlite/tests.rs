@@ -1,4 +1,4 @@
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 
 use tokio::time::timeout;
 
@@ -26,7 +26,7 @@ async fn the_files_have_the_modes_that_keep_them_apart() {
         let main = folder.parent().unwrap().join("latchmail.db");
         fresh.directory.with("a", "ada@example.org", &["s"]).await;
         assert_eq!(mode(folder.parent().unwrap()), 0o711);
-        assert_eq!(mode(folder), 0o2770);
+        assert_eq!(mode(folder), 0o2750);
         for suffix in ["", "-wal", "-shm"] {
             assert_eq!(mode(&beside(&main, suffix)), 0o600, "main{suffix}");
             assert_eq!(mode(&beside(&theirs, suffix)), 0o660, "mailserver{suffix}");
@@ -46,6 +46,167 @@ async fn a_folder_and_a_file_that_exist_keep_their_modes() {
         fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
         Directory::open(&fresh.config, &[]).await.unwrap();
         assert_eq!((mode(folder), mode(&theirs)), (0o700, 0o600));
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+/// A journal that has SQLite delete `victim`, as soon as it opens the file that the journal belongs to.
+fn plant_journal(file: &Path, victim: &Path) {
+    const PAGE: u32 = 4096;
+    let name = victim.to_str().unwrap().as_bytes();
+    let mut journal = vec![0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    for number in [0, 0, 1, 512, PAGE] {
+        journal.extend(u32::to_be_bytes(number));
+    }
+    journal.resize(512, 0);
+    journal.extend((0x4000_0000 / PAGE + 1).to_be_bytes());
+    journal.extend(name);
+    journal.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
+    let sum: u32 = name.iter().map(|byte| u32::from(*byte)).sum();
+    journal.extend(sum.to_be_bytes());
+    journal.extend([0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    fs::write(beside(file, "-journal"), journal).unwrap();
+}
+
+#[tokio::test]
+async fn a_planted_journal_deletes_nothing() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &[]).await;
+        let theirs = fresh.mailserver_file().unwrap();
+        let folder = theirs.parent().unwrap();
+        let victim = folder.parent().unwrap().join("victim.key");
+        fs::write(&victim, "a key").unwrap();
+
+        // What this is about: SQLite itself deletes it.
+        let copy = folder.with_file_name("copy.db");
+        fs::copy(&theirs, &copy).unwrap();
+        plant_journal(&copy, &victim);
+        let mut opened = SqliteConnectOptions::new()
+            .filename(&copy)
+            .connect()
+            .await
+            .unwrap();
+        let read = "SELECT COUNT(*) FROM sqlite_schema";
+        let _ = sqlx::query(read).fetch_one(&mut opened).await;
+        assert!(!victim.exists(), "the journal of this test is none");
+        fs::write(&victim, "a key").unwrap();
+
+        fresh
+            .execute("INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
+                VALUES ('phone', 'a', 'app_password', '', 'x', 'x', 0)")
+            .await;
+        for name in ["mailserver.db", "last-logins.db"] {
+            let file = folder.join(name);
+            // As it was made once, and may be made again by an operator's own means.
+            fs::set_permissions(folder, Permissions::from_mode(0o2770)).unwrap();
+            plant_journal(&file, &victim);
+            let Db::Sqlite(pool) = fresh.directory.db() else {
+                unreachable!()
+            };
+            let mut standing = Vec::new();
+            while let Ok(Ok(connection)) = timeout(Duration::from_millis(200), pool.acquire()).await
+            {
+                standing.push(connection);
+            }
+            drop(standing);
+            let _ = fresh.directory.last_logins("a").await.unwrap();
+            let now = crate::clock::Timestamp::from_millis(0);
+            fresh.directory.sweep(now).await.unwrap();
+            let started = Directory::open(&fresh.config, &[]).await;
+            let verb = Directory::beside(&fresh.config).await;
+            if name == "mailserver.db" {
+                let refused = started.unwrap_err().to_string();
+                assert!(refused.contains("mailserver.db-journal"), "{refused}");
+                verb.unwrap_err();
+            } else {
+                started.unwrap();
+                verb.unwrap();
+            }
+            assert!(victim.exists(), "{name}");
+            assert_eq!(mode(folder), 0o2750, "nobody plants another");
+            fs::remove_file(beside(&file, "-journal")).unwrap();
+        }
+        fs::set_permissions(folder, Permissions::from_mode(0o2770)).unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        assert_eq!(mode(folder), 0o2750);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+/// A daemon may write a journal that the service made, since it would have the file's mode. So none is made, whatever the file is.
+#[tokio::test]
+async fn a_file_that_lost_its_log_gets_one_without_a_journal() {
+    let body = async |fresh: Fresh| {
+        let theirs = fresh.mailserver_file().unwrap();
+        fresh.directory.db().close().await;
+        let Db::Sqlite(daemon) = fresh.mail_server().await.unwrap() else {
+            unreachable!()
+        };
+        sqlx::raw_sql("PRAGMA journal_mode = DELETE")
+            .execute(&daemon)
+            .await
+            .unwrap();
+        daemon.close().await;
+        let mut opened = shared_options(&theirs).connect().await.unwrap();
+        shared::make_wal(&mut opened, &theirs).await.unwrap();
+        opened.close().await.unwrap();
+        Directory::open(&fresh.config, &[]).await.unwrap();
+        assert!(!beside(&theirs, "-journal").exists());
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+/// Daemons cannot make them, and read nothing without them.
+#[tokio::test]
+async fn the_logs_stand_when_the_service_is_gone() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &["s"]).await;
+        let theirs = fresh.mailserver_file().unwrap();
+        let last_logins = theirs.with_file_name("last-logins.db");
+        let all_stand = || {
+            for (file, suffix) in [&theirs, &last_logins]
+                .into_iter()
+                .flat_map(|file| [(file, "-wal"), (file, "-shm")])
+            {
+                assert_eq!(mode(&beside(file, suffix)), 0o660, "{suffix}");
+            }
+        };
+        let now = crate::clock::Timestamp::from_millis(0);
+        fresh.directory.sweep(now).await.unwrap();
+        fresh.directory.last_logins("a").await.unwrap();
+        all_stand();
+        fresh.directory.db().close().await;
+        all_stand();
+        let again = Directory::open(&fresh.config, &[]).await.unwrap();
+        again.sweep(now).await.unwrap();
+        again.db().close().await;
+        all_stand();
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_is_another_s_is_not_written() {
+    let body = async |fresh: Fresh| {
+        let theirs = fresh.mailserver_file().unwrap();
+        let victim = theirs.parent().unwrap().with_file_name("victim.key");
+        fresh.directory.db().close().await;
+        for name in ["-wal", "-shm"] {
+            let planted = beside(&theirs, name);
+            for link in [true, false] {
+                fs::write(&victim, "a key").unwrap();
+                let _ = fs::remove_file(&planted);
+                if link {
+                    symlink(&victim, &planted).unwrap();
+                } else {
+                    fs::hard_link(&victim, &planted).unwrap();
+                }
+                let error = Db::open(&fresh.config).await.unwrap_err();
+                assert!(matches!(error, Error::Unusable(_)), "{error}");
+                assert_eq!(fs::read(&victim).unwrap(), b"a key");
+            }
+            fs::remove_file(&planted).unwrap();
+        }
     };
     on_sqlite(body).await.unwrap();
 }
