@@ -31,8 +31,10 @@ const CLIENTS: &str =
 const ALL_CLIENTS: &str =
     "SELECT json_group_array(id) FROM app_passwords WHERE kind = 'app_password'";
 
-const IN_FILE: &str = "SELECT app_password_id, last_login FROM mailserver_last_logins \
-    WHERE app_password_id IN (SELECT value FROM json_each($1)) AND typeof(last_login) = 'integer' LIMIT $2";
+/// The ids are the service's own texts, and at most one row is told of each, whatever the table holds.
+const IN_FILE: &str = "SELECT c.value, (SELECT l.last_login FROM mailserver_last_logins l \
+        WHERE l.app_password_id = c.value AND typeof(l.last_login) = 'integer' LIMIT 1) \
+    FROM json_each($1) c";
 const FORGET_IN_FILE: &str = "DELETE FROM mailserver_last_logins \
     WHERE last_login < $2 AND app_password_id NOT IN (SELECT value FROM json_each($1))";
 
@@ -106,22 +108,27 @@ impl Directory {
 
 async fn in_file(file: &LastLoginsFile, clients: &[String]) -> Result<Vec<(String, i64)>, Error> {
     let mut connection: SqliteConnection = file.open_to_read(READING).await?;
-    let told = sqlx::query_as(IN_FILE)
+    let told: Vec<(String, Option<i64>)> = sqlx::query_as(IN_FILE)
         .bind(serde_json::Value::from(clients).to_string())
-        .bind(MOST)
         .fetch_all(&mut connection)
         .await?;
     connection.close().await?;
-    Ok(told)
+    let known = told.into_iter().filter_map(|(id, at)| Some((id, at?)));
+    Ok(known.collect())
 }
 
-async fn forget_in_file(file: &LastLoginsFile, clients: &str, before: i64) -> Result<(), Error> {
+async fn forget_in_file(
+    file: &LastLoginsFile,
+    clients: &str,
+    before: i64,
+) -> Result<(), Error> {
     let mut connection: SqliteConnection = file.open_to_forget(FORGETTING).await?;
     sqlx::query(FORGET_IN_FILE)
         .bind(clients)
         .bind(before)
         .execute(&mut connection)
         .await?;
+    sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
     connection.close().await?;
     Ok(())
 }

@@ -143,15 +143,56 @@ async fn a_file_that_lies_costs_an_answer_and_no_more() {
             "CREATE TABLE mailserver_last_logins (x)".to_owned(),
             "SELECT 1".to_owned(),
             endless.to_owned(),
+            // Computed, not stored: as much as a gigabyte of it.
+            "CREATE VIEW mailserver_last_logins AS SELECT 'phone' AS app_password_id, 1 AS last_login".to_owned(),
+            "CREATE TABLE mailserver_last_logins (x, app_password_id AS ('phone'), last_login AS (1)); \
+                INSERT INTO mailserver_last_logins VALUES (1)"
+                .to_owned(),
+            format!("{table} ('phone', 1); CREATE INDEX computed ON mailserver_last_logins (last_login + 1)"),
+            format!("{table} ('phone', 1); CREATE INDEX shortened ON mailserver_last_logins (rtrim(app_password_id))"),
         ];
+        let mut drop = "DROP TABLE IF EXISTS mailserver_last_logins";
         for lie in lies {
-            tell(&fresh, "DROP TABLE IF EXISTS mailserver_last_logins").await;
+            tell(&fresh, drop).await;
+            drop = if lie.starts_with("CREATE VIEW") {
+                "DROP VIEW mailserver_last_logins"
+            } else {
+                "DROP TABLE IF EXISTS mailserver_last_logins"
+            };
             tell(&fresh, &lie).await;
             let asked = std::time::Instant::now();
             assert_eq!(of_ada(&fresh).await, HashMap::new(), "{lie}");
             assert!(asked.elapsed() < READING * 4, "{lie}");
             fresh.directory.sweep(NOW).await.unwrap();
         }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+/// Equal by a collation of somebody's choice, and many times over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_long_or_many_rows_is_answered_with_the_service_s_own_texts() {
+    let body = async |fresh: Fresh| {
+        clients(&fresh).await;
+        let shape = "DROP TABLE mailserver_last_logins; \
+            CREATE TABLE mailserver_last_logins (app_password_id TEXT COLLATE RTRIM, last_login BIGINT); \
+            INSERT INTO mailserver_last_logins SELECT printf('%-20000s', 'phone'), 5 FROM generate";
+        let shape = shape.replace(
+            "FROM generate",
+            "FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT i FROM n)",
+        );
+        tell(&fresh, &shape).await;
+        let file = fresh.directory.last_logins.clone();
+        let LastLogins::File(file) = file else {
+            unreachable!()
+        };
+        let clients = ["phone".to_owned(), "desk".to_owned()];
+        let told = in_file(&file, &clients).await.unwrap();
+        assert_eq!(told, [("phone".to_owned(), 5)]);
+
+        let large = "INSERT INTO mailserver_last_logins VALUES (zeroblob(70000000), 5)";
+        tell(&fresh, large).await;
+        assert_eq!(of_ada(&fresh).await, HashMap::new(), "it is not read");
     };
     on_sqlite(body).await.unwrap();
 }

@@ -1,19 +1,32 @@
 //! The file that mail servers write log-ins to, on SQLite: made where it is missing, and opened anew for every look.
 //!
 //! Nothing of the service depends on it. Mail daemons write it, whatever they like: it is opened as [`shared`] says, to be read alone where
-//! nothing is to be forgotten. What is asked of it has an end, and whoever reads it has to check what it says.
+//! nothing is to be forgotten, only as large as it can honestly be, and only where the table is a plain one, which computes nothing.
+//! What is asked of it has an end, and whoever reads it has to check what it says.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 
-use super::{Error, MAILSERVER_MODE, make_file, shared, shared_options};
+use super::{BEGIN_SQLITE, Error, MAILSERVER_MODE, make_file, shared, shared_options, unusable};
 
 const SHAPE: &str = include_str!("../../../../migrations/mailserver/sqlite/last_logins.sql");
 
 const NAME: &str = "last-logins.db";
+
+/// A row takes some 100 bytes with its index. What is read of a row, a daemon's own text included, is never more than this.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// Neither a view nor a virtual table, no computed column, no index or trigger of anybody's making: each could compute a gigabyte.
+const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
+        WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
+    AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
+        WHERE lower(tbl_name) = 'mailserver_last_logins' AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0)";
 
 /// How long it may be locked: whoever waits has something better to do.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -62,7 +75,7 @@ impl LastLoginsFile {
         patience: Duration,
     ) -> Result<SqliteConnection, Error> {
         let mut connection = self.connect(true).await?;
-        bound(&mut connection, patience).await?;
+        self.bound(&mut connection, "BEGIN", patience).await?;
         Ok(connection)
     }
 
@@ -73,12 +86,18 @@ impl LastLoginsFile {
     ) -> Result<SqliteConnection, Error> {
         let mut connection = self.connect(false).await?;
         shared::make_wal(&mut connection, &self.file).await?;
-        bound(&mut connection, patience).await?;
+        self.bound(&mut connection, BEGIN_SQLITE, patience).await?;
         Ok(connection)
     }
 
     async fn connect(&self, read_only: bool) -> Result<SqliteConnection, Error> {
         shared::guard(&self.main, &self.file)?;
+        let too_large = [self.file.clone(), shared::beside(&self.file, "-wal")]
+            .iter()
+            .any(|file| fs::metadata(file).is_ok_and(|found| found.len() > LARGEST));
+        if too_large {
+            return Err(unusable(&self.file, &io::ErrorKind::FileTooLarge.into()));
+        }
         let options = SqliteConnectOptions::new()
             .filename(&self.file)
             .read_only(read_only)
@@ -87,13 +106,27 @@ impl LastLoginsFile {
             .pragma("temp_store", "MEMORY");
         Ok(options.connect().await?)
     }
-}
 
-async fn bound(connection: &mut SqliteConnection, patience: Duration) -> Result<(), Error> {
-    let end = Instant::now() + patience;
-    connection
-        .lock_handle()
-        .await?
-        .set_progress_handler(STEPS_BETWEEN_LOOKS, move || Instant::now() < end);
-    Ok(())
+    /// Begins to count, and the transaction that all is asked in: the table cannot become another one meanwhile.
+    async fn bound(
+        &self,
+        connection: &mut SqliteConnection,
+        begin: &'static str,
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let end = Instant::now() + patience;
+        connection
+            .lock_handle()
+            .await?
+            .set_progress_handler(STEPS_BETWEEN_LOOKS, move || Instant::now() < end);
+        sqlx::raw_sql(begin).execute(&mut *connection).await?;
+        let plain: bool = sqlx::query_scalar(IS_PLAIN).fetch_one(connection).await?;
+        if plain {
+            return Ok(());
+        }
+        Err(Error::Unusable(format!(
+            "{} cannot be used: it has no plain table of last log-ins",
+            self.file.display()
+        )))
+    }
 }
