@@ -36,13 +36,14 @@ const IN_FILE: &str = "SELECT c.value, (SELECT l.last_login FROM mailserver_last
         WHERE l.app_password_id = c.value AND typeof(l.last_login) = 'integer' LIMIT 1) \
     FROM json_each($1) c";
 const FORGET_IN_FILE: &str = "DELETE FROM mailserver_last_logins \
-    WHERE last_login < $2 AND app_password_id NOT IN (SELECT value FROM json_each($1))";
+    WHERE app_password_id NOT IN (SELECT value FROM json_each($1)) \
+        AND (typeof(last_login) <> 'integer' OR last_login NOT BETWEEN $2 AND $3)";
 
 const IN_TABLE: &str = "SELECT app_password_id, last_login FROM mailserver_last_logins \
     WHERE app_password_id = ANY($1) LIMIT $2";
 /// What the mail server holds locked is left for the next time.
 const FORGET_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_password_id IN ( \
-    SELECT l.app_password_id FROM mailserver_last_logins l WHERE l.last_login < $1 AND NOT EXISTS ( \
+    SELECT l.app_password_id FROM mailserver_last_logins l WHERE l.last_login NOT BETWEEN $1 AND $2 AND NOT EXISTS ( \
         SELECT 1 FROM app_passwords p WHERE p.id = l.app_password_id AND p.kind = 'app_password') \
     FOR UPDATE SKIP LOCKED)";
 
@@ -86,19 +87,20 @@ impl Directory {
         Ok(known.collect())
     }
 
-    /// Forgets the last log-ins of app passwords that are gone.
+    /// Forgets the last log-ins of app passwords that are gone, and what was never an instant.
     pub(super) async fn sweep_last_logins(&self) -> Result<(), Error> {
-        let before = Clock::system().now().seconds() - KEPT.as_secs().cast_signed();
+        let now = Clock::system().now();
+        let kept = (now.minus(KEPT).seconds(), now.plus(AHEAD).seconds());
         match &self.last_logins {
             LastLogins::File(file) => {
                 let clients: String =
                     on!(&self.db, pool => sqlx::query_scalar(ALL_CLIENTS).fetch_one(pool).await)?;
-                if let Err(error) = forget_in_file(file, &clients, before).await {
+                if let Err(error) = forget_in_file(file, &clients, kept).await {
                     tracing::warn!(%error, "old last log-ins of mail clients cannot be forgotten");
                 }
             }
             LastLogins::Table(pool) => {
-                let forget = sqlx::query(FORGET_IN_TABLE).bind(before);
+                let forget = sqlx::query(FORGET_IN_TABLE).bind(kept.0).bind(kept.1);
                 forget.execute(pool).await?;
             }
         }
@@ -120,12 +122,13 @@ async fn in_file(file: &LastLoginsFile, clients: &[String]) -> Result<Vec<(Strin
 async fn forget_in_file(
     file: &LastLoginsFile,
     clients: &str,
-    before: i64,
+    (oldest, newest): (i64, i64),
 ) -> Result<(), Error> {
     let mut connection: SqliteConnection = file.open_to_forget(FORGETTING).await?;
     sqlx::query(FORGET_IN_FILE)
         .bind(clients)
-        .bind(before)
+        .bind(oldest)
+        .bind(newest)
         .execute(&mut connection)
         .await?;
     sqlx::raw_sql("COMMIT").execute(&mut connection).await?;

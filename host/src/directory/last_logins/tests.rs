@@ -115,6 +115,13 @@ async fn the_last_log_ins_of_what_is_gone_are_forgotten(fresh: Fresh) {
     }
     // One that somebody has just logged in with may be newer than what is known of it.
     tell_of(&fresh, "new", now.seconds()).await;
+    // And whoever broke into a mail server may tell anything of anybody.
+    tell_of(&fresh, "future", now.seconds() + 3600).await;
+    tell_of(&fresh, "never", i64::MAX).await;
+    if file(&fresh).is_some() {
+        let text = "INSERT INTO mailserver_last_logins VALUES ('text', 'tomorrow')";
+        tell(&fresh, text).await;
+    }
     fresh
         .execute("DELETE FROM app_passwords WHERE id = 'desk'")
         .await;
