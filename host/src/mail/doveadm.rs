@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
+use super::said;
 use crate::config;
 use crate::dial::Dial;
 use crate::error::StartError;
@@ -169,7 +170,13 @@ impl Doveadm {
 
 /// Whether every command was done.
 fn check(answer: &[u8], commands: usize) -> Result<(), Error> {
-    let failed = || Error::Failed(String::from_utf8_lossy(answer).chars().take(200).collect());
+    // Its own words, for a log and a terminal. They begin with a bracket, which would be taken for a code.
+    let failed = || {
+        Error::Failed(said(&format!(
+            "it said {}",
+            String::from_utf8_lossy(answer)
+        )))
+    };
     let outcomes: Vec<(String, Value, String)> =
         serde_json::from_slice(answer).map_err(|_| failed())?;
     let done = outcomes.iter().all(|(kind, detail, _)| {

@@ -80,7 +80,8 @@ async fn ended(config: &Config, ending: Ending<'_>) {
     // Where even this cannot be written, the exit status still says that it was done.
     let _ = writeln!(
         std::io::stderr(),
-        "latchmail: mail clients that are logged in stay so until they end by themselves: {left}"
+        "latchmail: mail clients that are logged in stay so until they end by themselves: {}",
+        shown::plain(&left)
     );
 }
 

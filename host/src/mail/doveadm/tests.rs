@@ -150,3 +150,13 @@ fn none_that_is_configured_is_none() {
     let none = config::Imap::default();
     assert!(Doveadm::new(&none).unwrap().is_none());
 }
+
+/// It may be anybody who answers at that port.
+#[test]
+fn what_it_answers_instead_is_one_short_line_without_control_characters() {
+    let answer = format!("[[\"x\u{1b}[2J\r\nWARN all is well{}", "y".repeat(1000));
+    let error = check(answer.as_bytes(), 1).unwrap_err().to_string();
+    assert!(!error.chars().any(char::is_control), "{error:?}");
+    assert!(error.contains("all is well"), "{error}");
+    assert!(error.len() < 300, "{error}");
+}
