@@ -18,15 +18,6 @@ use crate::error::StartError;
 /// and a log-in takes milliseconds, seconds on a machine with too much to do.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What was revoked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Revoked<'a> {
-    /// An app password, by its id.
-    AppPassword(&'a str),
-    /// An account with all that acts for it, by its id.
-    Account(&'a str),
-}
-
 /// What a process ends that keeps no connections of its own.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending<'a> {
@@ -68,7 +59,7 @@ impl Mail {
     /// tell of.
     pub async fn end(&self, app_passwords: &[String]) {
         for id in app_passwords {
-            self.close(Revoked::AppPassword(id));
+            self.close(id);
         }
         let sessions = |id: &String| Sessions::of_app_password(id);
         let idle = app_passwords.iter().filter(|id| !self.pool.is_busy(id));
@@ -79,25 +70,18 @@ impl Mail {
         .await;
     }
 
-    /// The same for all connections of an account, whatever they were made with.
-    pub async fn end_all(&self, account: &str, address: &str) {
-        self.close(Revoked::Account(account));
-        let sessions: Vec<_> = Sessions::of_account(address).into_iter().collect();
-        self.kick(sessions.clone(), sessions).await;
-    }
-
-    /// Has `close` called with whatever is revoked.
-    pub(crate) fn on_close(&self, close: impl Fn(Revoked<'_>) + Send + Sync + 'static) {
+    /// Has `close` called with the id of every app password that is revoked.
+    pub(crate) fn on_close(&self, close: impl Fn(&str) + Send + Sync + 'static) {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.push(Box::new(close));
     }
 
     /// Closes the service's own connections; what is busy closes when it is done.
-    fn close(&self, revoked: Revoked<'_>) {
-        self.pool.close(revoked);
+    fn close(&self, app_password: &str) {
+        self.pool.close(app_password);
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         for close in others.iter() {
-            close(revoked);
+            close(app_password);
         }
     }
 

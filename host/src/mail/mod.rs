@@ -37,7 +37,6 @@ use crate::turns::Turns;
 pub(crate) use change::said;
 use doveadm::Doveadm;
 pub use download::Download;
-pub(crate) use end::Revoked;
 pub use end::{Ending, end_at_mail_server};
 pub use filing::Filing;
 pub use flag::Flag;
@@ -112,8 +111,8 @@ pub struct Mail {
     patience: Duration,
 }
 
-/// Closes connections made with what was revoked.
-type Closer = Box<dyn Fn(Revoked<'_>) + Send + Sync>;
+/// Closes connections made with the app password of this id: it was revoked.
+type Closer = Box<dyn Fn(&str) + Send + Sync>;
 
 impl fmt::Debug for Mail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

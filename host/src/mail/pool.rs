@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::{Access, Error, Revoked};
+use super::{Access, Error};
 use crate::caller::MailCredential;
 
 /// What makes connections.
@@ -148,15 +148,12 @@ impl<C: Connect> Pool<C> {
         })
     }
 
-    /// Closes what was made with something that is revoked; what is busy closes when it is done.
-    pub(crate) fn close(&self, revoked: Revoked<'_>) {
-        for (name, account) in self.0.lock().iter_mut() {
-            let hit = |credential: &str| match revoked {
-                Revoked::AppPassword(id) => credential == id,
-                Revoked::Account(id) => name == id,
-            };
-            account.idle.retain(|idle| !hit(&idle.credential));
-            for busy in account.busy.iter().filter(|busy| hit(&busy.credential)) {
+    /// Closes what was made with an app password that is revoked; what is busy closes when it is done.
+    pub(crate) fn close(&self, revoked: &str) {
+        for account in self.0.lock().values_mut() {
+            account.idle.retain(|idle| idle.credential != revoked);
+            let busy = account.busy.iter();
+            for busy in busy.filter(|busy| busy.credential == revoked) {
                 busy.doomed.store(true, Ordering::SeqCst);
             }
         }
