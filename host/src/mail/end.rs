@@ -27,11 +27,11 @@ pub enum Ending<'a> {
     Account(&'a str),
 }
 
-/// Ends sessions at the mail server, once: for who changed the directory from beside the service. Whether it could be asked at all: not
-/// where `imap.doveadm` is not configured.
+/// Ends sessions at the mail server, now and once more a little later: for who changed the directory from beside the service. Whether it
+/// could be asked at all: not where `imap.doveadm` is not configured.
 ///
 /// # Errors
-/// A sentence where the mail server could not be told; sessions that are open may go on then.
+/// A sentence where the mail server could not be told in the end; sessions that are open may go on then.
 pub async fn end_at_mail_server(
     config: &config::Imap,
     ending: Ending<'_>,
@@ -39,14 +39,22 @@ pub async fn end_at_mail_server(
     let Some(doveadm) = Doveadm::new(config)? else {
         return Ok(false);
     };
-    let sessions: Vec<Sessions> = match ending {
+    let open: Vec<Sessions> = match ending {
         Ending::AppPasswords(ids) => {
             let sessions = ids.iter().filter_map(|id| Sessions::of_app_password(id));
             sessions.collect()
         }
         Ending::Account(address) => Sessions::of_account(address).into_iter().collect(),
     };
-    let told = doveadm.kick(&sessions).await;
+    if open.is_empty() {
+        return Ok(true);
+    }
+    // What it says the second time counts: that comes after every log-in which was under way.
+    if let Err(error) = doveadm.kick(&open).await {
+        tracing::debug!(%error, "sessions were not ended the first time");
+    }
+    sleep(AGAIN).await;
+    let told = doveadm.kick(&open).await;
     told.map_err(|error| StartError::new(error.to_string()))?;
     Ok(true)
 }

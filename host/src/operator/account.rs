@@ -238,12 +238,13 @@ impl Desk {
             .directory
             .set_password(&account.id, &hash, now, &self.origin)
             .await?;
-        ended(&self.config, Ending::AppPasswords(&died)).await;
-        say(&format!(
+        let said = say(&format!(
             "{} has a new password; its web sessions, agents' grants and API tokens are ended.",
             account.address
-        ))?;
-        new.show()
+        ));
+        let said = said.and_then(|()| new.show());
+        ended(&self.config, Ending::AppPasswords(&died)).await;
+        said
     }
 
     async fn disable(&self, address: &str) -> anyhow::Result<()> {
@@ -253,15 +254,16 @@ impl Desk {
             .directory
             .disable(&account.id, now, &self.origin)
             .await?;
-        ended(&self.config, Ending::Account(&account.address)).await;
         let address = account.address;
-        if disabled {
+        let said = if disabled {
             say(&format!(
                 "{address} is disabled, and every credential of it is ended."
             ))
         } else {
             say(&format!("{address} is disabled already."))
-        }
+        };
+        ended(&self.config, Ending::Account(&address)).await;
+        said
     }
 
     async fn enable(&self, address: &str) -> anyhow::Result<()> {
@@ -295,11 +297,12 @@ impl Desk {
         if !deleted {
             bail!("{address} was deleted meanwhile by somebody else");
         }
-        ended(&self.config, Ending::Account(address)).await;
-        say(&format!(
+        let said = say(&format!(
             "{address} is deleted. Its addresses are kept from other people until `latchmail account free` frees them. Its mail is left \
              where it is: on the mail server, in the folder of the mailbox {id}."
-        ))
+        ));
+        ended(&self.config, Ending::Account(address)).await;
+        said
     }
 
     async fn free(&self, address: &str) -> anyhow::Result<()> {

@@ -70,7 +70,8 @@ impl Desk {
 }
 
 /// Ends what the mail server still serves with credentials that were ended in the directory. The directory has refused them from then on, so
-/// where it cannot be done the operator is told, and the verb has done its work.
+/// where it cannot be done the operator is told, and the verb has done its work. It takes some seconds: to be called when the verb has
+/// said what it did, and whether or not it could.
 async fn ended(config: &Config, ending: Ending<'_>) {
     let left = match mail::end_at_mail_server(&config.imap, ending).await {
         Ok(true) => return,

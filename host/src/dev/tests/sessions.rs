@@ -16,7 +16,7 @@ use crate::directory::Directory;
 use crate::directory::accounts::{Creation, NewAccount};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::logging::testing::logged;
-use crate::mail::{Access, Mail};
+use crate::mail::{Access, Ending, Mail, end_at_mail_server};
 
 const BOB: &str = "bob@latchmail.test";
 const PHONE: &str = "phonephonephonephonephonephoneph";
@@ -229,6 +229,22 @@ async fn the_mailbox_is_the_same_whatever_app_password_opens_it() {
         let folders = other.imap("LIST \"\" *").await;
         assert!(folders.contains("Plans"), "{folders}");
     }
+    world.stack.stop().await.unwrap();
+}
+
+/// A verb's process ends: what it does once more it does before.
+#[tokio::test]
+async fn a_verb_ends_a_session_that_began_as_its_app_password_was_revoked() {
+    let world = World::on_sqlite().await;
+    let config = world.config();
+    let phone = ["phone".to_owned()];
+    let verb = end_at_mail_server(&config, Ending::AppPasswords(&phone));
+    let (told, ()) = tokio::join!(verb, async {
+        sleep(Duration::from_secs(1)).await; // the first time is over
+        let mut late = world.client(ANN, PHONE).await;
+        late.ends().await;
+    });
+    assert!(told.unwrap());
     world.stack.stop().await.unwrap();
 }
 
