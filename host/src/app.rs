@@ -27,6 +27,9 @@ const SWEEP_EVERY: Duration = Duration::from_hours(1);
 /// How often it is written down when credentials were last used.
 const WRITE_EVERY: Duration = Duration::from_mins(1);
 
+/// How often it is tried again to end what the mail server still serves of what is gone.
+const END_EVERY: Duration = Duration::from_mins(1);
+
 const DAY: Duration = Duration::from_hours(24);
 
 /// What the handlers of the host share.
@@ -77,6 +80,7 @@ pub struct Running {
     server: http::Running,
     sweeping: JoinHandle<()>,
     writing: JoinHandle<()>,
+    ending: JoinHandle<()>,
 }
 
 impl App {
@@ -127,6 +131,7 @@ impl App {
         let server = http::serve(Arc::clone(&app), listener)?;
         let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
         let writing = tokio::spawn(write_uses(Arc::clone(&app)));
+        let ending = tokio::spawn(end_again(Arc::clone(&app)));
         tracing::info!(%address, "ready");
         Ok(Running {
             address,
@@ -134,6 +139,7 @@ impl App {
             server,
             sweeping,
             writing,
+            ending,
         })
     }
 }
@@ -174,12 +180,23 @@ async fn write_uses(app: Arc<App>) {
     }
 }
 
+/// Ends what was left open at the mail server, at once and then every minute, for as long as the service runs.
+async fn end_again(app: Arc<App>) {
+    loop {
+        if let Err(error) = app.mail.end_again().await {
+            tracing::warn!(%error, "sessions of what is gone may still be open at the mail server");
+        }
+        tokio::time::sleep(END_EVERY).await;
+    }
+}
+
 impl Running {
     /// Stops taking requests, finishes those in flight within the configured grace, and releases everything.
     pub async fn stop(self) {
         self.server.stop().await;
         self.sweeping.abort();
         self.writing.abort();
+        self.ending.abort();
         self.app.outbox.settled().await;
         self.app.mail.settled().await;
         if let Err(error) = self.app.auth.write_uses().await {

@@ -9,6 +9,7 @@ pub mod administration;
 pub mod credentials;
 pub mod db;
 mod domains;
+pub(crate) mod endings;
 pub mod events;
 mod last_logins;
 #[cfg(test)]

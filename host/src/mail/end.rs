@@ -2,21 +2,29 @@
 //!
 //! Called after the directory has revoked it, so that nobody logs in with it any more, whatever becomes of this. A session that could
 //! not be ended goes on as its client likes: it reads and changes the mailbox, and the mail server asks for no password again until
-//! it reconnects. A warning says so.
+//! it reconnects. A warning says so, and the directory remembers the app password, so that it is tried again.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::Mail;
 use super::doveadm::{self, Doveadm, Sessions};
+use super::{Error, Mail};
+use crate::clock::{Clock, Timestamp};
 use crate::config;
+use crate::directory::endings;
 use crate::error::StartError;
 
 /// How long after the first time sessions are ended once more. A log-in that was under way at the first time was not to be seen yet,
 /// and a log-in takes milliseconds, seconds on a machine with too much to do.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// How long it is tried again.
+const REMEMBERED: Duration = Duration::from_hours(24);
+
+/// App passwords that are taken up at once.
+const BATCH: i64 = 1000;
 
 /// What a process ends that keeps no connections of its own.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +48,7 @@ pub async fn end_at_mail_server(
         return Ok(false);
     };
     let open: Vec<Sessions> = match ending {
-        Ending::AppPasswords(ids) => {
-            let sessions = ids.iter().filter_map(|id| Sessions::of_app_password(id));
-            sessions.collect()
-        }
+        Ending::AppPasswords(ids) => sessions(ids),
         Ending::Account(address) => Sessions::of_account(address).into_iter().collect(),
     };
     if open.is_empty() {
@@ -69,13 +74,41 @@ impl Mail {
         for id in app_passwords {
             self.close(id);
         }
-        let sessions = |id: &String| Sessions::of_app_password(id);
         let idle = app_passwords.iter().filter(|id| !self.pool.is_busy(id));
-        self.kick(
-            idle.filter_map(sessions).collect(),
-            app_passwords.iter().filter_map(sessions).collect(),
-        )
-        .await;
+        let now = idle
+            .filter_map(|id| Sessions::of_app_password(id))
+            .collect();
+        self.kick(now, app_passwords).await;
+    }
+
+    /// Ends what is open of app passwords that were gone for some seconds and are remembered since: the process died before it was done, or
+    /// the mail server did not answer. Forgets those of yesterday. To be called at the start and every minute.
+    ///
+    /// # Errors
+    /// A sentence where the database or the mail server failed; what is left is remembered still.
+    pub async fn end_again(&self) -> Result<(), Error> {
+        let now = Clock::system().now();
+        loop {
+            let ended = endings::ended_by(&self.db, now.minus(AGAIN), BATCH).await?;
+            let all = ended.len();
+            let (recent, old): (Vec<_>, Vec<_>) = ended
+                .into_iter()
+                .partition(|(_, at)| *at > now.minus(REMEMBERED));
+            let ids = |ended: Vec<(String, Timestamp)>| -> Vec<String> {
+                ended.into_iter().map(|(id, _)| id).collect()
+            };
+            endings::forget_ended(&self.db, &ids(old)).await?;
+            let Some(doveadm) = &self.doveadm else {
+                return Ok(());
+            };
+            let recent = ids(recent);
+            let told = doveadm.kick(&sessions(&recent)).await;
+            told.map_err(|error| Error::Unavailable(error.to_string()))?;
+            endings::forget_ended(&self.db, &recent).await?;
+            if all < usize::try_from(BATCH).unwrap_or(usize::MAX) {
+                return Ok(());
+            }
+        }
     }
 
     /// Has `close` called with the id of every app password that is revoked.
@@ -99,25 +132,44 @@ impl Mail {
         self.pool.connections(account)
     }
 
-    /// Ends some sessions now and all of them a little later. Both go on when nobody waits for it any more.
-    async fn kick(&self, now: Vec<Sessions>, later: Vec<Sessions>) {
-        let Some(doveadm) = self.doveadm.clone().filter(|_| !later.is_empty()) else {
+    /// Ends some sessions now and those of all these app passwords a little later; then they need not be remembered. Both go on when nobody
+    /// waits for it any more.
+    async fn kick(&self, now: Vec<Sessions>, app_passwords: &[String]) {
+        let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
             return;
         };
-        let first = tokio::spawn(kick(Arc::clone(&doveadm), now));
+        let first = {
+            let doveadm = Arc::clone(&doveadm);
+            tokio::spawn(async move { kick(&doveadm, &now).await })
+        };
+        let (later, db) = (app_passwords.to_vec(), self.db.clone());
         tokio::spawn(async move {
             sleep(AGAIN).await;
-            kick(doveadm, later).await;
+            if kick(&doveadm, &sessions(&later)).await
+                && let Err(error) = endings::forget_ended(&db, &later).await
+            {
+                tracing::warn!(%error, "sessions that were ended will be ended again");
+            }
         });
         let _ = timeout(doveadm::PATIENCE, first).await;
     }
 }
 
-async fn kick(doveadm: Arc<Doveadm>, sessions: Vec<Sessions>) {
-    if let Err(error) = doveadm.kick(&sessions).await {
+fn sessions(app_passwords: &[String]) -> Vec<Sessions> {
+    let sessions = app_passwords.iter();
+    sessions
+        .filter_map(|id| Sessions::of_app_password(id))
+        .collect()
+}
+
+/// Whether it was done.
+async fn kick(doveadm: &Doveadm, sessions: &[Sessions]) -> bool {
+    let told = doveadm.kick(sessions).await;
+    if let Err(error) = &told {
         tracing::warn!(
             %error,
             "sessions of what was revoked may still be open at the mail server"
         );
     }
+    told.is_ok()
 }

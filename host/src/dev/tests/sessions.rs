@@ -232,6 +232,78 @@ async fn the_mailbox_is_the_same_whatever_app_password_opens_it() {
     world.stack.stop().await.unwrap();
 }
 
+/// As after a crash, and while doveadm does not answer.
+async fn what_was_not_ended_is_ended_later(world: World) {
+    let mut phone = world.client(ANN, PHONE).await;
+    let mut desk = world.client(ANN, DESK).await;
+    let gone = "DELETE FROM app_passwords WHERE id = 'phone'";
+    execute(&world.directory, gone).await;
+    let mail = world.mail(&world.config());
+    mail.end_again().await.unwrap();
+    answers(&mut phone).await; // one that is ending it may be under way: it is given some seconds
+    let some_seconds_later = "UPDATE ended_app_passwords SET ended_at = ended_at - 10000";
+    execute(&world.directory, some_seconds_later).await;
+
+    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let deaf = world.mail(&config::Imap {
+        doveadm: closed,
+        ..world.config()
+    });
+    deaf.end_again().await.unwrap_err();
+    answers(&mut phone).await;
+    mail.end_again().await.unwrap();
+    phone.ends().await;
+    answers(&mut desk).await;
+    assert_eq!(remembered(&world.directory).await, 0);
+
+    // What is ended at once need not be ended later.
+    let gone = "DELETE FROM app_passwords WHERE id = 'desk'";
+    execute(&world.directory, gone).await;
+    assert_eq!(remembered(&world.directory).await, 1);
+    mail.end(&["desk".into()]).await;
+    desk.ends().await;
+    timeout(PATIENCE, async {
+        while remembered(&world.directory).await > 0 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await
+    .expect("it to be forgotten");
+
+    // And where nobody can be asked nothing is kept for good.
+    let gone = "DELETE FROM app_passwords WHERE id = 'bobs'";
+    execute(&world.directory, gone).await;
+    let alone = world.mail(&config::Imap {
+        doveadm: String::new(),
+        ..world.config()
+    });
+    for (age, left) in [(10_000, 1), (90_000_000, 0)] {
+        let aged = format!("UPDATE ended_app_passwords SET ended_at = ended_at - {age}");
+        execute(&world.directory, aged.leak()).await;
+        alone.end_again().await.unwrap();
+        assert_eq!(remembered(&world.directory).await, left);
+    }
+    world.stack.stop().await.unwrap();
+}
+
+async fn remembered(directory: &Directory) -> i64 {
+    const ALL: &str = "SELECT COUNT(*) FROM ended_app_passwords";
+    crate::directory::db::on!(directory.db(), pool => sqlx::query_scalar(ALL).fetch_one(pool).await)
+        .unwrap()
+}
+
+#[tokio::test]
+async fn what_was_not_ended_is_ended_later_on_sqlite() {
+    what_was_not_ended_is_ended_later(World::on_sqlite().await).await;
+}
+
+#[tokio::test]
+async fn what_was_not_ended_is_ended_later_on_postgresql() {
+    what_was_not_ended_is_ended_later(World::on_postgres().await).await;
+}
+
 /// A verb's process ends: what it does once more it does before.
 #[tokio::test]
 async fn a_verb_ends_a_session_that_began_as_its_app_password_was_revoked() {

@@ -46,6 +46,12 @@ const STEPS: &[Step] = &[
         sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
         postgres: include_str!("../../../migrations/postgres/0005_last_logins.sql"),
     },
+    Step {
+        version: 6,
+        description: "ended app passwords",
+        sqlite: include_str!("../../../migrations/sqlite/0006_ended_app_passwords.sql"),
+        postgres: include_str!("../../../migrations/postgres/0006_ended_app_passwords.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.
