@@ -187,6 +187,65 @@ async fn a_recovery_code_is_good_once_however_it_is_typed() {
 }
 
 #[tokio::test]
+async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    let right = || device.code(&service, 0);
+    let wrong = async || {
+        let near: Vec<String> = [-30, 0, 30].map(|at| device.code(&service, at)).into();
+        let wrong = (0..4).map(|n| format!("00000{n}"));
+        let wrong = wrong.into_iter().find(|code| !near.contains(code));
+        let answer = sign_in(&service, PASSWORD, json!(wrong.unwrap())).await;
+        answer.fails(401, INVALID);
+    };
+    for _ in 0..9 {
+        wrong().await;
+    }
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .succeeds(200);
+    service.clock.advance(Duration::from_secs(30));
+    for _ in 0..10 {
+        wrong().await;
+    }
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .fails(401, INVALID);
+    // What was refused was not counted, so the time is a minute all the same.
+    service.clock.advance(Duration::from_secs(59));
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .fails(401, INVALID);
+    service.clock.advance(Duration::from_secs(1));
+    wrong().await;
+    service.clock.advance(Duration::from_secs(119));
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .fails(401, INVALID);
+    sign_in(&service, PASSWORD, Value::Null)
+        .await
+        .fails(401, REQUIRED);
+    // Whoever has a recovery code is not shut out, and sets it back.
+    sign_in(&service, PASSWORD, json!(device.recovery[0]))
+        .await
+        .succeeds(200);
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .succeeds(200);
+
+    let said = service.operator("audit --account ada@first.test", "").await;
+    let said = said.done();
+    for words in [
+        "wrong two-factor code, 10 in a row: none is taken before",
+        "wrong two-factor code, 11 in a row",
+        "two-factor code refused, too many were wrong",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+}
+
+#[tokio::test]
 async fn of_parallel_sign_ins_with_one_code_one_wins() {
     let service = Service::start().await;
     let ada = service.person("ada").await;

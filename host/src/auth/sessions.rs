@@ -115,6 +115,10 @@ impl Auth {
                 let reason = "two-factor code missing";
                 return Err(self.refused(&attempt, reason, CODE_REQUIRED, now).await?);
             }
+            Checked::WrongCode => {
+                self.directory.wrong_code(account, now, origin).await?;
+                return Err(Failure::unauthorized(INVALID));
+            }
             Checked::Wrong(reason) => {
                 return Err(self.refused(&attempt, reason, INVALID, now).await?);
             }
@@ -141,7 +145,7 @@ impl Auth {
                     admin: account.admin,
                 });
             }
-            SignIn::CodeUsed => "two-factor code used before",
+            SignIn::CodeUsed => "two-factor code used before, or too many were wrong",
             SignIn::AccountChanged => "the account was changed meanwhile",
         };
         Err(self.refused(&attempt, reason, INVALID, now).await?)

@@ -118,6 +118,8 @@ pub(super) enum Checked {
     Passed(Factor),
     /// None was given, and one is asked for.
     Missing,
+    /// It is none of the codes of now. To be counted.
+    WrongCode,
     /// It will not do; the word is for the record.
     Wrong(&'static str),
 }
@@ -189,6 +191,10 @@ impl Auth {
         };
         match code.map(Typed::read) {
             None => Ok(Checked::Missing),
+            // Right or wrong: nothing is learnt by trying.
+            Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
+                "two-factor code refused, too many were wrong",
+            )),
             Some(Typed::Code(code)) => {
                 let secret = self
                     .keys
@@ -228,7 +234,7 @@ fn by_code(totp: &Totp, code: &str, last_step: i64, now: Timestamp) -> Checked {
         .collect();
     match matching.iter().find(|step| **step > last_step) {
         Some(step) => Checked::Passed(Factor::Step(*step)),
-        None if matching.is_empty() => Checked::Wrong("wrong two-factor code"),
+        None if matching.is_empty() => Checked::WrongCode,
         None => Checked::Wrong("two-factor code used before"),
     }
 }
@@ -279,9 +285,10 @@ mod tests {
             assert_eq!(by_code(&totp, code, 0, at(seconds)), passed);
             assert_eq!(by_code(&totp, code, 0, at(seconds + 30)), passed);
             assert_eq!(by_code(&totp, code, 0, at(seconds - 30)), passed);
-            let wrong = Checked::Wrong("wrong two-factor code");
-            assert_eq!(by_code(&totp, code, 0, at(seconds + 60)), wrong);
-            assert_eq!(by_code(&totp, code, 0, at(seconds - 60)), wrong);
+            for elsewhere in [seconds + 60, seconds - 60] {
+                let checked = by_code(&totp, code, 0, at(elsewhere));
+                assert_eq!(checked, Checked::WrongCode);
+            }
             assert_eq!(
                 by_code(&totp, code, step, at(seconds)),
                 Checked::Wrong("two-factor code used before")
@@ -326,6 +333,7 @@ mod tests {
         let two_factor = TwoFactor {
             sealed_secret: Vec::new(),
             last_step: 0,
+            refused_until: at(0),
             recovery_codes: codes.hashes(),
         };
         let shown = codes.shown().nth(9).unwrap();

@@ -1,10 +1,12 @@
-//! Second factors: what is asked for beside the password, and that no code of it is good twice.
+//! Second factors: what is asked for beside the password, that no code of it is good twice, and that wrong ones cannot be tried for long.
 //!
 //! Checking a code is `auth`'s, which has the keys. Using one up is this file's, in the transaction that begins the session: a sign-in
 //! that fails for another reason costs no code.
 
 use std::fmt;
+use std::time::Duration;
 
+use super::accounts::Account;
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::sessions::{self, NewSession};
@@ -12,7 +14,14 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-const FIND: &str = "SELECT sealed_secret, last_step FROM two_factor WHERE account_id = $1";
+/// Wrong codes in a row before no more are taken for a while.
+const FORGIVEN: u32 = 10;
+/// How long none is taken then. Each wrong one after it doubles it.
+const FIRST_WAIT: Duration = Duration::from_mins(1);
+const LONGEST_WAIT: Duration = Duration::from_hours(24);
+
+const FIND: &str =
+    "SELECT sealed_secret, last_step, refused_until FROM two_factor WHERE account_id = $1";
 const RECOVERY_CODES: &str = "SELECT code_hash FROM recovery_codes WHERE account_id = $1";
 const INSERT: &str = "INSERT INTO two_factor (account_id, sealed_secret, created_at) VALUES ($1, $2, $3) \
     ON CONFLICT (account_id) DO NOTHING";
@@ -27,9 +36,15 @@ const IS_ON: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
 
 /// The account as it was when its password was checked.
 const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
-/// Each of two at once changes the row in turn: the later finds the step taken.
-const TAKE_STEP: &str =
-    "UPDATE two_factor SET last_step = $2 WHERE account_id = $1 AND last_step < $2";
+/// Each of two at once changes the row in turn: the later finds the step taken. A right code among many tried at once is worth nothing once
+/// too many of the others were wrong.
+const TAKE_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
+    WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3";
+const FORGIVE: &str =
+    "UPDATE two_factor SET wrong_codes = 0, refused_until = 0 WHERE account_id = $1";
+const COUNT_WRONG: &str = "UPDATE two_factor SET wrong_codes = wrong_codes + 1 \
+    WHERE account_id = $1 RETURNING wrong_codes";
+const REFUSE_UNTIL: &str = "UPDATE two_factor SET refused_until = $2 WHERE account_id = $1";
 const TAKE_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND code_hash = $2";
 
 /// An account's second factor.
@@ -39,6 +54,8 @@ pub struct TwoFactor {
     pub sealed_secret: Vec<u8>,
     /// The newest time step whose code was taken.
     pub last_step: i64,
+    /// No code is taken before this, since too many in a row were wrong; recovery codes are.
+    pub refused_until: Timestamp,
     /// SHA-256 of each recovery code that is left, lower-case hexadecimal.
     pub recovery_codes: Vec<String>,
 }
@@ -47,6 +64,7 @@ impl fmt::Debug for TwoFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TwoFactor")
             .field("last_step", &self.last_step)
+            .field("refused_until", &self.refused_until)
             .field("recovery_codes", &self.recovery_codes.len())
             .finish_non_exhaustive()
     }
@@ -68,7 +86,7 @@ pub enum Factor {
 pub enum SignIn {
     /// The session is begun, and the code used up.
     Begun,
-    /// The code was used up meanwhile.
+    /// The code was used up meanwhile, or too many wrong ones were tried.
     CodeUsed,
     /// The account was disabled, deleted, or given another password or factor meanwhile.
     AccountChanged,
@@ -80,10 +98,10 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn two_factor(&self, account_id: &str) -> Result<Option<TwoFactor>, Error> {
-        let found: Option<(Vec<u8>, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
+        let found: Option<(Vec<u8>, i64, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(account_id)
             .fetch_optional(pool).await)?;
-        let Some((sealed_secret, last_step)) = found else {
+        let Some((sealed_secret, last_step, refused_until)) = found else {
             return Ok(None);
         };
         let recovery_codes = on!(&self.db, pool => sqlx::query_scalar(RECOVERY_CODES)
@@ -92,6 +110,7 @@ impl Directory {
         Ok(Some(TwoFactor {
             sealed_secret,
             last_step,
+            refused_until: Timestamp::from_millis(refused_until),
             recovery_codes,
         }))
     }
@@ -126,6 +145,7 @@ impl Directory {
                 let taken = on_tx!(&mut tx, db => sqlx::query(TAKE_STEP)
                     .bind(account)
                     .bind(step)
+                    .bind(session.created_at.millis())
                     .execute(db).await.map(|done| done.rows_affected()))?;
                 if taken == 0 {
                     return Ok(SignIn::CodeUsed);
@@ -140,6 +160,9 @@ impl Directory {
                 if taken == 0 {
                     return Ok(SignIn::CodeUsed);
                 }
+                on_tx!(&mut tx, db => sqlx::query(FORGIVE)
+                    .bind(account)
+                    .execute(db).await.map(drop))?;
                 let left: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_CODES)
                     .bind(account)
                     .fetch_one(db).await)?;
@@ -152,6 +175,39 @@ impl Directory {
             .detail(&detail);
         events::commit(tx, begun, origin).await?;
         Ok(SignIn::Begun)
+    }
+
+    /// Counts a wrong code that was given beside the right password of the account, and records the failed attempt. From the tenth in a
+    /// row on, codes are refused for a time that each doubles, a day at most; a code that is taken, or a recovery code, sets it back.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was counted then.
+    pub async fn wrong_code(
+        &self,
+        account: &Account,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(&account.id).await?;
+        let wrong: Option<i64> = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_WRONG)
+            .bind(&account.id)
+            .fetch_optional(db).await)?;
+        let mut detail = "wrong two-factor code".to_owned();
+        let wrong = wrong.and_then(|wrong| u32::try_from(wrong).ok());
+        if let Some(wrong) = wrong.filter(|wrong| *wrong >= FORGIVEN) {
+            let until = now.plus(wait_after(wrong));
+            on_tx!(&mut tx, db => sqlx::query(REFUSE_UNTIL)
+                .bind(&account.id)
+                .bind(until.millis())
+                .execute(db).await.map(drop))?;
+            detail = format!("{detail}, {wrong} in a row: none is taken before {until}");
+        }
+        let failed = Event {
+            address: &account.address,
+            ..Event::of(Kind::SignInFailed, &account.id, now).detail(&detail)
+        };
+        events::commit(tx, failed, origin).await
     }
 
     /// Gives an account a second factor. Whether it did: not where it has one.
@@ -255,6 +311,12 @@ impl Directory {
         events::commit(tx, made, origin).await?;
         Ok(true)
     }
+}
+
+/// How long codes are refused after so many wrong ones in a row.
+fn wait_after(wrong: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(wrong.saturating_sub(FORGIVEN));
+    FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)
 }
 
 async fn is_on(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {

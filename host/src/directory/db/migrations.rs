@@ -52,6 +52,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0006_ended_app_passwords.sql"),
         postgres: include_str!("../../../migrations/postgres/0006_ended_app_passwords.sql"),
     },
+    Step {
+        version: 7,
+        description: "two factor bounds",
+        sqlite: include_str!("../../../migrations/sqlite/0007_two_factor_bounds.sql"),
+        postgres: include_str!("../../../migrations/postgres/0007_two_factor_bounds.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

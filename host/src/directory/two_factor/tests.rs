@@ -14,6 +14,11 @@ async fn with_two_factor(fresh: &Fresh) {
     assert!(set.await.unwrap());
 }
 
+async fn ada(directory: &Directory) -> Account {
+    let found = directory.account_by_address("ada@example.org").await;
+    found.unwrap().unwrap()
+}
+
 async fn sign_in(directory: &Directory, sid: &str, factor: Factor) -> SignIn {
     let session = session(sid, "a", NOW);
     directory
@@ -148,7 +153,65 @@ async fn it_is_switched_on_and_off_once_each(fresh: Fresh) {
     assert_eq!(fresh.number(recorded).await, 3);
 }
 
+async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
+    with_two_factor(&fresh).await;
+    let (directory, origin) = (&fresh.directory, Origin::default());
+    let ada = ada(directory).await;
+    let wrong = async |times: u32| {
+        for _ in 0..times {
+            let counted = directory.wrong_code(&ada, NOW, &origin).await;
+            counted.unwrap();
+        }
+        let found = directory.two_factor("a").await.unwrap().unwrap();
+        found.refused_until.since(NOW).as_secs() / 60
+    };
+    assert_eq!(wrong(9).await, 0);
+    for minutes in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1440, 1440] {
+        assert_eq!(wrong(1).await, minutes);
+    }
+    assert_eq!(wrong(60).await, 1440);
+    let said = "SELECT COUNT(*) FROM security_events WHERE kind = 'sign_in_failed' \
+        AND detail = 'wrong two-factor code, 11 in a row: none is taken before 2099-01-01T00:02:00.000Z'";
+    assert_eq!(fresh.number(said).await, 1);
+
+    let step = Factor::Step(7);
+    let refused = sign_in(directory, "s1", step.clone()).await;
+    assert_eq!(refused, SignIn::CodeUsed, "the right one is refused too");
+    let code = Factor::RecoveryCode("one".into());
+    assert_eq!(sign_in(directory, "s2", code).await, SignIn::Begun);
+    assert_eq!(wrong(9).await, 0, "a recovery code set it back");
+    assert_eq!(sign_in(directory, "s3", step).await, SignIn::Begun);
+    assert_eq!(wrong(9).await, 0, "and so did a code");
+    assert_eq!(wrong(1).await, 1);
+    let later = NewSession {
+        created_at: NOW.plus(FIRST_WAIT),
+        ..session("s4", "a", NOW)
+    };
+    let begun = directory.sign_in(&later, HASH, &Factor::Step(8), &origin);
+    assert_eq!(begun.await.unwrap(), SignIn::Begun, "the time is over");
+}
+
+async fn of_wrong_codes_at_once_each_counts(fresh: Fresh) {
+    with_two_factor(&fresh).await;
+    let ada = ada(&fresh.directory).await;
+    let guesses: Vec<_> = (0..12)
+        .map(|_| {
+            let (directory, ada) = (fresh.directory.clone(), ada.clone());
+            tokio::spawn(async move { directory.wrong_code(&ada, NOW, &Origin::default()).await })
+        })
+        .collect();
+    for guess in guesses {
+        guess.await.unwrap().unwrap();
+    }
+    let counted = "SELECT wrong_codes FROM two_factor";
+    assert_eq!(fresh.number(counted).await, 12);
+    let recorded = "SELECT COUNT(*) FROM security_events WHERE kind = 'sign_in_failed'";
+    assert_eq!(fresh.number(recorded).await, 12);
+}
+
 both!(
+    wrong_codes_in_a_row_cost_ever_more_time,
+    of_wrong_codes_at_once_each_counts,
     a_code_is_good_once_and_older_ones_are_over,
     a_recovery_code_is_good_once_and_the_record_says_how_many_are_left,
     of_parallel_sign_ins_with_one_code_one_wins,
@@ -161,6 +224,7 @@ fn debug_output_shows_no_secret() {
     let two_factor = TwoFactor {
         sealed_secret: b"sealed".to_vec(),
         last_step: 1,
+        refused_until: NOW,
         recovery_codes: vec!["a-hash".into()],
     };
     let shown = format!("{two_factor:?}");
