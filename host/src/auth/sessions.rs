@@ -145,7 +145,9 @@ impl Auth {
                     admin: account.admin,
                 });
             }
-            SignIn::CodeUsed => "two-factor code used before, or too many were wrong",
+            SignIn::CodeUsed => {
+                "two-factor code used before, too many were wrong, or the secret was replaced"
+            }
             SignIn::AccountChanged => "the account was changed meanwhile",
         };
         Err(self.refused(&attempt, reason, INVALID, now).await?)

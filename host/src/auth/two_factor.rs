@@ -205,7 +205,7 @@ impl Auth {
                         )
                     })?;
                 let totp = totp(&secret)?;
-                Ok(by_code(&totp, &code, two_factor.last_step, now))
+                Ok(by_code(&totp, &code, &two_factor, now))
             }
             Some(Typed::Recovery(code)) => Ok(by_recovery_code(&two_factor, &code)),
             Some(Typed::Neither) => Ok(Checked::Wrong("malformed two-factor code")),
@@ -223,7 +223,7 @@ fn totp(secret: &SecretString) -> Result<Totp, Failure> {
         .map_err(|e| Failure::internal(e.to_string()))
 }
 
-fn by_code(totp: &Totp, code: &str, last_step: i64, now: Timestamp) -> Checked {
+fn by_code(totp: &Totp, code: &str, two_factor: &TwoFactor, now: Timestamp) -> Checked {
     let current = now.seconds().div_euclid(STEP);
     let matches = |step: i64| {
         let seconds = u64::try_from(step * STEP).unwrap_or_default();
@@ -232,8 +232,11 @@ fn by_code(totp: &Totp, code: &str, last_step: i64, now: Timestamp) -> Checked {
     let matching: Vec<i64> = (current - 1..=current + 1)
         .filter(|step| matches(*step))
         .collect();
-    match matching.iter().find(|step| **step > last_step) {
-        Some(step) => Checked::Passed(Factor::Step(*step)),
+    match matching.iter().find(|step| **step > two_factor.last_step) {
+        Some(step) => Checked::Passed(Factor::Code {
+            step: *step,
+            since: two_factor.created_at,
+        }),
         None if matching.is_empty() => Checked::WrongCode,
         None => Checked::Wrong("two-factor code used before"),
     }
@@ -269,6 +272,16 @@ mod tests {
         Timestamp::from_millis(seconds * 1000)
     }
 
+    fn taken(last_step: i64) -> TwoFactor {
+        TwoFactor {
+            sealed_secret: Vec::new(),
+            created_at: at(7),
+            last_step,
+            refused_until: at(0),
+            recovery_codes: Vec::new(),
+        }
+    }
+
     #[test]
     fn codes_are_those_of_the_rfc() {
         // RFC 6238, appendix B, the last six digits of SHA-1's column.
@@ -281,16 +294,17 @@ mod tests {
             (20_000_000_000, "353130"),
         ] {
             let step = seconds / 30;
-            let passed = Checked::Passed(Factor::Step(step));
-            assert_eq!(by_code(&totp, code, 0, at(seconds)), passed);
-            assert_eq!(by_code(&totp, code, 0, at(seconds + 30)), passed);
-            assert_eq!(by_code(&totp, code, 0, at(seconds - 30)), passed);
+            let since = at(7);
+            let passed = Checked::Passed(Factor::Code { step, since });
+            assert_eq!(by_code(&totp, code, &taken(0), at(seconds)), passed);
+            assert_eq!(by_code(&totp, code, &taken(0), at(seconds + 30)), passed);
+            assert_eq!(by_code(&totp, code, &taken(0), at(seconds - 30)), passed);
             for elsewhere in [seconds + 60, seconds - 60] {
-                let checked = by_code(&totp, code, 0, at(elsewhere));
+                let checked = by_code(&totp, code, &taken(0), at(elsewhere));
                 assert_eq!(checked, Checked::WrongCode);
             }
             assert_eq!(
-                by_code(&totp, code, step, at(seconds)),
+                by_code(&totp, code, &taken(step), at(seconds)),
                 Checked::Wrong("two-factor code used before")
             );
         }
@@ -331,10 +345,8 @@ mod tests {
     fn a_recovery_code_is_known_however_it_is_typed() {
         let codes = RecoveryCodes::generate().unwrap();
         let two_factor = TwoFactor {
-            sealed_secret: Vec::new(),
-            last_step: 0,
-            refused_until: at(0),
             recovery_codes: codes.hashes(),
+            ..taken(0)
         };
         let shown = codes.shown().nth(9).unwrap();
         for typed in [

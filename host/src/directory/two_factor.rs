@@ -20,8 +20,7 @@ const FORGIVEN: u32 = 10;
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
-const FIND: &str =
-    "SELECT sealed_secret, last_step, refused_until FROM two_factor WHERE account_id = $1";
+const FIND: &str = "SELECT sealed_secret, created_at, last_step, refused_until FROM two_factor WHERE account_id = $1";
 const RECOVERY_CODES: &str = "SELECT code_hash FROM recovery_codes WHERE account_id = $1";
 const INSERT: &str = "INSERT INTO two_factor (account_id, sealed_secret, created_at) VALUES ($1, $2, $3) \
     ON CONFLICT (account_id) DO NOTHING";
@@ -37,9 +36,10 @@ const IS_ON: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
 /// The account as it was when its password was checked.
 const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
 /// Each of two at once changes the row in turn: the later finds the step taken. A right code among many tried at once is worth nothing once
-/// too many of the others were wrong.
+/// too many of the others were wrong, nor once the secret that it was checked with is another: that is told by when it was made, since a
+/// secret that is sealed anew stays the same.
 const TAKE_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
-    WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3";
+    WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
 const FORGIVE: &str =
     "UPDATE two_factor SET wrong_codes = 0, refused_until = 0 WHERE account_id = $1";
 const COUNT_WRONG: &str = "UPDATE two_factor SET wrong_codes = wrong_codes + 1 \
@@ -52,6 +52,8 @@ const TAKE_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND co
 pub struct TwoFactor {
     /// The secret, sealed.
     pub sealed_secret: Vec<u8>,
+    /// When the account was given it.
+    pub created_at: Timestamp,
     /// The newest time step whose code was taken.
     pub last_step: i64,
     /// No code is taken before this, since too many in a row were wrong; recovery codes are.
@@ -63,6 +65,7 @@ pub struct TwoFactor {
 impl fmt::Debug for TwoFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TwoFactor")
+            .field("created_at", &self.created_at)
             .field("last_step", &self.last_step)
             .field("refused_until", &self.refused_until)
             .field("recovery_codes", &self.recovery_codes.len())
@@ -75,8 +78,13 @@ impl fmt::Debug for TwoFactor {
 pub enum Factor {
     /// Nothing: the account asks for nothing.
     None,
-    /// The code of this time step.
-    Step(i64),
+    /// A code.
+    Code {
+        /// Its time step.
+        step: i64,
+        /// When the account was given the secret that it was checked with.
+        since: Timestamp,
+    },
     /// The recovery code with this hash.
     RecoveryCode(String),
 }
@@ -86,7 +94,7 @@ pub enum Factor {
 pub enum SignIn {
     /// The session is begun, and the code used up.
     Begun,
-    /// The code was used up meanwhile, or too many wrong ones were tried.
+    /// The code was used up meanwhile, or the factor was replaced, or too many wrong ones were tried.
     CodeUsed,
     /// The account was disabled, deleted, or given another password or factor meanwhile.
     AccountChanged,
@@ -98,10 +106,10 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn two_factor(&self, account_id: &str) -> Result<Option<TwoFactor>, Error> {
-        let found: Option<(Vec<u8>, i64, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
+        let found: Option<(Vec<u8>, i64, i64, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(account_id)
             .fetch_optional(pool).await)?;
-        let Some((sealed_secret, last_step, refused_until)) = found else {
+        let Some((sealed_secret, created_at, last_step, refused_until)) = found else {
             return Ok(None);
         };
         let recovery_codes = on!(&self.db, pool => sqlx::query_scalar(RECOVERY_CODES)
@@ -109,6 +117,7 @@ impl Directory {
             .fetch_all(pool).await)?;
         Ok(Some(TwoFactor {
             sealed_secret,
+            created_at: Timestamp::from_millis(created_at),
             last_step,
             refused_until: Timestamp::from_millis(refused_until),
             recovery_codes,
@@ -141,11 +150,12 @@ impl Directory {
         let mut detail = label.clone();
         match factor {
             Factor::None => {}
-            Factor::Step(step) => {
+            Factor::Code { step, since } => {
                 let taken = on_tx!(&mut tx, db => sqlx::query(TAKE_STEP)
                     .bind(account)
                     .bind(step)
                     .bind(session.created_at.millis())
+                    .bind(since.millis())
                     .execute(db).await.map(|done| done.rows_affected()))?;
                 if taken == 0 {
                     return Ok(SignIn::CodeUsed);

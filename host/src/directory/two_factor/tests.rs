@@ -14,6 +14,11 @@ async fn with_two_factor(fresh: &Fresh) {
     assert!(set.await.unwrap());
 }
 
+/// A code of the secret that the account was given at [`NOW`].
+const fn code(step: i64) -> Factor {
+    Factor::Code { step, since: NOW }
+}
+
 async fn ada(directory: &Directory) -> Account {
     let found = directory.account_by_address("ada@example.org").await;
     found.unwrap().unwrap()
@@ -30,7 +35,7 @@ async fn sign_in(directory: &Directory, sid: &str, factor: Factor) -> SignIn {
 async fn a_code_is_good_once_and_older_ones_are_over(fresh: Fresh) {
     with_two_factor(&fresh).await;
     let directory = &fresh.directory;
-    let step = async |sid, step| sign_in(directory, sid, Factor::Step(step)).await;
+    let step = async |sid, step| sign_in(directory, sid, code(step)).await;
     assert_eq!(step("s1", 7).await, SignIn::Begun);
     assert_eq!(step("s2", 7).await, SignIn::CodeUsed);
     assert_eq!(step("s3", 6).await, SignIn::CodeUsed);
@@ -45,14 +50,17 @@ async fn a_code_is_good_once_and_older_ones_are_over(fresh: Fresh) {
 async fn a_recovery_code_is_good_once_and_the_record_says_how_many_are_left(fresh: Fresh) {
     with_two_factor(&fresh).await;
     let directory = &fresh.directory;
-    let code = |hash: &str| Factor::RecoveryCode(hash.into());
-    assert_eq!(sign_in(directory, "s1", code("one")).await, SignIn::Begun);
+    let recovery = |hash: &str| Factor::RecoveryCode(hash.into());
     assert_eq!(
-        sign_in(directory, "s2", code("one")).await,
+        sign_in(directory, "s1", recovery("one")).await,
+        SignIn::Begun
+    );
+    assert_eq!(
+        sign_in(directory, "s2", recovery("one")).await,
         SignIn::CodeUsed
     );
     assert_eq!(
-        sign_in(directory, "s3", code("none")).await,
+        sign_in(directory, "s3", recovery("none")).await,
         SignIn::CodeUsed
     );
     let left = directory.two_factor("a").await.unwrap().unwrap();
@@ -64,7 +72,7 @@ async fn a_recovery_code_is_good_once_and_the_record_says_how_many_are_left(fres
 
 async fn of_parallel_sign_ins_with_one_code_one_wins(fresh: Fresh) {
     with_two_factor(&fresh).await;
-    for factor in [Factor::Step(7), Factor::RecoveryCode("one".into())] {
+    for factor in [code(7), Factor::RecoveryCode("one".into())] {
         let contenders: Vec<_> = (0..8)
             .map(|n| {
                 let (directory, factor) = (fresh.directory.clone(), factor.clone());
@@ -93,7 +101,7 @@ async fn what_changed_since_the_password_was_checked_counts(fresh: Fresh) {
         "no factor, none asked for"
     );
     assert_eq!(
-        sign_in(directory, "s2", Factor::Step(1)).await,
+        sign_in(directory, "s2", code(1)).await,
         SignIn::AccountChanged,
         "switched off"
     );
@@ -112,7 +120,7 @@ async fn what_changed_since_the_password_was_checked_counts(fresh: Fresh) {
     );
     fresh.execute("UPDATE accounts SET active = FALSE").await;
     assert_eq!(
-        sign_in(directory, "s5", Factor::Step(1)).await,
+        sign_in(directory, "s5", code(1)).await,
         SignIn::AccountChanged,
         "disabled"
     );
@@ -122,6 +130,28 @@ async fn what_changed_since_the_password_was_checked_counts(fresh: Fresh) {
         0,
         "no code was used up"
     );
+}
+
+async fn a_code_of_a_secret_that_was_replaced_is_no_good(fresh: Fresh) {
+    with_two_factor(&fresh).await;
+    let (directory, origin) = (&fresh.directory, Origin::operator());
+    let later = NOW.plus(FIRST_WAIT);
+    directory
+        .remove_two_factor("a", NOW, &origin)
+        .await
+        .unwrap();
+    let set = directory.set_two_factor("a", b"other", &[], later, &origin);
+    assert!(set.await.unwrap());
+    assert_eq!(sign_in(directory, "s1", code(7)).await, SignIn::CodeUsed);
+    directory
+        .reseal_two_factor("a", b"other", b"anew")
+        .await
+        .unwrap();
+    let factor = Factor::Code {
+        step: 7,
+        since: later,
+    };
+    assert_eq!(sign_in(directory, "s2", factor).await, SignIn::Begun);
 }
 
 async fn it_is_switched_on_and_off_once_each(fresh: Fresh) {
@@ -174,11 +204,11 @@ async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
         AND detail = 'wrong two-factor code, 11 in a row: none is taken before 2099-01-01T00:02:00.000Z'";
     assert_eq!(fresh.number(said).await, 1);
 
-    let step = Factor::Step(7);
+    let step = code(7);
     let refused = sign_in(directory, "s1", step.clone()).await;
     assert_eq!(refused, SignIn::CodeUsed, "the right one is refused too");
-    let code = Factor::RecoveryCode("one".into());
-    assert_eq!(sign_in(directory, "s2", code).await, SignIn::Begun);
+    let recovery = Factor::RecoveryCode("one".into());
+    assert_eq!(sign_in(directory, "s2", recovery).await, SignIn::Begun);
     assert_eq!(wrong(9).await, 0, "a recovery code set it back");
     assert_eq!(sign_in(directory, "s3", step).await, SignIn::Begun);
     assert_eq!(wrong(9).await, 0, "and so did a code");
@@ -187,8 +217,8 @@ async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
         created_at: NOW.plus(FIRST_WAIT),
         ..session("s4", "a", NOW)
     };
-    let begun = directory.sign_in(&later, HASH, &Factor::Step(8), &origin);
-    assert_eq!(begun.await.unwrap(), SignIn::Begun, "the time is over");
+    let begun = directory.sign_in(&later, HASH, &code(8), &origin).await;
+    assert_eq!(begun.unwrap(), SignIn::Begun, "the time is over");
 }
 
 async fn of_wrong_codes_at_once_each_counts(fresh: Fresh) {
@@ -216,6 +246,7 @@ both!(
     a_recovery_code_is_good_once_and_the_record_says_how_many_are_left,
     of_parallel_sign_ins_with_one_code_one_wins,
     what_changed_since_the_password_was_checked_counts,
+    a_code_of_a_secret_that_was_replaced_is_no_good,
     it_is_switched_on_and_off_once_each,
 );
 
@@ -223,6 +254,7 @@ both!(
 fn debug_output_shows_no_secret() {
     let two_factor = TwoFactor {
         sealed_secret: b"sealed".to_vec(),
+        created_at: NOW,
         last_step: 1,
         refused_until: NOW,
         recovery_codes: vec!["a-hash".into()],
