@@ -1,18 +1,37 @@
 //! The record of security events: who did what to which account, when, from where. Written in the transaction of what it tells of, so
 //! that nothing happens unrecorded and nothing is recorded that did not happen. Never a secret.
+//!
+//! Strangers can fail as often as the limits let them. Of one address and for one reason they get [`LISTED`] rows a day; then the newest row
+//! stands for those after it.
 
 use super::db::{Tx, on, on_tx};
 use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
+/// Failures of one kind, on one address and for one reason, that have rows of their own in a day (UTC).
+const LISTED: i64 = 100;
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// Events forgotten in one transaction: what others wait for on SQLite.
+const BATCH: i64 = 1000;
+/// Transactions of one forgetting. What is left waits for the next.
+const BATCHES: usize = 50;
+
+/// The newest row becomes the newest failure's, and counts the one that it told of.
+const ONE_MORE: &str = "UPDATE security_events SET unlisted = unlisted + 1, \
+    at = $4, account_id = $5, actor = $6, credential = $7, client = $8, request_id = $9, subject = $10 \
+    WHERE id = (SELECT id FROM security_events WHERE address = $1 AND kind = $2 AND detail = $3 AND at >= $11 AND at < $12 \
+        ORDER BY at DESC, id DESC LIMIT 1) \
+    AND $13 <= (SELECT COUNT(*) FROM security_events WHERE address = $1 AND kind = $2 AND detail = $3 AND at >= $11 AND at < $12)";
 /// The address is the account's, as it is at the moment, or the one that was tried.
 const INSERT: &str = "INSERT INTO security_events \
     (at, kind, account_id, address, actor, credential, client, request_id, subject, detail) \
     VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10)";
-const LIST: &str = "SELECT id, at, kind, address, actor, credential, client, request_id, subject, detail FROM security_events \
+const LIST: &str = "SELECT id, at, kind, address, actor, credential, client, request_id, subject, detail, unlisted FROM security_events \
     WHERE ($1 = '' OR address = $1) AND at >= $2 AND at < $3 ORDER BY at DESC, id DESC LIMIT $4";
-const FORGET: &str = "DELETE FROM security_events WHERE at < $1";
+const FORGET: &str = "DELETE FROM security_events \
+    WHERE id IN (SELECT id FROM security_events WHERE at < $1 ORDER BY at, id LIMIT $2)";
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
@@ -148,6 +167,8 @@ pub struct Recorded {
     pub subject: Option<String>,
     /// For a person to read.
     pub detail: Option<String>,
+    /// The same that day that have no rows of their own: there were too many.
+    pub unlisted: i64,
 }
 
 /// Which events are asked for.
@@ -185,14 +206,20 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Forgets what happened before an instant.
+    /// Forgets what happened before an instant, up to a bound.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// [`Error`] where the database fails; what was forgotten before stays so.
     pub async fn forget_events(&self, before: Timestamp) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(FORGET)
-            .bind(before.millis())
-            .execute(pool).await.map(drop))?;
+        for _ in 0..BATCHES {
+            let forgotten = on!(&self.db, pool => sqlx::query(FORGET)
+                .bind(before.millis())
+                .bind(BATCH)
+                .execute(pool).await.map(|done| done.rows_affected()))?;
+            if forgotten == 0 {
+                break;
+            }
+        }
         Ok(())
     }
 }
@@ -205,6 +232,9 @@ pub(super) async fn commit(mut tx: Tx, event: Event<'_>, origin: &Origin) -> Res
 
 /// Records an event with the change that it tells of.
 pub(super) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
+    if event.kind == Kind::SignInFailed && counted(tx, event, origin).await? {
+        return Ok(());
+    }
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(event.at.millis())
         .bind(event.kind.name())
@@ -220,8 +250,34 @@ pub(super) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Re
     Ok(())
 }
 
+/// Counts a failure instead of recording it, where its address had enough of the same that day. Whether it did.
+async fn counted(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<bool, Error> {
+    let Some(detail) = event.detail else {
+        return Ok(false);
+    };
+    let midnight = event.at.millis().div_euclid(DAY) * DAY;
+    let counted = on_tx!(tx, db => sqlx::query(ONE_MORE)
+        .bind(event.address)
+        .bind(event.kind.name())
+        .bind(detail)
+        .bind(event.at.millis())
+        .bind(event.account)
+        .bind(&origin.actor)
+        .bind(&origin.credential)
+        .bind(origin.client.map(|client| client.to_string()))
+        .bind(&origin.request)
+        .bind(event.subject)
+        .bind(midnight)
+        .bind(midnight + DAY)
+        .bind(LISTED)
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    Ok(counted == 1)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::testing::{DAY, Fresh, NOW, both, session};
     use super::*;
 
@@ -309,7 +365,84 @@ mod tests {
         assert!(kinds(wanted("", 9)).await.is_empty());
     }
 
+    async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
+        let directory = &fresh.directory;
+        let fail = async |address: &str, reason: &str, at: Timestamp, request: &str| {
+            let failed = Event {
+                account: None,
+                address,
+                ..Event::of(Kind::SignInFailed, "", at).detail(reason)
+            };
+            let origin = Origin {
+                request: Some(request.into()),
+                ..Origin::default()
+            };
+            directory.record(failed, &origin).await.unwrap();
+        };
+        let (eve, wrong) = ("eve@example.org", "wrong password");
+        for n in 0..157 {
+            let at = Timestamp::from_millis(NOW.millis() + n);
+            fail(eve, wrong, at, &n.to_string()).await;
+        }
+        let events = directory.events(&wanted(eve, 1000)).await.unwrap();
+        assert_eq!(events.len(), 100);
+        assert_eq!(events[0].unlisted, 57);
+        assert_eq!(events[0].request_id.as_deref(), Some("156"), "the newest");
+        assert_eq!(events[0].at, NOW.millis() + 156);
+        assert_eq!(events[1].request_id.as_deref(), Some("98"));
+        assert!(events[1..].iter().all(|event| event.unlisted == 0));
+
+        // Another reason, another address and another day have rows of their own.
+        let later = NOW.plus(Duration::from_secs(1));
+        fail(eve, "wrong two-factor code", later, "a").await;
+        fail("bob@example.org", wrong, later, "b").await;
+        fail(eve, wrong, NOW.plus(DAY), "c").await;
+        let events = directory.events(&wanted("", 3)).await.unwrap();
+        let requests = events.iter().map(|event| event.request_id.as_deref());
+        assert_eq!(
+            requests.collect::<Vec<_>>(),
+            [Some("c"), Some("b"), Some("a")]
+        );
+        assert!(events.iter().all(|event| event.unlisted == 0));
+    }
+
+    async fn of_failures_at_once_none_is_lost(fresh: Fresh) {
+        let attempts: Vec<_> = (0..160)
+            .map(|_| {
+                let directory = fresh.directory.clone();
+                let failed = Event {
+                    account: None,
+                    address: "eve@example.org",
+                    ..Event::of(Kind::SignInFailed, "", NOW).detail("no such account")
+                };
+                tokio::spawn(async move { directory.record(failed, &Origin::default()).await })
+            })
+            .collect();
+        for attempt in attempts {
+            attempt.await.unwrap().unwrap();
+        }
+        let told = "SELECT CAST(COUNT(*) + SUM(unlisted) AS BIGINT) FROM security_events";
+        assert_eq!(fresh.number(told).await, 160);
+    }
+
+    async fn what_is_old_is_forgotten_however_much_it_is(fresh: Fresh) {
+        fresh
+            .execute(
+                "INSERT INTO security_events (at, kind, address, actor) \
+                 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) \
+                 SELECT i, 'signed_out', 'ada@example.org', '' FROM n",
+            )
+            .await;
+        let before = Timestamp::from_millis(2500);
+        fresh.directory.forget_events(before).await.unwrap();
+        let left = "SELECT COUNT(*) FROM security_events";
+        assert_eq!(fresh.number(left).await, 1);
+    }
+
     both!(
+        failures_past_the_hundredth_of_a_day_are_counted_only,
+        of_failures_at_once_none_is_lost,
+        what_is_old_is_forgotten_however_much_it_is,
         an_event_tells_who_did_what_to_whom_and_from_where,
         an_attempt_on_nobodys_address_is_recorded_under_it,
         a_list_is_of_one_account_or_all_newest_first_and_bounded,

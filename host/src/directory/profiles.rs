@@ -47,6 +47,19 @@ pub struct Changes {
     pub dob: Option<String>,
 }
 
+impl Changes {
+    /// Whether a profile is so already.
+    fn are_in(&self, profile: &Profile) -> bool {
+        [
+            (&self.first_name, &profile.first_name),
+            (&self.last_name, &profile.last_name),
+            (&self.dob, &profile.dob),
+        ]
+        .into_iter()
+        .all(|(wanted, is)| wanted.as_ref().is_none_or(|wanted| wanted == is))
+    }
+}
+
 impl Directory {
     /// An account's profile, where it has one.
     ///
@@ -72,6 +85,12 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         if !asking.lock(&mut tx).await? {
             return Ok(Change::SessionOver);
+        }
+        let before: Option<Profile> = on_tx!(&mut tx, db => sqlx::query_as(READ)
+            .bind(account_id)
+            .fetch_optional(db).await)?;
+        if before.is_some_and(|before| changes.are_in(&before)) {
+            return Ok(Change::Changed);
         }
         let updated = on_tx!(&mut tx, db => sqlx::query(UPDATE)
             .bind(account_id)
@@ -132,6 +151,13 @@ mod tests {
             ("Ada", "King", "1990-12-10")
         );
         assert_eq!(profile.created_at, NOW.millis());
+        let told = "SELECT COUNT(*) FROM security_events WHERE kind = 'profile_changed'";
+        assert_eq!(fresh.number(told).await, 1);
+        for change in [change, Changes::default()] {
+            let changed = directory.change_profile(ASKING, &change, &origin).await;
+            assert_eq!(changed.unwrap(), Change::Changed);
+        }
+        assert_eq!(fresh.number(told).await, 1, "nothing changed");
     }
 
     async fn a_missing_profile_is_made_of_all_three_and_of_nothing_less(fresh: Fresh) {

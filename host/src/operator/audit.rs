@@ -103,10 +103,13 @@ fn as_line(event: &Recorded) -> String {
             line = format!("{line}  {word} {}", plain(value));
         }
     }
-    match &event.detail {
-        Some(detail) => format!("{line}  ({})", plain(detail)),
-        None => line,
+    if let Some(detail) = &event.detail {
+        line = format!("{line}  ({})", plain(detail));
     }
+    if event.unlisted > 0 {
+        line = format!("{line}  and {} more that day", event.unlisted);
+    }
+    line
 }
 
 fn as_json(event: &Recorded) -> String {
@@ -120,6 +123,7 @@ fn as_json(event: &Recorded) -> String {
         "requestId": event.request_id,
         "subject": event.subject,
         "detail": event.detail,
+        "unlisted": event.unlisted,
     })
     .to_string()
 }
@@ -170,6 +174,7 @@ mod tests {
             request_id: None,
             subject: None,
             detail: None,
+            unlisted: 0,
         };
         assert_eq!(
             as_line(&event),
@@ -183,8 +188,11 @@ mod tests {
             as_line(&event),
             "2026-11-20T08:00:00.042Z  signed_in  ada@example.org  by operator  from 192.0.2.7  about id  (a\\u{a}b)"
         );
+        event.unlisted = 57;
+        assert!(as_line(&event).ends_with("(a\\u{a}b)  and 57 more that day"));
         let json: serde_json::Value = serde_json::from_str(&as_json(&event)).unwrap();
         assert_eq!(json["detail"], "a\nb");
         assert_eq!(json["requestId"], serde_json::Value::Null);
+        assert_eq!(json["unlisted"], 57);
     }
 }

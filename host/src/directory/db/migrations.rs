@@ -54,9 +54,9 @@ const STEPS: &[Step] = &[
     },
     Step {
         version: 7,
-        description: "two factor bounds",
-        sqlite: include_str!("../../../migrations/sqlite/0007_two_factor_bounds.sql"),
-        postgres: include_str!("../../../migrations/postgres/0007_two_factor_bounds.sql"),
+        description: "bounds",
+        sqlite: include_str!("../../../migrations/sqlite/0007_bounds.sql"),
+        postgres: include_str!("../../../migrations/postgres/0007_bounds.sql"),
     },
 ];
 
