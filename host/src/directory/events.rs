@@ -28,8 +28,24 @@ const ONE_MORE: &str = "UPDATE security_events SET unlisted = unlisted + 1, \
 const INSERT: &str = "INSERT INTO security_events \
     (at, kind, account_id, address, actor, credential, client, request_id, subject, detail) \
     VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10)";
-const LIST: &str = "SELECT id, at, kind, address, actor, credential, client, request_id, subject, detail, unlisted FROM security_events \
-    WHERE ($1 = '' OR address = $1) AND at >= $2 AND at < $3 ORDER BY at DESC, id DESC LIMIT $4";
+const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
+
+/// The newest of some: $1 is whose.
+macro_rules! list {
+    ($whose:literal) => {
+        concat!(
+            "SELECT id, at, kind, address, actor, credential, client, request_id, subject, detail, unlisted FROM security_events WHERE ",
+            $whose,
+            " AND at >= $2 AND at < $3 ORDER BY at DESC, id DESC LIMIT $4"
+        )
+    };
+}
+const LIST_ALL: &str = list!("$1 = ''");
+/// An address may have been another account's before; what was tried before there was an account is nobody's.
+const LIST_ACCOUNT: &str = list!(
+    "(account_id = $1 OR (account_id IS NULL AND address = (SELECT address FROM accounts WHERE id = $1)))"
+);
+const LIST_ADDRESS: &str = list!("address = $1");
 const FORGET: &str = "DELETE FROM security_events \
     WHERE id IN (SELECT id FROM security_events WHERE at < $1 ORDER BY at, id LIMIT $2)";
 
@@ -174,7 +190,7 @@ pub struct Recorded {
 /// Which events are asked for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Of the account with this address; empty: of all.
+    /// Of the account that has this address; where none has it, of those that had it and of attempts on it. Empty: of all.
     pub address: String,
     /// Not before this.
     pub since: Timestamp,
@@ -198,8 +214,16 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn events(&self, wanted: &Wanted) -> Result<Vec<Recorded>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(LIST)
+        let account: Option<String> = on!(&self.db, pool => sqlx::query_scalar(ACCOUNT)
             .bind(&wanted.address)
+            .fetch_optional(pool).await)?;
+        let (query, whose) = match &account {
+            _ if wanted.address.is_empty() => (LIST_ALL, &wanted.address),
+            Some(account) => (LIST_ACCOUNT, account),
+            None => (LIST_ADDRESS, &wanted.address),
+        };
+        Ok(on!(&self.db, pool => sqlx::query_as(query)
+            .bind(whose)
             .bind(wanted.since.millis())
             .bind(wanted.until.millis())
             .bind(i64::from(wanted.limit))
@@ -439,7 +463,37 @@ mod tests {
         assert_eq!(fresh.number(left).await, 1);
     }
 
+    async fn whoever_gets_an_address_later_has_a_record_of_their_own(fresh: Fresh) {
+        let directory = &fresh.directory;
+        let (address, operator) = ("ada@example.org", Origin::operator());
+        let told = async || {
+            let events = directory.events(&wanted(address, 10)).await.unwrap();
+            let kinds = events.into_iter().map(|event| event.kind);
+            kinds.collect::<Vec<_>>()
+        };
+        let deleted = ["sign_in_failed", "account_deleted", "account_created"];
+        let failed = Event {
+            account: None,
+            address,
+            ..Event::of(Kind::SignInFailed, "", NOW).detail("no such account")
+        };
+        directory.with("first", address, &[]).await;
+        directory
+            .delete_account("first", NOW, &operator)
+            .await
+            .unwrap();
+        directory.record(failed, &Origin::default()).await.unwrap();
+        assert_eq!(told().await, deleted, "nobody has it");
+        directory
+            .free_address(address, NOW, &operator)
+            .await
+            .unwrap();
+        directory.with("second", address, &[]).await;
+        assert_eq!(told().await, ["account_created", "sign_in_failed"]);
+    }
+
     both!(
+        whoever_gets_an_address_later_has_a_record_of_their_own,
         failures_past_the_hundredth_of_a_day_are_counted_only,
         of_failures_at_once_none_is_lost,
         what_is_old_is_forgotten_however_much_it_is,
