@@ -154,7 +154,7 @@ impl Directory {
     }
 
     /// Gives an account another password. Every web session and OAuth grant of it ends, every API token is revoked; mail clients' app
-    /// passwords and a shared mailbox's standing key stay. Answers the app passwords that died.
+    /// passwords and a shared mailbox's standing key stay. Answers the app passwords that died; nothing where there is no such account.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was changed then.
@@ -164,19 +164,22 @@ impl Directory {
         password_hash: &str,
         now: Timestamp,
         origin: &Origin,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Option<Vec<String>>, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account_id).await?;
-        on_tx!(&mut tx, db => sqlx::query(SET_PASSWORD)
+        let set = on_tx!(&mut tx, db => sqlx::query(SET_PASSWORD)
             .bind(account_id)
             .bind(password_hash)
-            .execute(db).await.map(drop))?;
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if set == 0 {
+            return Ok(None);
+        }
         let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
         let died = password::end_all(&mut tx, account_id, "").await?;
         let detail = password::in_words(died.len(), tokens);
         let changed = Event::of(Kind::PasswordChanged, account_id, now).detail(&detail);
         events::commit(tx, changed, origin).await?;
-        Ok(died)
+        Ok(Some(died))
     }
 
     /// Disables an account: every credential of it ends, API tokens are revoked. Whether there was anything to do.

@@ -237,7 +237,8 @@ impl Desk {
         let died = self
             .directory
             .set_password(&account.id, &hash, now, &self.origin)
-            .await?;
+            .await?
+            .ok_or_else(|| no_account(&account.address))?;
         let said = say(&format!(
             "{} has a new password; its web sessions, agents' grants and API tokens are ended.",
             account.address

@@ -73,7 +73,7 @@ async fn another_password_ends_what_signed_in_and_keeps_mail_clients(fresh: Fres
     let directory = &fresh.directory;
     let operator = Origin::operator();
     let set = directory.set_password("a", "another", NOW, &operator);
-    set.await.unwrap();
+    assert_eq!(set.await.unwrap().unwrap().len(), 4);
     assert_eq!(kinds(directory, "a").await, ["app_password", "team_key"]);
     assert!(directory.session("s1", NOW).await.unwrap().is_none());
     assert!(directory.session("s3", NOW).await.unwrap().is_some());
@@ -84,6 +84,11 @@ async fn another_password_ends_what_signed_in_and_keeps_mail_clients(fresh: Fres
     let said = "SELECT COUNT(*) FROM security_events WHERE kind = 'password_changed' \
         AND detail = 'app passwords ended: 4, API tokens revoked: 1'";
     assert_eq!(fresh.number(said).await, 1);
+
+    let events = fresh.number(EVENTS).await;
+    let nobodys = directory.set_password("deleted", "another", NOW, &operator);
+    assert_eq!(nobodys.await.unwrap(), None);
+    assert_eq!(fresh.number(EVENTS).await, events);
 }
 
 async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh) {
