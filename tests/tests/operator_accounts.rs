@@ -327,11 +327,17 @@ async fn a_deleted_account_leaves_its_addresses_to_nobody_until_they_are_freed()
         .await
         .fails_about("account free");
 
+    let audit = "audit --account ada@first.test";
+    let record = done(&service, audit).await;
+    assert!(record.contains("account_deleted"), "{record}");
     let said = done(&service, "account free ada@first.test").await;
     assert!(said.contains("anybody may have it"), "{said}");
     let said = done(&service, "account free ada@first.test").await;
     assert!(said.contains("already"), "{said}");
     let anew = register(&service, "ada").await.succeeds(201);
+    let record = done(&service, audit).await;
+    assert!(record.contains("account_created"), "{record}");
+    assert!(!record.contains("account_deleted"), "{record}");
     register(&service, "shop")
         .await
         .fails(409, "This email address is already taken");
