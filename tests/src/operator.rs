@@ -78,6 +78,14 @@ impl Service {
 
     /// The same with arguments that have blanks in them.
     pub async fn operator_with(&self, arguments: &[&str], input: &str) -> Said {
+        let mut command = Command::new(program());
+        command.env_clear().args(arguments);
+        command.arg("--config").arg(self.operator_config());
+        Said::by(&mut command, input).await
+    }
+
+    /// The configuration that the operator's verbs are given.
+    pub fn operator_config(&self) -> PathBuf {
         let file = self.state.join("operator.toml");
         let database = self.database();
         let text = format!(
@@ -96,9 +104,6 @@ imap.doveadm_key_file = '{doveadm_key}'
             doveadm_key = self.stack.doveadm_key.display(),
         );
         std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(program());
-        command.env_clear().args(arguments);
-        command.arg("--config").arg(file);
-        Said::by(&mut command, input).await
+        file
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use latchmail_tests::{
@@ -11,6 +12,7 @@ use lettre::address::Envelope;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -211,6 +213,50 @@ async fn a_password_among_the_arguments_is_refused_and_not_repeated() {
         assert_eq!(said.status, 2, "{said:?}");
         assert!(!said.err.contains("Secret-Pass-1"), "{said:?}");
         assert!(said.err.contains("standard input"), "{said:?}");
+    }
+    sign_in(&service, "ada@first.test", PASSWORD)
+        .await
+        .succeeds(200);
+}
+
+#[tokio::test]
+async fn who_gives_up_typing_a_password_has_the_terminal_as_it_was() {
+    let service = Service::start().await;
+    service.person("ada").await;
+    let verb = format!(
+        "stty -g; '{}' account password ada@first.test --config '{}'; echo status $?; stty -g",
+        program().display(),
+        service.operator_config().display()
+    );
+    for key in ["\x03", "\x1c"] {
+        // It runs the verb at a terminal of its own.
+        let mut terminal = Command::new("script")
+            .args(["--quiet", "--command", &verb, "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut keyboard = terminal.stdin.take().unwrap();
+        let mut screen = terminal.stdout.take().unwrap();
+        let mut shown = Vec::new();
+        let typed = async {
+            while !shown.ends_with(b"New password: ") {
+                assert_ne!(screen.read_buf(&mut shown).await.unwrap(), 0);
+            }
+            let half = format!("Half-a-Pass{key}");
+            keyboard.write_all(half.as_bytes()).await.unwrap();
+            screen.read_to_end(&mut shown).await.unwrap();
+        };
+        timeout(EVENTUALLY, typed).await.unwrap();
+        let shown = String::from_utf8(shown).unwrap();
+        let lines: Vec<&str> = shown.lines().collect();
+        let [before, _, complaint, "status 1", after] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert!(complaint.contains("nothing was changed"), "{complaint}");
+        assert_eq!(before, after);
+        assert!(!shown.contains("Half-a-Pass"), "{shown}");
     }
     sign_in(&service, "ada@first.test", PASSWORD)
         .await
@@ -530,7 +576,7 @@ async fn a_verb_finds_what_latchmail_dev_left() {
         .env("LATCHMAIL_STATE", folder.path())
         .env("LATCHMAIL_MODULES", modules())
         .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
-        .stdin(std::process::Stdio::null())
+        .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .kill_on_drop(true)

@@ -1,15 +1,20 @@
 //! New passwords: made, or read as one line of the standard input. Never from arguments or the environment, where other processes see
 //! them.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
 use anyhow::{Context as _, bail};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
 use super::sentence;
 use crate::auth::{passwords, person, secrets};
+
+/// What stands for a key that there is none of.
+const DISABLED: u8 = 0;
 
 /// A new password, and whether it was made here and is to be shown.
 pub(super) struct New {
@@ -66,7 +71,7 @@ fn made() -> anyhow::Result<SecretString> {
 /// From a terminal it is asked for twice and not shown.
 fn typed() -> anyhow::Result<SecretString> {
     if !io::stdin().is_terminal() {
-        return line();
+        return line(&[]);
     }
     let first = asked("New password: ")?;
     let second = asked("Once more: ")?;
@@ -77,24 +82,30 @@ fn typed() -> anyhow::Result<SecretString> {
 }
 
 fn asked(prompt: &str) -> anyhow::Result<SecretString> {
+    // Before it is asked for, so that nothing that is typed then is shown.
+    let silent = Silent::begin().context("the terminal cannot be kept from showing it")?;
     let mut terminal = io::stderr();
     write!(terminal, "{prompt}").and_then(|()| terminal.flush())?;
-    let silent = Silent::begin().context("the terminal cannot be kept from showing it")?;
-    let line = line();
+    let line = line(&silent.given_up);
     drop(silent);
     writeln!(terminal)?;
     line
 }
 
-/// One line of the standard input, without its end.
-fn line() -> anyhow::Result<SecretString> {
+/// One line of the standard input, without its end, unless whoever types it gives up.
+fn line(given_up: &[u8]) -> anyhow::Result<SecretString> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(passwords::LONGEST + 3));
     let longest = u64::try_from(passwords::LONGEST + 3)?;
-    io::stdin()
-        .lock()
-        .take(longest)
-        .read_until(b'\n', &mut bytes)
-        .context("cannot read the standard input")?;
+    for byte in io::stdin().lock().take(longest).bytes() {
+        let byte = byte.context("cannot read the standard input")?;
+        if given_up.contains(&byte) {
+            bail!("interrupted; nothing was changed");
+        }
+        bytes.push(byte);
+        if byte == b'\n' {
+            break;
+        }
+    }
     if bytes.is_empty() {
         bail!("no password was given: it is read as one line of the standard input");
     }
@@ -106,22 +117,39 @@ fn line() -> anyhow::Result<SecretString> {
     ))
 }
 
-/// A terminal that shows nothing of what is typed, for as long as this lives.
-struct Silent(Termios);
+/// A terminal that shows nothing of what is typed, for as long as this lives. What otherwise ends or stops the program from the keyboard is
+/// read as it is typed meanwhile: a program that was ended would leave the terminal so.
+struct Silent {
+    before: Termios,
+    given_up: Vec<u8>,
+}
 
 impl Silent {
     fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut silent = before.clone();
-        silent.local_modes.remove(LocalModes::ECHO);
+        silent
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ISIG);
+        let keys = [
+            SpecialCodeIndex::VINTR,
+            SpecialCodeIndex::VQUIT,
+            SpecialCodeIndex::VSUSP,
+        ];
+        // The first two end the line, so that they are read at once; there are no more such ends.
+        let [interrupt, quit, suspend] = keys.map(|key| before.special_codes[key]);
+        silent.special_codes[SpecialCodeIndex::VEOL] = interrupt;
+        silent.special_codes[SpecialCodeIndex::VEOL2] = quit;
         tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
-        Ok(Self(before))
+        let mut given_up = vec![interrupt, quit, suspend];
+        given_up.retain(|key| *key != DISABLED);
+        Ok(Self { before, given_up })
     }
 }
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
 }
 
