@@ -539,6 +539,28 @@ async fn without_a_configuration_a_verb_says_what_to_give() {
 }
 
 #[tokio::test]
+async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
+    let service = Service::start().await;
+    service.person("ada").await;
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join(".latchmail");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::copy(service.operator_config(), state.join("latchmail.toml")).unwrap();
+    let listed = async |mode| {
+        std::fs::set_permissions(&state, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new(program());
+        command
+            .env_clear()
+            .current_dir(&folder)
+            .args(["account", "list"]);
+        Said::by(&mut command, "").await
+    };
+    listed(0o777).await.fails_about("others may write to it");
+    let said = listed(0o755).await.done();
+    assert!(said.contains("ada@first.test"), "{said}");
+}
+
+#[tokio::test]
 async fn two_factor_makes_no_key_that_the_service_does_not_have() {
     let service = Service::start().await;
     service.person("ada").await;

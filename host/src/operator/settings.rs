@@ -1,13 +1,20 @@
 //! Which configuration a verb works with.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use rustix::process::geteuid;
 
 use crate::config::{STATE, STATE_FILE};
 
-/// The file that was given, else the one that the environment names, else what `latchmail dev` left.
+const ROOT: u32 = 0;
+/// Group and others may write.
+const SHARED: u32 = 0o022;
+
+/// The file that was given, else the one that the environment names, else what `latchmail dev` left, where nobody else can have put it there.
 pub(super) fn locate(
     given: Option<&Path>,
     environment: &HashMap<String, String>,
@@ -22,6 +29,15 @@ pub(super) fn locate(
     let state = named("LATCHMAIL_STATE").map_or(STATE, String::as_str);
     let left = Path::new(state).join(STATE_FILE);
     if left.is_file() {
+        for path in [Path::new(state), &left] {
+            if !kept_to_caller(path).with_context(|| format!("cannot use {}", path.display()))? {
+                bail!(
+                    "{} is somebody else's, or others may write to it: it may name another service than yours. Give the \
+                     configuration with --config FILE or LATCHMAIL_CONFIG",
+                    path.display()
+                );
+            }
+        }
         return Ok(left);
     }
     bail!(
@@ -30,8 +46,20 @@ pub(super) fn locate(
     )
 }
 
+/// Whether a file or folder is the caller's or root's, and they alone may write to it. So must be a link to it, which tells where it is.
+fn kept_to_caller(path: &Path) -> io::Result<bool> {
+    let caller = geteuid().as_raw();
+    let (named, found) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
+    let trusted = [&named, &found]
+        .iter()
+        .all(|found| [caller, ROOT].contains(&found.uid()));
+    Ok(trusted && found.mode() & SHARED == 0)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
+
     use super::*;
 
     fn environment(variables: &[(&str, &str)]) -> HashMap<String, String> {
@@ -42,7 +70,7 @@ mod tests {
     #[test]
     fn what_is_given_goes_over_what_is_named_and_that_over_what_was_left() {
         let state = std::env::temp_dir().join(format!("lm-operator-{}", std::process::id()));
-        std::fs::create_dir(&state).unwrap();
+        fs::DirBuilder::new().mode(0o700).create(&state).unwrap();
         let folder = state.to_str().unwrap();
         let named = ("LATCHMAIL_CONFIG", "/etc/latchmail.toml");
         let both = environment(&[named, ("LATCHMAIL_STATE", folder)]);
@@ -56,8 +84,34 @@ mod tests {
         );
         let nothing = locate(None, &left).unwrap_err().to_string();
         assert!(nothing.contains("--config FILE"), "{nothing}");
-        std::fs::write(state.join("latchmail.toml"), "").unwrap();
-        assert_eq!(locate(None, &left).unwrap(), state.join("latchmail.toml"));
-        std::fs::remove_dir_all(&state).unwrap();
+        let kept = state.join("latchmail.toml");
+        fs::write(&kept, "").unwrap();
+        let mode = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        mode(&kept, 0o600).unwrap();
+        assert_eq!(locate(None, &left).unwrap(), kept);
+
+        // What others may have written is not taken.
+        let refused = |path: &Path| {
+            let refused = locate(None, &left).unwrap_err().to_string();
+            let named = format!("{} is somebody else's", path.display());
+            assert!(refused.starts_with(&named), "{refused}");
+        };
+        for (path, own, shared) in [
+            (&state, 0o700, [0o720, 0o702]),
+            (&kept, 0o600, [0o620, 0o602]),
+        ] {
+            for shared in shared {
+                mode(path, shared).unwrap();
+                refused(path);
+            }
+            mode(path, own).unwrap();
+            // Only root can give something away.
+            if chown(path, Some(1), None).is_ok() {
+                refused(path);
+                chown(path, Some(ROOT), None).unwrap();
+            }
+        }
+        assert_eq!(locate(None, &left).unwrap(), kept);
+        fs::remove_dir_all(&state).unwrap();
     }
 }
