@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use latchmail::app::App;
 use latchmail::clock::Clock;
@@ -78,6 +78,13 @@ fn complain(sentence: &str) {
 fn misread(error: &clap::Error) -> ExitCode {
     const MISUSE: u8 = 2;
     if error.kind() == ErrorKind::UnknownArgument {
+        let unexpected = error.get(ContextKind::InvalidArg);
+        if matches!(unexpected, Some(ContextValue::String(name)) if name == "--config") {
+            complain(
+                "--config FILE goes behind the verb: `latchmail serve --config FILE`, `latchmail account list --config FILE`",
+            );
+            return ExitCode::from(MISUSE);
+        }
         complain(
             "there is an argument that does not belong there; --help says which do, and a password is none: it is read from the standard \
              input",

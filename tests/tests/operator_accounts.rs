@@ -539,6 +539,45 @@ async fn without_a_configuration_a_verb_says_what_to_give() {
 }
 
 #[tokio::test]
+async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
+    let service = Service::start().await;
+    service.person("ada").await;
+    let config = service.operator_config();
+    let config = config.to_str().unwrap();
+    let joined = format!("--config={config}");
+    let run = async |arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.env_clear().args(arguments);
+        Said::by(&mut command, "").await
+    };
+    for arguments in [
+        ["account", "list", "--config", config].as_slice(),
+        &["account", "--config", config, "list"],
+        &["account", "list", &joined],
+        &["audit", "--config", config],
+    ] {
+        let said = run(arguments).await.done();
+        assert!(said.contains("ada@first.test"), "{said}");
+    }
+    for arguments in [
+        ["--config", config, "account", "list"].as_slice(),
+        &[&joined, "account", "list"],
+    ] {
+        let said = run(arguments).await;
+        assert_eq!(said.status, 2, "{said:?}");
+        assert!(said.err.contains("goes behind the verb"), "{said:?}");
+    }
+    for arguments in [["help", "account"], ["account", "--help"]] {
+        let said = run(&arguments).await.done();
+        for part in ["two-factor", "--config <FILE>", "Make, show and change"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        let widest = said.lines().map(|line| line.chars().count()).max();
+        assert!(widest < Some(180), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
     let service = Service::start().await;
     service.person("ada").await;
