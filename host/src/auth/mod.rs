@@ -51,6 +51,7 @@ use self::passwords::Passwords;
 pub use self::registration::{Availability, Form, Provision, Registered};
 pub use self::sessions::{SignedIn, Tokens};
 use self::uses::Uses;
+pub(crate) use self::uses::to_the_minute;
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::{self, Config};

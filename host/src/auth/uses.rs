@@ -37,7 +37,7 @@ impl Uses {
 }
 
 /// The minute that an instant lies in.
-pub(super) fn to_the_minute(at: Timestamp) -> Timestamp {
+pub(crate) fn to_the_minute(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(at.millis().div_euclid(MINUTE) * MINUTE)
 }
 

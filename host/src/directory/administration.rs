@@ -15,14 +15,6 @@ const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.cre
     FROM accounts a WHERE ($1 = '' OR a.address = $1) ORDER BY a.address";
 const ALIASES: &str = "SELECT address, active FROM addresses \
     WHERE account_id = $1 AND kind = 'alias' AND live ORDER BY address";
-/// What backs an API token is told by the token.
-const CREDENTIALS: &str = "SELECT id, kind, label, created_at, last_used_at, expires_at FROM app_passwords \
-    WHERE account_id = $1 AND kind <> 'api_token' \
-    UNION ALL \
-    SELECT t.id, 'api_token', t.label, t.created_at, p.last_used_at, t.expires_at \
-    FROM api_tokens t LEFT JOIN app_passwords p ON p.id = t.app_password_id \
-    WHERE t.account_id = $1 AND t.revoked_at IS NULL \
-    ORDER BY 4 DESC, 1";
 
 const SET_ACTIVE: &str = "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2";
 const SET_PASSWORD: &str = "UPDATE accounts SET password_hash = $2 WHERE id = $1";
@@ -67,23 +59,6 @@ pub struct Alias {
     pub address: String,
     /// Whether it delivers and may be sent from.
     pub active: bool,
-}
-
-/// Something that acts for an account.
-#[derive(Clone, Debug, FromRow)]
-pub struct Credential {
-    /// A token's id, else an app password's.
-    pub id: String,
-    /// As the database spells it.
-    pub kind: String,
-    /// For people to tell it by.
-    pub label: String,
-    /// In milliseconds since the epoch.
-    pub created_at: i64,
-    /// The same; none where it is not known to have been used.
-    pub last_used_at: Option<i64>,
-    /// The same; none where it does not end by itself.
-    pub expires_at: Option<i64>,
 }
 
 /// What came of freeing an address.
@@ -139,16 +114,6 @@ impl Directory {
     /// [`Error`] where the database fails.
     pub async fn aliases_of(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(ALIASES)
-            .bind(account_id)
-            .fetch_all(pool).await)?)
-    }
-
-    /// What acts for an account, newest first; expired ones among them, revoked ones not.
-    ///
-    /// # Errors
-    /// [`Error`] where the database fails.
-    pub async fn credentials_of(&self, account_id: &str) -> Result<Vec<Credential>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(CREDENTIALS)
             .bind(account_id)
             .fetch_all(pool).await)?)
     }

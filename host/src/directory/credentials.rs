@@ -23,10 +23,10 @@ const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
-/// What acts for an OAuth grant is the grant's own matter; a web session that is over is only waiting to be forgotten.
+/// What acts for an OAuth grant is the grant's own matter, but for the operator; a web session that is over is only waiting to be forgotten.
 const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
-    WHERE p.account_id = $1 AND p.kind <> 'oauth_grant' AND (p.kind <> 'web_session' OR p.expires_at > $2) \
+    WHERE p.account_id = $1 AND (p.kind <> 'oauth_grant' OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
     ORDER BY p.created_at DESC, p.id DESC";
 const OWN: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.id = $1 AND p.account_id = $2 AND p.kind <> 'oauth_grant'";
@@ -64,7 +64,8 @@ impl AppPasswordKind {
     }
 
     /// As the database spells it.
-    const fn name(self) -> &'static str {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::WebSession => "web_session",
             Self::ApiToken => "api_token",
@@ -190,9 +191,31 @@ impl Directory {
         account_id: &str,
         now: Timestamp,
     ) -> Result<Vec<Credential>, Error> {
+        self.reaching(account_id, now, false).await
+    }
+
+    /// The same with OAuth grants.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn credentials_and_grants(
+        &self,
+        account_id: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Credential>, Error> {
+        self.reaching(account_id, now, true).await
+    }
+
+    async fn reaching(
+        &self,
+        account_id: &str,
+        now: Timestamp,
+        grants: bool,
+    ) -> Result<Vec<Credential>, Error> {
         let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
             .bind(now.millis())
+            .bind(grants)
             .fetch_all(pool).await)?;
         let credential = |row: Row| Credential {
             kind: AppPasswordKind::named(&row.kind),

@@ -8,7 +8,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::password::New;
 use super::{Desk, Service, ended, folded, list, no_account, say, sentence, shown, two_factor};
-use crate::auth::{passwords::Passwords, person, secrets};
+use crate::auth::{passwords::Passwords, person, secrets, to_the_minute};
 use crate::config::Config;
 use crate::directory::accounts::{Creation, NewAccount, NewProfile};
 use crate::directory::administration::Freeing;
@@ -216,11 +216,14 @@ impl Desk {
         let found = self.directory.overview(&address).await?;
         let account = found.first().ok_or_else(|| no_account(&address))?;
         let aliases = self.directory.aliases_of(&account.id).await?;
-        let mut credentials = self.directory.credentials_of(&account.id).await?;
+        let mut credentials = self
+            .directory
+            .credentials_and_grants(&account.id, self.clock.now())
+            .await?;
         let logged_in = self.directory.last_logins(&account.id).await?;
         for credential in &mut credentials {
-            let at = logged_in.get(&credential.id).map(|at| at.millis());
-            credential.last_used_at = credential.last_used_at.max(at);
+            let at = logged_in.get(&credential.id).copied();
+            credential.last_used_at = credential.last_used_at.max(at).map(to_the_minute);
         }
         if json {
             say(&shown::whole_json(account, &aliases, &credentials).to_string())

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
-use crate::directory::administration::{Alias, Credential, Overview};
+use crate::directory::administration::{Alias, Overview};
+use crate::directory::credentials::Credential;
 
 /// A text as a terminal may be given it: what came from elsewhere moves no cursor and ends no line.
 pub(super) fn plain(text: &str) -> String {
@@ -95,14 +96,12 @@ pub(super) fn account(account: &Overview, aliases: &[Alias], credentials: &[Cred
     let heading = ["kind", "label", "made", "last used", "expires", "id"].map(Into::into);
     let rows = credentials.iter().map(|credential| {
         [
-            credential.kind.clone(),
+            credential.kind.name().into(),
             plain(&credential.label),
-            instant(credential.created_at),
-            credential.last_used_at.map_or_else(|| "-".into(), instant),
-            credential
-                .expires_at
-                .map_or_else(|| "never".into(), instant),
-            credential.id.clone(),
+            credential.created_at.to_string(),
+            (credential.last_used_at).map_or_else(|| "-".into(), |at| at.to_string()),
+            (credential.expires_at).map_or_else(|| "never".into(), |at| at.to_string()),
+            id(credential).into(),
         ]
     });
     let rows: Vec<[String; 6]> = std::iter::once(heading).chain(rows).collect();
@@ -131,16 +130,22 @@ pub(super) fn whole_json(
         .iter()
         .map(|credential| {
             json!({
-                "id": credential.id,
-                "type": credential.kind,
+                "id": id(credential),
+                "type": credential.kind.name(),
                 "label": credential.label,
-                "createdAt": instant(credential.created_at),
-                "lastUsedAt": credential.last_used_at.map(instant),
-                "expiresAt": credential.expires_at.map(instant),
+                "createdAt": credential.created_at,
+                "lastUsedAt": credential.last_used_at,
+                "expiresAt": credential.expires_at,
             })
         })
         .collect();
     whole
+}
+
+/// The token's, where it acts for one.
+fn id(credential: &Credential) -> &str {
+    let token = credential.token.as_ref().map(|(id, _)| id);
+    token.unwrap_or(&credential.id)
 }
 
 const fn state(account: &Overview) -> &'static str {

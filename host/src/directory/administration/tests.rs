@@ -1,5 +1,5 @@
 use super::*;
-use crate::directory::testing::{DAY, Fresh, NOW, account, both};
+use crate::directory::testing::{DAY, Fresh, MONTH, NOW, account, both};
 
 const USERS: &str = "SELECT address, mailbox FROM mailserver_users ORDER BY address";
 const PASSWORDS: &str =
@@ -25,10 +25,11 @@ async fn people(fresh: &Fresh) {
         .await;
 }
 
-async fn kinds(directory: &Directory, account: &str) -> Vec<String> {
-    let credentials = directory.credentials_of(account).await.unwrap();
-    let mut kinds: Vec<String> = credentials.into_iter().map(|c| c.kind).collect();
-    kinds.sort();
+async fn kinds(directory: &Directory, account: &str) -> Vec<&'static str> {
+    let credentials = directory.credentials_and_grants(account, NOW).await;
+    let credentials = credentials.unwrap().into_iter();
+    let mut kinds: Vec<&str> = credentials.map(|c| c.kind.name()).collect();
+    kinds.sort_unstable();
     kinds
 }
 
@@ -189,26 +190,27 @@ async fn an_account_is_provisioned_with_its_plan_and_rank(fresh: Fresh) {
     assert_eq!(fresh.number(EVENTS).await, 3);
 }
 
-async fn credentials_are_told_by_kind_and_never_by_their_secrets(fresh: Fresh) {
+async fn the_operator_is_told_what_the_owner_is_and_of_grants(fresh: Fresh) {
     people(&fresh).await;
     let directory = &fresh.directory;
-    let credentials = directory.credentials_of("a").await.unwrap();
-    let shown: Vec<_> = credentials
-        .iter()
-        .map(|c| (c.id.as_str(), c.kind.as_str(), c.label.as_str()))
-        .collect();
-    assert_eq!(
-        shown,
-        [
-            ("s1-password", "web_session", "Firefox"),
-            ("s2-password", "web_session", "Firefox"),
-            ("live", "api_token", "Script"),
-            ("key", "team_key", "Team"),
-            ("grant", "oauth_grant", "Agent"),
-            ("client", "app_password", "Phone"),
-        ]
-    );
-    assert_eq!(credentials[2].expires_at, Some(99));
+    let later = NOW.plus(MONTH);
+    let credentials = directory.credentials_and_grants("a", NOW).await.unwrap();
+    let ids: Vec<&str> = credentials.iter().map(|c| c.id.as_str()).collect();
+    let all = [
+        "s2-password",
+        "s1-password",
+        "key",
+        "grant",
+        "behind",
+        "client",
+    ];
+    assert_eq!(ids, all);
+    assert_eq!(credentials[4].token.as_ref().unwrap().0, "live");
+    let mut told = credentials;
+    told.retain(|credential| credential.kind.name() != "oauth_grant");
+    assert_eq!(directory.credentials("a", NOW).await.unwrap(), told);
+    let left = directory.credentials_and_grants("a", later).await.unwrap();
+    assert_eq!(left.len(), 4, "web sessions that are over are not told");
     let aliases = directory.aliases_of("a").await.unwrap();
     assert!(aliases.len() == 1 && aliases[0].address == "shop@example.org" && aliases[0].active);
     assert!(
@@ -225,5 +227,5 @@ both!(
     another_password_ends_what_signed_in_and_keeps_mail_clients,
     a_deleted_accounts_addresses_are_kept_until_they_are_freed,
     an_account_is_provisioned_with_its_plan_and_rank,
-    credentials_are_told_by_kind_and_never_by_their_secrets,
+    the_operator_is_told_what_the_owner_is_and_of_grants,
 );
