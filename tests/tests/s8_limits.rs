@@ -127,6 +127,47 @@ async fn routes_of_a_session_take_what_their_area_has() {
 }
 
 #[tokio::test]
+async fn the_routes_of_the_account_take_what_their_area_has() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let nothing = json!({});
+    let (tokens, app_passwords) = ("/api/v1/tokens", "/api/v1/app-passwords");
+    spends(&service, 30, || ada.ask("GET /api/v1/profile")).await;
+    spends(&service, 30, || ada.send("PATCH /api/v1/profile", &nothing)).await;
+    spends(&service, 30, || ada.ask("GET /api/v1/tokens")).await;
+    spends(&service, 30, || ada.post(tokens, &nothing)).await;
+    spends(&service, 30, || ada.post(app_passwords, &nothing)).await;
+    spends(&service, 30, || ada.ask("GET /api/v1/profile/sessions")).await;
+    let change = json!({ "current_password": "Wrong-Horse-7", "new_password": "Other-Horse-8" });
+    spends(&service, 5, || {
+        ada.post("/api/v1/profile/password", &change)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_api_token_has_a_budget_of_its_own_however_many_one_client_holds() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let mut tokens = Vec::new();
+    for _ in 0..6 {
+        let token = ada.token(&["mail:read"]).await;
+        tokens.push(token["token"].as_str().unwrap().to_owned());
+    }
+    // More than the client has for what does not prove itself.
+    for left in (0..60).rev() {
+        for token in &tokens {
+            let answer = service.with_bearer(FOLDERS, token).await;
+            counted(&service, &answer, 60, left);
+        }
+    }
+    for token in &tokens {
+        refused(&service, &service.with_bearer(FOLDERS, token).await, 60);
+    }
+    counted(&service, &ada.ask(FOLDERS).await, 60, 59);
+}
+
+#[tokio::test]
 async fn the_routes_of_an_area_share_its_budget_and_leave_the_others_theirs() {
     let service = limited().await;
     let ada = service.person("ada").await;
