@@ -156,6 +156,19 @@ impl<'a> Person<'a> {
         }
     }
 
+    /// The answer to moving the message of that number.
+    pub async fn move_to(&self, uid: u64, destination: &str) -> Answer {
+        let path = format!("/api/v1/mail/messages/{uid}/move");
+        self.post(&path, &json!({ "destination": destination }))
+            .await
+    }
+
+    /// The answer to deleting it.
+    pub async fn delete(&self, uid: u64) -> Answer {
+        let line = format!("DELETE /api/v1/mail/messages/{uid}");
+        self.ask(&line).await
+    }
+
     /// The message of that number, whole.
     pub async fn message(&self, uid: u64) -> Value {
         let line = format!("GET /api/v1/mail/messages/{uid}");

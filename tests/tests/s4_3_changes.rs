@@ -23,17 +23,6 @@ async fn flag(person: &Person<'_>, uid: u64, action: &str, flags: &[&str]) -> An
     person.post(&path, &body).await
 }
 
-async fn move_to(person: &Person<'_>, uid: u64, destination: &str) -> Answer {
-    let path = format!("/api/v1/mail/messages/{uid}/move");
-    let body = json!({ "destination": destination });
-    person.post(&path, &body).await
-}
-
-async fn delete(person: &Person<'_>, uid: u64) -> Answer {
-    let line = format!("DELETE /api/v1/mail/messages/{uid}");
-    person.ask(&line).await
-}
-
 #[track_caller]
 fn done(answer: Answer) {
     assert_eq!(answer.succeeds(200), json!({ "success": true }));
@@ -220,7 +209,7 @@ async fn a_message_is_moved_under_its_number_with_its_flags() {
         ),
         ("Trash", "Trash", "Trash"),
     ] {
-        done(move_to(&ada, uid, destination).await);
+        done(ada.move_to(uid, destination).await);
         assert_eq!(subjects(&mut client, "INBOX").await, ["one", "three"]);
         assert_eq!(subjects(&mut client, stored_in).await, ["two"]);
         let flags = flags_of(&mut client, stored_in, "two").await;
@@ -232,7 +221,7 @@ async fn a_message_is_moved_under_its_number_with_its_flags() {
         }
     }
     // Back again, by the inbox's name in another case.
-    done(move_to(&ada, uid, "inbox").await);
+    done(ada.move_to(uid, "inbox").await);
     assert_eq!(
         subjects(&mut client, "INBOX").await,
         ["one", "three", "two"]
@@ -250,7 +239,7 @@ async fn a_message_that_is_moved_to_where_it_is_stays_one_message() {
         put(&mut client, "INBOX", subject).await;
     }
     let uid = ada.uid_of("INBOX", "one").await;
-    done(move_to(&ada, uid, "INBOX").await);
+    done(ada.move_to(uid, "INBOX").await);
     let mut left = subjects(&mut client, "INBOX").await;
     left.sort();
     assert_eq!(left, ["one", "two"]);
@@ -303,7 +292,7 @@ async fn a_move_that_cannot_be_done_is_refused_in_the_specifications_words() {
         "📬",
         &long,
     ] {
-        let answer = move_to(&ada, uid, destination).await;
+        let answer = ada.move_to(uid, destination).await;
         answer.fails(404, "Folder not found");
     }
     assert_eq!(subjects(&mut client, "INBOX").await, ["one"]);
@@ -322,17 +311,17 @@ async fn a_message_is_deleted_for_good_and_no_other_with_it() {
     let marked = stored(&mut client, "INBOX").await[2].imap_uid;
     mark(&mut client, "INBOX", marked, "+FLAGS.SILENT (\\Deleted)").await;
     let uid = ada.uid_of("INBOX", "one").await;
-    done(delete(&ada, uid).await);
+    done(ada.delete(uid).await);
     assert_eq!(subjects(&mut client, "INBOX").await, ["two", "three"]);
     let flags = flags_of(&mut client, "INBOX", "three").await;
     assert_eq!(flags, set(&["\\Deleted"]));
     assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
-    delete(&ada, uid).await.fails(404, "Message not found");
+    ada.delete(uid).await.fails(404, "Message not found");
     let line = format!("GET /api/v1/mail/messages/{uid}");
     ada.ask(&line).await.fails(404, "Message not found");
     // Wherever it lies, and whatever the hint says.
     let uid = ada.uid_of("INBOX", "two").await;
-    done(move_to(&ada, uid, "Trash").await);
+    done(ada.move_to(uid, "Trash").await);
     let line = format!("DELETE /api/v1/mail/messages/{uid}?folder=Nowhere");
     done(ada.ask(&line).await);
     assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
@@ -445,8 +434,8 @@ async fn while_the_mail_server_is_away_a_change_is_503_and_is_not_done_later() {
     assert_eq!(flags_of(&mut client, "INBOX", "one").await, set(&[]));
     assert_eq!(ada.uids("INBOX").await, [uid]);
     done(flag(&ada, uid, "add", &["\\Seen"]).await);
-    done(move_to(&ada, uid, "Trash").await);
-    done(delete(&ada, uid).await);
+    done(ada.move_to(uid, "Trash").await);
+    done(ada.delete(uid).await);
     assert_eq!(subjects(&mut client, "INBOX").await, [""; 0]);
     assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
 }

@@ -5,9 +5,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::TryStreamExt as _;
-use latchmail_tests::{
-    Answer, Imap, Person, RICH, Service, imap, letter, mark, put, stored, subjects,
-};
+use latchmail_tests::{Imap, Person, RICH, Service, imap, letter, mark, put, stored, subjects};
 use serde_json::json;
 
 const MOVED: [Way; 2] = [Way::Move, Way::CopyAndExpunge];
@@ -43,17 +41,6 @@ async fn expunges(client: &mut Imap, folder: &str, subject: &str) {
     mark(client, folder, message.imap_uid, "+FLAGS (\\Deleted)").await;
     let expunged = client.expunge().await.unwrap();
     expunged.try_collect::<Vec<_>>().await.unwrap();
-}
-
-async fn move_to(person: &Person<'_>, uid: u64, destination: &str) -> Answer {
-    let path = format!("/api/v1/mail/messages/{uid}/move");
-    let body = json!({ "destination": destination });
-    person.post(&path, &body).await
-}
-
-async fn delete(person: &Person<'_>, uid: u64) -> Answer {
-    let line = format!("DELETE /api/v1/mail/messages/{uid}");
-    person.ask(&line).await
 }
 
 async fn is_gone(person: &Person<'_>, uid: u64) {
@@ -120,7 +107,7 @@ async fn a_number_survives_several_moves_before_anybody_looks() {
         moves(&mut client, way, &subject, "Junk", "INBOX").await;
         assert_eq!(ada.uid_of("INBOX", &subject).await, uid);
         // A move by the service and one by another client after it.
-        move_to(&ada, uid, "Archive").await.succeeds(200);
+        ada.move_to(uid, "Archive").await.succeeds(200);
         moves(&mut client, way, &subject, "Archive", "INBOX").await;
         assert_eq!(ada.uid_of("INBOX", &subject).await, uid);
         assert_eq!(ada.message(uid).await["subject"], subject);
@@ -265,7 +252,7 @@ async fn a_copy_gets_a_number_of_its_own() {
     client.uid_mv("1:*", "Trash").await.unwrap();
     assert_eq!(ada.uids("Archive").await, [copy]);
     assert_eq!(ada.uids("Trash").await, uids);
-    delete(&ada, original).await.succeeds(200);
+    ada.delete(original).await.succeeds(200);
     is_gone(&ada, original).await;
     assert_eq!(ada.message(copy).await["subject"], "one");
     assert_eq!(ada.uids("Archive").await, [copy]);
@@ -288,18 +275,18 @@ async fn no_number_is_given_twice() {
         };
         // The newest goes each time.
         let uid = next("INBOX", "one").await;
-        delete(&ada, uid).await.succeeds(200);
+        ada.delete(uid).await.succeeds(200);
         let uid = next("INBOX", "two").await;
-        delete(&ada, uid).await.succeeds(200);
+        ada.delete(uid).await.succeeds(200);
         let uid = next("Trash", "three").await;
-        move_to(&ada, uid, "INBOX").await.succeeds(200);
-        delete(&ada, uid).await.succeeds(200);
+        ada.move_to(uid, "INBOX").await.succeeds(200);
+        ada.delete(uid).await.succeeds(200);
         next("INBOX", "four").await;
         expunges(&mut imap(&ada).await, "INBOX", "four").await;
         next("INBOX", "five").await;
         // One that was sent in place of another is another, though nothing tells them apart.
         let uid = next("INBOX", "six").await;
-        delete(&ada, uid).await.succeeds(200);
+        ada.delete(uid).await.succeeds(200);
         next("INBOX", "six").await;
         (ada.access, ada.address)
     };
@@ -427,18 +414,14 @@ async fn two_clients_that_move_the_same_messages_at_once_lose_and_double_none() 
     }
     let uids = ada.uids("INBOX").await;
     for uid in &uids {
-        let (left, right) = tokio::join!(
-            move_to(&ada, *uid, "Left"),
-            move_to(&elsewhere, *uid, "Right")
-        );
+        let (left, right) =
+            tokio::join!(ada.move_to(*uid, "Left"), elsewhere.move_to(*uid, "Right"));
         assert_eq!((left.status, right.status), (200, 200));
     }
     // All of them once more, in no order.
     let moves = uids.iter().map(|uid| async {
-        let (left, right) = tokio::join!(
-            move_to(&elsewhere, *uid, "Left"),
-            move_to(&ada, *uid, "Right")
-        );
+        let (left, right) =
+            tokio::join!(elsewhere.move_to(*uid, "Left"), ada.move_to(*uid, "Right"));
         assert_eq!((left.status, right.status), (200, 200));
     });
     futures_util::future::join_all(moves).await;
@@ -468,7 +451,7 @@ async fn a_message_that_is_deleted_while_it_is_moved_is_gone_in_the_end() {
         put(&mut client, "INBOX", &format!("message {number}")).await;
     }
     for uid in ada.uids("INBOX").await {
-        let (moved, deleted) = tokio::join!(move_to(&ada, uid, "Archive"), delete(&elsewhere, uid));
+        let (moved, deleted) = tokio::join!(ada.move_to(uid, "Archive"), elsewhere.delete(uid));
         assert_eq!(deleted.status, 200, "{}", deleted.json);
         assert!([200, 404].contains(&moved.status), "{}", moved.json);
         is_gone(&ada, uid).await;

@@ -3,6 +3,7 @@
 //! Of a token the directory holds a public beginning, by which it is found, a hash of the whole, and its app password sealed under a key
 //! derived from the whole: the database alone opens no mailbox, not even with the service's key.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +40,18 @@ const NOBODYS: &str = "000000000000000000000000000000000000000000000000000000000
 const DAY: Duration = Duration::from_hours(24);
 
 /// A token in the shape of one.
-#[derive(Clone, Debug)]
-pub struct ApiToken(SecretString);
+#[derive(Clone)]
+pub struct ApiToken {
+    secret: SecretString,
+    /// SHA-256 of the whole, lower-case hexadecimal. The beginning and the end are no secret: it is what is between them that cannot be guessed.
+    hash: String,
+}
+
+impl fmt::Debug for ApiToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiToken").finish_non_exhaustive()
+    }
+}
 
 /// A token that was made.
 #[derive(Debug)]
@@ -79,7 +90,7 @@ impl ApiToken {
                     .map(|byte| char::from(ALPHABET[usize::from(byte % 62)])),
             );
         }
-        Ok(Self(SecretString::from(text.as_str())))
+        Ok(Self::of(SecretString::from(text.as_str())))
     }
 
     /// What somebody presents, where it has the shape of a token.
@@ -88,28 +99,33 @@ impl ApiToken {
         let symbols = presented.strip_prefix(API_TOKEN_PREFIX)?;
         let shaped =
             symbols.len() == LENGTH && symbols.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        shaped.then(|| Self(SecretString::from(presented)))
+        shaped.then(|| Self::of(SecretString::from(presented)))
+    }
+
+    fn of(secret: SecretString) -> Self {
+        let hash = sha256_hex(secret.expose_secret());
+        Self { secret, hash }
     }
 
     fn selector(&self) -> &str {
         let from = API_TOKEN_PREFIX.len();
-        let text = self.0.expose_secret();
+        let text = self.secret.expose_secret();
         text.get(from..from + SELECTOR).unwrap_or_default()
     }
 
     fn hint(&self) -> &str {
-        let text = self.0.expose_secret();
+        let text = self.secret.expose_secret();
         text.get(text.len() - HINT..).unwrap_or_default()
     }
 
-    /// SHA-256 of the whole, lower-case hexadecimal. The beginning and the end are no secret: it is what is between them that cannot be guessed.
+    /// What the directory knows it by.
     #[must_use]
-    pub fn hash(&self) -> String {
-        sha256_hex(self.0.expose_secret())
+    pub fn hash(&self) -> &str {
+        &self.hash
     }
 
     fn key(&self) -> Result<SealingKey, Failure> {
-        SealingKey::derive(self.0.expose_secret().as_bytes(), SEALING)
+        SealingKey::derive(self.secret.expose_secret().as_bytes(), SEALING)
     }
 }
 
@@ -122,14 +138,14 @@ impl Auth {
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.token_by_selector(token.selector()).await?;
-        let hash = token.hash();
         let expected = found.as_ref().map_or(NOBODYS, |found| &found.secret_hash);
-        let same = bool::from(hash.as_bytes().ct_eq(expected.as_bytes()));
+        let same = bool::from(token.hash.as_bytes().ct_eq(expected.as_bytes()));
         let key = token.key()?;
         let Some(found) = found.filter(|_| same) else {
             return Err(Failure::unauthorized("Invalid API token"));
         };
-        self.known_tokens.insert(hash, found.id.as_str().into());
+        self.known_tokens
+            .insert(token.hash.clone(), found.id.as_str().into());
         if found.revoked {
             return Err(Failure::unauthorized("This API token has been revoked"));
         }
@@ -181,7 +197,7 @@ impl Auth {
             account_id: session.account.to_owned(),
             scopes: Scope::ALL.into_iter().filter(held).collect(),
             selector: secret.selector().to_owned(),
-            secret_hash: secret.hash(),
+            secret_hash: secret.hash.clone(),
             hint: secret.hint().to_owned(),
             app_password: NewAppPassword {
                 id: secrets::id()?,
@@ -218,7 +234,7 @@ impl Auth {
                 last_used_at: None,
                 app_password_id: Some(token.app_password.id),
             },
-            secret: secret.0,
+            secret: secret.secret,
         }))
     }
 
@@ -275,12 +291,12 @@ mod tests {
     #[test]
     fn a_token_is_its_prefix_and_43_letters_and_digits() {
         let token = ApiToken::generate().unwrap();
-        let text = token.0.expose_secret();
+        let text = token.secret.expose_secret();
         assert!(ApiToken::parse(text).is_some(), "{text}");
         assert_eq!(text.len(), 47);
         assert!(text.ends_with(token.hint()) && token.hint().len() == 4);
         assert!(text[4..].starts_with(token.selector()) && token.selector().len() == 10);
-        assert_ne!(text, ApiToken::generate().unwrap().0.expose_secret());
+        assert_ne!(text, ApiToken::generate().unwrap().secret.expose_secret());
         assert!(!format!("{token:?}").contains(text));
     }
 
@@ -289,7 +305,7 @@ mod tests {
         let mut counts: BTreeMap<char, u32> = BTreeMap::new();
         for _ in 0..2000 {
             let token = ApiToken::generate().unwrap();
-            for symbol in token.0.expose_secret()[4..].chars() {
+            for symbol in token.secret.expose_secret()[4..].chars() {
                 *counts.entry(symbol).or_default() += 1;
             }
         }

@@ -134,7 +134,7 @@ impl Auth {
             Presented::ApiToken(token) => {
                 let token = ApiToken::parse(token)
                     .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;
-                let known = self.known_tokens.get(&token.hash());
+                let known = self.known_tokens.get(token.hash());
                 Ok(Recognised::ApiToken { token, known })
             }
             Presented::Opaque(_) => Err(Failure::unauthorized(BAD_ACCESS_TOKEN)),
