@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::sessions::SignedIn;
 use super::{Auth, address, passwords, person, secrets};
 use crate::caller::Origin;
-use crate::directory::accounts::{Creation, NewAccount, NewProfile};
+use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use crate::error::Failure;
 
 const CLOSED: &str = "Registration is currently disabled";
@@ -109,6 +109,8 @@ impl Auth {
             address: format!("{username}@{domain}"),
             password_hash,
             profile: Some(profile.clone()),
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
             created_at: now,
         };
         let (session, tokens) = self.mint(&account.id, origin, now)?;
@@ -192,6 +194,8 @@ impl Auth {
             address,
             password_hash: self.passwords.hash(password).await?,
             profile: None,
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
             created_at: self.clock.now(),
         };
         Ok(

@@ -12,13 +12,16 @@ use crate::clock::Timestamp;
 /// The claim on the namespace: the primary key decides, also between two at once.
 const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
     VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
-const INSERT: &str =
-    "INSERT INTO accounts (id, address, password_hash, created_at) VALUES ($1, $2, $3, $4)";
+const INSERT: &str = "INSERT INTO accounts (id, address, password_hash, plan, admin, created_at) \
+    VALUES ($1, $2, $3, $4, $5, $6)";
 const INSERT_MAILBOX: &str = "INSERT INTO mailboxes (account_id) VALUES ($1)";
 const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
     VALUES ($1, $2, $3, $4, $5)";
 const BY_ADDRESS: &str =
     "SELECT id, address, password_hash, admin, active FROM accounts WHERE address = $1";
+
+/// The plan of an account that nobody put on another.
+pub const DEFAULT_PLAN: &str = "default";
 
 /// An account.
 #[derive(Clone, sqlx::FromRow)]
@@ -57,6 +60,10 @@ pub struct NewAccount {
     pub password_hash: String,
     /// Made with it, where given.
     pub profile: Option<NewProfile>,
+    /// The plan it is on.
+    pub plan: String,
+    /// Whether it is an administrator's.
+    pub admin: bool,
     /// Now.
     pub created_at: Timestamp,
 }
@@ -109,6 +116,12 @@ impl Directory {
         }
         insert(&mut tx, account).await?;
         let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
+        let rank = format!("plan {}, an administrator", account.plan);
+        let made = if account.admin {
+            made.detail(&rank)
+        } else {
+            made
+        };
         events::record(&mut tx, made, origin).await?;
         if let Some(session) = session {
             sessions::insert(&mut tx, session).await?;
@@ -129,7 +142,7 @@ impl Directory {
 }
 
 /// Claims the address of an account to be made. Whether it could be had.
-pub(super) async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
+async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
     let claimed = on_tx!(tx, db => sqlx::query(CLAIM_ADDRESS)
         .bind(&account.address)
         .bind(&account.id)
@@ -139,11 +152,13 @@ pub(super) async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<b
 }
 
 /// Makes an account whose address is claimed, with its mailbox row and its profile.
-pub(super) async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
+async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(&account.id)
         .bind(&account.address)
         .bind(&account.password_hash)
+        .bind(&account.plan)
+        .bind(account.admin)
         .bind(account.created_at.millis())
         .execute(db).await.map(drop))?;
     on_tx!(tx, db => sqlx::query(INSERT_MAILBOX)

@@ -2,7 +2,6 @@
 
 use sqlx::FromRow;
 
-use super::accounts::{self, Creation, NewAccount};
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, password, tokens};
@@ -81,31 +80,6 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(OVERVIEW)
             .bind(address)
             .fetch_all(pool).await)?)
-    }
-
-    /// Makes an account on a plan, an administrator's or not, all or nothing.
-    ///
-    /// # Errors
-    /// [`Error`] where the database fails; nothing was made then.
-    pub async fn provision(
-        &self,
-        account: &NewAccount,
-        plan: &str,
-        admin: bool,
-        origin: &Origin,
-    ) -> Result<Creation, Error> {
-        let mut tx = self.db.begin().await?;
-        if !accounts::claim_address(&mut tx, account).await? {
-            return Ok(Creation::AddressTaken);
-        }
-        accounts::insert(&mut tx, account).await?;
-        update_plan(&mut tx, &account.id, plan).await?;
-        update_admin(&mut tx, &account.id, admin).await?;
-        let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
-        let rank = format!("plan {plan}, an administrator");
-        let made = if admin { made.detail(&rank) } else { made };
-        events::commit(tx, made, origin).await?;
-        Ok(Creation::Created)
     }
 
     /// An account's aliases, active or not, by their addresses.
@@ -269,8 +243,19 @@ impl Directory {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let set = update_plan(&mut tx, account_id, plan).await?;
-        changed(tx, set, account_id, &format!("plan {plan}"), now, origin).await
+        let set = on_tx!(&mut tx, db => sqlx::query(SET_PLAN)
+            .bind(account_id)
+            .bind(plan)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        changed(
+            tx,
+            set == 1,
+            account_id,
+            &format!("plan {plan}"),
+            now,
+            origin,
+        )
+        .await
     }
 
     /// Makes an account an administrator's, or no longer. Whether it did: not where it is so.
@@ -285,13 +270,16 @@ impl Directory {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let set = update_admin(&mut tx, account_id, admin).await?;
+        let set = on_tx!(&mut tx, db => sqlx::query(SET_ADMIN)
+            .bind(account_id)
+            .bind(admin)
+            .execute(db).await.map(|done| done.rows_affected()))?;
         let detail = if admin {
             "an administrator"
         } else {
             "no administrator"
         };
-        changed(tx, set, account_id, detail, now, origin).await
+        changed(tx, set == 1, account_id, detail, now, origin).await
     }
 }
 
@@ -300,24 +288,6 @@ async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool,
     let set = on_tx!(tx, db => sqlx::query(SET_ACTIVE)
         .bind(account_id)
         .bind(active)
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    Ok(set == 1)
-}
-
-/// Whether it was another before.
-async fn update_plan(tx: &mut Tx, account_id: &str, plan: &str) -> Result<bool, Error> {
-    let set = on_tx!(tx, db => sqlx::query(SET_PLAN)
-        .bind(account_id)
-        .bind(plan)
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    Ok(set == 1)
-}
-
-/// Whether it was otherwise before.
-async fn update_admin(tx: &mut Tx, account_id: &str, admin: bool) -> Result<bool, Error> {
-    let set = on_tx!(tx, db => sqlx::query(SET_ADMIN)
-        .bind(account_id)
-        .bind(admin)
         .execute(db).await.map(|done| done.rows_affected()))?;
     Ok(set == 1)
 }

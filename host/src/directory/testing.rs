@@ -198,7 +198,7 @@ mod fixtures {
     use std::time::Duration;
 
     use super::super::Directory;
-    use super::super::accounts::{Creation, NewAccount, NewProfile};
+    use super::super::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
     use super::super::credentials::{self, AppPasswordKind, NewAppPassword};
     use super::super::db::on;
     use super::super::sessions::NewSession;
@@ -221,6 +221,8 @@ mod fixtures {
                 last_name: "Lovelace".into(),
                 dob: "1990-12-10".into(),
             }),
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
             created_at: NOW,
         }
     }

@@ -10,11 +10,9 @@ use super::password::New;
 use super::{Desk, Service, ended, folded, list, no_account, say, sentence, shown, two_factor};
 use crate::auth::{passwords::Passwords, person, secrets, to_the_minute};
 use crate::config::Config;
-use crate::directory::accounts::{Creation, NewAccount, NewProfile};
+use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use crate::directory::administration::Freeing;
 use crate::mail::Ending;
-
-const DEFAULT_PLAN: &str = "default";
 
 /// What is to be done to accounts.
 #[derive(Debug, Subcommand)]
@@ -178,11 +176,13 @@ impl Desk {
             address,
             password_hash: hash(&new).await?,
             profile,
+            plan: create.plan,
+            admin: create.admin,
             created_at: self.clock.now(),
         };
         let made = self
             .directory
-            .provision(&account, &create.plan, create.admin, &self.origin)
+            .create_account(&account, None, &self.origin)
             .await?;
         let address = &account.address;
         match made {

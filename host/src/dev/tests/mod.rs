@@ -13,7 +13,7 @@ use crate::auth::secrets::sha256_hex;
 use crate::caller::Origin;
 use crate::config;
 use crate::directory::Directory;
-use crate::directory::accounts::{Creation, NewAccount};
+use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::db::on;
 use crate::directory::sessions::NewSession;
@@ -58,6 +58,8 @@ async fn directory(database: &config::Database) -> Directory {
         address: ANN.into(),
         password_hash: "none".into(),
         profile: None,
+        plan: DEFAULT_PLAN.into(),
+        admin: false,
         created_at: NOW,
     };
     let session = NewSession {

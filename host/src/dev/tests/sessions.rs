@@ -13,7 +13,7 @@ use crate::caller::MailCredential;
 use crate::caller::Origin;
 use crate::config;
 use crate::directory::Directory;
-use crate::directory::accounts::{Creation, NewAccount};
+use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::logging::testing::logged;
 use crate::mail::{Access, Ending, Mail, end_at_mail_server};
@@ -51,6 +51,8 @@ impl World {
             address: BOB.into(),
             password_hash: "none".into(),
             profile: None,
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
             created_at: NOW,
         };
         let made = directory

@@ -1,3 +1,4 @@
+use super::super::accounts::{Creation, NewAccount};
 use super::*;
 use crate::directory::testing::{DAY, Fresh, MONTH, NOW, account, both};
 
@@ -116,7 +117,7 @@ async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh
 
     let make = async |id: &str, address: &str| {
         let new = account(id, address);
-        let made = directory.provision(&new, "default", false, &operator);
+        let made = directory.create_account(&new, None, &operator);
         made.await.unwrap()
     };
     let free = async |address: &str| {
@@ -141,8 +142,12 @@ async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh
 async fn an_account_is_provisioned_with_its_plan_and_rank(fresh: Fresh) {
     let directory = &fresh.directory;
     let operator = Origin::operator();
-    let ada = account("a", "ada@example.org");
-    let made = directory.provision(&ada, "pro", true, &operator);
+    let ada = NewAccount {
+        plan: "pro".into(),
+        admin: true,
+        ..account("a", "ada@example.org")
+    };
+    let made = directory.create_account(&ada, None, &operator);
     assert_eq!(made.await.unwrap(), Creation::Created);
     directory.with("b", "bob@example.org", &[]).await;
     let all = directory.overview("").await.unwrap();
