@@ -95,6 +95,12 @@ async fn a_planted_journal_deletes_nothing() {
             .execute("INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
                 VALUES ('phone', 'a', 'app_password', '', 'x', 'x', 0)")
             .await;
+        // One that has its connection already, and so never opens the file while the journal stands there.
+        let standing = config::Database {
+            max_connections: 1,
+            ..fresh.config.clone()
+        };
+        let standing = Directory::open(&standing, &[]).await.unwrap();
         for name in ["mailserver.db", "last-logins.db"] {
             let file = folder.join(name);
             // As it was made once, and may be made again by an operator's own means.
@@ -103,15 +109,15 @@ async fn a_planted_journal_deletes_nothing() {
             let Db::Sqlite(pool) = fresh.directory.db() else {
                 unreachable!()
             };
-            let mut standing = Vec::new();
+            let mut opened = Vec::new();
             while let Ok(Ok(connection)) = timeout(Duration::from_millis(200), pool.acquire()).await
             {
-                standing.push(connection);
+                opened.push(connection);
             }
-            drop(standing);
-            let _ = fresh.directory.last_logins("a").await.unwrap();
+            drop(opened);
+            let _ = standing.last_logins("a").await.unwrap();
             let now = crate::clock::Timestamp::from_millis(0);
-            fresh.directory.sweep(now).await.unwrap();
+            standing.sweep(now).await.unwrap();
             let started = Directory::open(&fresh.config, &[]).await;
             let verb = Directory::beside(&fresh.config).await;
             if name == "mailserver.db" {
