@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::db::on_tx;
 use super::{Directory, Error};
 
-const PLATFORM: &str = "SELECT domain FROM platform_domains";
+const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
 const ADD_PLATFORM: &str =
     "INSERT INTO platform_domains (domain) VALUES ($1) ON CONFLICT (domain) DO NOTHING";
 const REMOVE_PLATFORM: &str = "DELETE FROM platform_domains WHERE domain = $1";
@@ -16,7 +16,7 @@ impl Directory {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
         let present: Vec<String> =
-            on_tx!(&mut tx, db => sqlx::query_scalar(PLATFORM).fetch_all(db).await)?;
+            on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
         let present = BTreeSet::from_iter(present);
         for gone in present.difference(&wanted) {
             on_tx!(&mut tx, db => sqlx::query(REMOVE_PLATFORM).bind(gone).execute(db).await.map(drop))?;

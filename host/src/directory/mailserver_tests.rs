@@ -80,6 +80,44 @@ async fn an_alias_delivers_and_sends_while_it_lives_and_is_active(fresh: Fresh) 
     assert_eq!(fresh.as_mail_server(ALIASES).await, []);
 }
 
+async fn mail_is_taken_for_a_domain_while_somebody_has_it(fresh: Fresh) {
+    const DOMAINS: &str = "SELECT domain, domain FROM mailserver_domains ORDER BY 1";
+    const VERIFY: &str = "UPDATE domains SET verified_at = 1, dkim_selector = 's', dkim_public_key = 'k', dkim_private_key = 'x' \
+        WHERE account_id = (SELECT MIN(account_id) FROM domains)";
+    let of = |domains: &[&str]| -> Vec<(String, String)> {
+        let twice = |domain: &&str| (domain.to_string(), domain.to_string());
+        domains.iter().map(twice).collect()
+    };
+    for account in ["a", "b"] {
+        let address = format!("{account}@example.org");
+        fresh.directory.with(account, &address, &[]).await;
+    }
+    fresh
+        .execute(
+            "INSERT INTO domains (account_id, domain, challenge, created_at) \
+             SELECT id, 'ada.example', 'c', 0 FROM accounts",
+        )
+        .await;
+    assert_eq!(fresh.as_mail_server(DOMAINS).await, []);
+    fresh.execute(VERIFY).await;
+    assert_eq!(fresh.as_mail_server(DOMAINS).await, of(&["ada.example"]));
+    fresh
+        .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example'), ('z.example')")
+        .await;
+    let both = of(&["ada.example", "z.example"]);
+    assert_eq!(fresh.as_mail_server(DOMAINS).await, both);
+    fresh
+        .execute("DELETE FROM domains WHERE account_id = 'a'")
+        .await;
+    assert_eq!(fresh.as_mail_server(DOMAINS).await, both);
+    fresh.execute("DELETE FROM platform_domains").await;
+    assert_eq!(fresh.as_mail_server(DOMAINS).await, []);
+    fresh.execute(VERIFY).await;
+    assert_eq!(fresh.as_mail_server(DOMAINS).await, of(&["ada.example"]));
+    fresh.execute("DELETE FROM accounts WHERE id = 'b'").await;
+    assert_eq!(fresh.as_mail_server(DOMAINS).await, []);
+}
+
 async fn an_account_that_is_not_active_is_not_there(fresh: Fresh) {
     fresh.directory.with("a", "ada@example.org", &["s"]).await;
     fresh.directory.with("b", "bob@example.org", &["t"]).await;
@@ -180,6 +218,7 @@ both!(
     a_new_account_can_log_in_and_has_mail_at_once,
     a_log_in_tells_what_it_is_for,
     an_alias_delivers_and_sends_while_it_lives_and_is_active,
+    mail_is_taken_for_a_domain_while_somebody_has_it,
     an_account_that_is_not_active_is_not_there,
     what_is_deleted_by_reference_goes_too,
     an_app_password_dies_at_its_end_with_nobody_to_tell,

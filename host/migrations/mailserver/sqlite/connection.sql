@@ -18,7 +18,9 @@ CREATE TEMP VIEW due_passwords AS
     WHERE a.active;
 
 CREATE TEMP VIEW due_domains AS
-    SELECT domain FROM main.platform_domains;
+    SELECT domain FROM main.platform_domains
+    UNION
+    SELECT domain FROM main.domains WHERE verified_at IS NOT NULL;
 
 CREATE TEMP VIEW due_aliases AS
     SELECT d.address, a.address AS destination
@@ -105,7 +107,7 @@ CREATE TEMP TRIGGER project_app_passwords_delete AFTER DELETE ON main.app_passwo
     DELETE FROM projected_log_ins WHERE app_password_id = OLD.id;
 END;
 
--- platform_domains
+-- platform_domains, domains: one may stand in both
 
 CREATE TEMP TRIGGER project_platform_domains_insert AFTER INSERT ON main.platform_domains BEGIN
     DELETE FROM mailserver_domains WHERE domain = NEW.domain;
@@ -113,11 +115,26 @@ CREATE TEMP TRIGGER project_platform_domains_insert AFTER INSERT ON main.platfor
 END;
 
 CREATE TEMP TRIGGER project_platform_domains_update AFTER UPDATE OF domain ON main.platform_domains BEGIN
-    DELETE FROM mailserver_domains WHERE domain = OLD.domain;
-    DELETE FROM mailserver_domains WHERE domain = NEW.domain;
-    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = NEW.domain;
+    DELETE FROM mailserver_domains WHERE domain IN (OLD.domain, NEW.domain);
+    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain IN (OLD.domain, NEW.domain);
 END;
 
 CREATE TEMP TRIGGER project_platform_domains_delete AFTER DELETE ON main.platform_domains BEGIN
     DELETE FROM mailserver_domains WHERE domain = OLD.domain;
+    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = OLD.domain;
+END;
+
+CREATE TEMP TRIGGER project_domains_insert AFTER INSERT ON main.domains BEGIN
+    DELETE FROM mailserver_domains WHERE domain = NEW.domain;
+    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = NEW.domain;
+END;
+
+CREATE TEMP TRIGGER project_domains_update AFTER UPDATE OF domain, verified_at ON main.domains BEGIN
+    DELETE FROM mailserver_domains WHERE domain IN (OLD.domain, NEW.domain);
+    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain IN (OLD.domain, NEW.domain);
+END;
+
+CREATE TEMP TRIGGER project_domains_delete AFTER DELETE ON main.domains BEGIN
+    DELETE FROM mailserver_domains WHERE domain = OLD.domain;
+    INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = OLD.domain;
 END;

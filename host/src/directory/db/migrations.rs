@@ -58,6 +58,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0007_bounds.sql"),
         postgres: include_str!("../../../migrations/postgres/0007_bounds.sql"),
     },
+    Step {
+        version: 8,
+        description: "domains",
+        sqlite: include_str!("../../../migrations/sqlite/0008_domains.sql"),
+        postgres: include_str!("../../../migrations/postgres/0008_domains.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -38,7 +38,7 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
             "SELECT 1 FROM accounts",
             "SELECT 1 FROM app_passwords",
             "DELETE FROM mailserver_users",
-            "UPDATE mailserver_domains SET domain = 'x'",
+            "UPDATE mailserver_users SET mailbox = 'x'",
             "DELETE FROM mailserver_last_logins",
             "UPDATE mailserver_last_logins SET app_password_id = 'x'",
             "BEGIN; LOCK TABLE mailserver_last_logins IN ROW EXCLUSIVE MODE",
