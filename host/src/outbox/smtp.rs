@@ -11,8 +11,9 @@ use lettre::Address;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
-use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
+use lettre::transport::smtp::commands::{Data, Ehlo, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
+use lettre::transport::smtp::response::Response;
 use secrecy::ExposeSecret as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
@@ -35,6 +36,8 @@ pub(super) struct Connector {
 /// A connection that is logged in.
 pub(super) struct Session {
     connection: AsyncSmtpConnection,
+    /// Whether several commands may be on their way at once (RFC 2920).
+    pipelining: bool,
     timeout: Duration,
     /// Whether it stands between two messages.
     whole: bool,
@@ -64,15 +67,20 @@ impl Connector {
         let credentials = Credentials::new(credential.username.clone(), password);
         let mechanisms = [Mechanism::Plain, Mechanism::Login];
         match connection.auth(&mechanisms, &credentials).await {
-            Ok(_) => Ok(Session {
-                connection,
-                timeout: self.timeout,
-                whole: true,
-            }),
+            Ok(_) => {}
             // RFC 4954, section 6: 535 is a credential that is wrong, 454 a server that cannot tell.
-            Err(error) if error.is_permanent() => Err(mail::Error::CredentialRefused),
-            Err(error) => Err(away(error.to_string())),
+            Err(error) if error.is_permanent() => return Err(mail::Error::CredentialRefused),
+            Err(error) => return Err(away(error.to_string())),
         }
+        // Asked once more: lettre keeps to itself what it does not use.
+        let offered = connection.command(Ehlo::new(hello)).await;
+        let offered = offered.map_err(|e| away(e.to_string()))?;
+        Ok(Session {
+            connection,
+            pipelining: offered.message().skip(1).any(is_pipelining),
+            timeout: self.timeout,
+            whole: true,
+        })
     }
 }
 
@@ -104,13 +112,14 @@ impl Session {
     /// Hands a message over. Nobody gets it where anybody is refused.
     ///
     /// # Errors
-    /// [`Error::Lost`] where the connection was dead and nothing was begun; [`Error::Rejected`] and [`Error::Unavailable`] where nothing was sent;
+    /// [`Error::Lost`] where the connection was dead and nothing was sent; [`Error::Rejected`] and [`Error::Unavailable`] where nothing was sent;
     /// [`Error::Unknown`] where that cannot be told.
     pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
         self.whole = false;
+        // Whoever did not answer in time may do so later, to another command: that connection is not used again.
         let ready = timeout(self.timeout, self.prepare(envelope, message))
             .await
-            .unwrap_or_else(|_| Err(Error::Unavailable("it does not answer in time".into())));
+            .map_err(|_| Error::Unavailable("it does not answer in time".into()))?;
         if let Err(error) = ready {
             if matches!(error, Error::Rejected(_) | Error::Unavailable(_)) {
                 // Ready for the next message, unless it is not there any more.
@@ -156,20 +165,36 @@ impl Session {
             parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
         }
         let mail = Mail::new(Some(envelope.from.clone()), parameters);
-        if let Err(error) = self.connection.command(mail).await {
-            return Err(match error.status() {
-                Some(_) => answered(Some(&envelope.from), &error),
-                // The first command on a connection that was idle.
-                None => Error::Lost(error.to_string()),
-            });
-        }
-        for one in &envelope.to {
-            let rcpt = Rcpt::new(one.clone(), Vec::new());
-            let answer = self.connection.command(rcpt).await;
-            answer.map_err(|error| answered(Some(one), &error))?;
-        }
+        self.named(envelope, mail).await?;
+        // Never with the others: where some are refused, whoever is not would get what follows (RFC 2920, section 3.1).
         let data = self.connection.command(Data).await;
         data.map(drop).map_err(|error| answered(None, &error))
+    }
+
+    /// Names the sender and the recipients. Where the server lets it, all at once: fifty recipients take as long on the way as one.
+    async fn named(&mut self, envelope: &Envelope, mail: Mail) -> Result<(), Error> {
+        let recipients = envelope
+            .to
+            .iter()
+            .map(|to| Rcpt::new(to.clone(), Vec::new()));
+        if !self.pipelining {
+            let begun = self.connection.command(mail).await;
+            begun.map_err(|error| answered(Some(&envelope.from), &error))?;
+            for (to, recipient) in envelope.to.iter().zip(recipients) {
+                let answer = self.connection.command(recipient).await;
+                answer.map_err(|error| answered(Some(to), &error))?;
+            }
+            return Ok(());
+        }
+        let together = Together(mail, recipients.collect());
+        let begun = self.connection.command(together).await;
+        let mut said = heard(begun, &envelope.from)?;
+        // Every answer is heard, so that none is taken for a later command's; the first that is not yes counts.
+        for to in &envelope.to {
+            let answer = heard(self.connection.read_response().await, to)?;
+            said = said.and(answer);
+        }
+        said
     }
 
     fn offers(&self, extension: Extension) -> bool {
@@ -177,8 +202,34 @@ impl Session {
     }
 }
 
-/// What an answer that is not yes means; of whom, where it is about one.
+/// MAIL, and what goes with it.
+struct Together(Mail, Vec<Rcpt>);
+
+impl fmt::Display for Together {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        self.1.iter().try_for_each(|rcpt| rcpt.fmt(f))
+    }
+}
+
+/// One of several answers; what is wrong with it is within. An error where there is none, nor will be.
+fn heard(answer: Result<Response, SmtpError>, whom: &Address) -> Result<Result<(), Error>, Error> {
+    match answer.map_err(|error| answered(Some(whom), &error)) {
+        Err(lost @ Error::Lost(_)) => Err(lost),
+        answer => Ok(answer.map(drop)),
+    }
+}
+
+/// Whether a line of the answer to EHLO offers it.
+fn is_pipelining(line: &str) -> bool {
+    line.trim().eq_ignore_ascii_case("PIPELINING")
+}
+
+/// What an answer that is not yes means; of whom, where it is about one. [`Error::Lost`] where there is no answer, or none that can be read.
 fn answered(whom: Option<&Address>, error: &SmtpError) -> Error {
+    if error.status().is_none() {
+        return Error::Lost(error.to_string());
+    }
     let said = error.source().map(ToString::to_string).unwrap_or_default();
     let sentence = match (whom, mail::said(&said)) {
         (Some(whom), said) => format!("{whom}: {said}"),

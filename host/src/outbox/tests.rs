@@ -15,7 +15,10 @@ use crate::directory::sendings::Key;
 use crate::directory::testing::{Fresh, on_sqlite};
 use crate::mail::Address;
 use crate::mail::tests::recorder::{Told, recorder};
-use relay::{Relay, relay};
+use relay::{HELD, LATE, Relay, relay};
+
+/// How long the service waits for an answer here.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// An account that may send, and the servers that it does so by.
 struct World {
@@ -45,7 +48,7 @@ fn outbox(fresh: &Fresh, imap: u16, smtp: u16) -> Arc<Outbox> {
     };
     let smtp = config::Smtp {
         address: format!("127.0.0.1:{smtp}"),
-        timeout: Duration::from_millis(500),
+        timeout: PATIENCE,
         ..config::Smtp::default()
     };
     let directory = fresh.directory.clone();
@@ -120,10 +123,10 @@ async fn the_same_bytes_go_out_and_into_sent_and_nothing_else_does() {
             (Some("Sent"), false)
         );
         let told = world.relay.take();
-        let [ehlo, auth, mail, to, bcc, data, message] = &told[..] else {
+        let [ehlo, auth, again, mail, to, bcc, data, message] = &told[..] else {
             panic!("{told:?}");
         };
-        assert!(ehlo.starts_with("EHLO ") && auth.starts_with("AUTH PLAIN "));
+        assert!(ehlo.starts_with("EHLO ") && auth.starts_with("AUTH PLAIN ") && again == ehlo);
         let envelope = [mail, to, bcc, data].map(String::as_str);
         let expected = [
             "MAIL FROM:<Ada@example.org>",
@@ -153,7 +156,66 @@ async fn an_address_beyond_ascii_is_said_to_be_so() {
         world.send(draft, None).await.unwrap();
         let told = world.relay.take();
         let mail = "MAIL FROM:<Ada@example.org> SMTPUTF8 BODY=8BITMIME";
-        assert_eq!(told[2..4], [mail, "RCPT TO:<jörg@xn--bcher-kva.example>"]);
+        assert_eq!(told[3..5], [mail, "RCPT TO:<jörg@xn--bcher-kva.example>"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sender_and_recipients_go_at_once_where_the_server_lets_them_and_one_by_one_elsewhere() {
+    with_a_relay("MAIL", HELD, async |world| {
+        world.send(draft(), None).await.unwrap();
+    })
+    .await;
+    let offers_little = "250-here\r\n250 AUTH PLAIN\r\n";
+    with_a_relay("EHLO", offers_little, async |world| {
+        world.send(draft(), None).await.unwrap();
+        assert_eq!(world.relay.take().len(), 8);
+        let mut to_many = draft();
+        to_many.to.push(person("more@example.net"));
+        world.send(to_many, None).await.unwrap();
+        assert_eq!(world.relay.take().len(), 6);
+    })
+    .await;
+    with_a_relay("RCPT", HELD, async |world| {
+        world.send(draft(), None).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_refusals_the_first_is_told_and_the_next_message_is_answered_as_its_own() {
+    with_a_relay("MAIL", "553 5.7.1 not yours\r\n", async |world| {
+        for _ in 0..2 {
+            let refused = world.send(draft(), None).await;
+            let Err(Error::Rejected(sentence)) = refused else {
+                panic!("{refused:?}");
+            };
+            assert_eq!(sentence, "Ada@example.org: 5.7.1 not yours");
+        }
+        let told = world.relay.take();
+        assert_eq!(
+            told.iter().filter(|line| line.starts_with("EHLO")).count(),
+            2
+        );
+        assert!(!told.contains(&"DATA".to_owned()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_answers_late_is_not_asked_again_on_that_connection() {
+    with_a_relay("MAIL", LATE, async |world| {
+        for _ in 0..2 {
+            let away = world.send(draft(), None).await;
+            assert!(matches!(away, Err(Error::Unavailable(_))), "{away:?}");
+        }
+        let told = world.relay.take();
+        assert!(!told.contains(&"RSET".to_owned()), "{told:?}");
+        assert_eq!(
+            told.iter().filter(|line| line.starts_with("AUTH")).count(),
+            2
+        );
     })
     .await;
 }

@@ -6,6 +6,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use super::PATIENCE;
+
 /// The service.
 pub(super) struct Relay {
     pub(super) port: u16,
@@ -24,6 +26,12 @@ impl Relay {
         self.hang_up.send_replace(());
     }
 }
+
+/// The answer of one who says nothing before the next command.
+pub(super) const HELD: &str = "held";
+
+/// The answer of one who says yes when nobody waits for it any more.
+pub(super) const LATE: &str = "late";
 
 /// Starts one. Where a command begins with `at` it says `answer` instead of yes, or nothing and hangs up where that is empty. `.` is the end of a
 /// message.
@@ -78,14 +86,24 @@ async fn say(
     let odd = !at.is_empty() && line.starts_with(at);
     let text = match line.split(' ').next()? {
         _ if odd && answer.is_empty() => return None,
+        _ if odd && answer == HELD => {
+            stream.fill_buf().await.ok()?;
+            "250 yes\r\n"
+        }
+        _ if odd && answer == LATE => {
+            tokio::time::sleep(PATIENCE * 2).await;
+            "250 yes\r\n"
+        }
         _ if odd => answer,
-        "EHLO" => "250-here\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250 AUTH PLAIN\r\n",
+        "EHLO" => {
+            "250-here\r\n250-pipelining\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250 AUTH PLAIN\r\n"
+        }
         "AUTH" => "235 in\r\n",
         "DATA" => "354 go on\r\n",
         _ => "250 yes\r\n",
     };
     stream.write_all(text.as_bytes()).await.ok()?;
-    Some(!odd)
+    Some(!odd || answer == HELD)
 }
 
 async fn line(stream: &mut BufReader<TcpStream>) -> Option<String> {
