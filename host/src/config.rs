@@ -290,11 +290,26 @@ impl Default for Audit {
 }
 
 /// `[dns]`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dns {
     /// `address:port` of the resolver; empty: the system's.
     pub server: String,
+    /// How long one look-up may take.
+    #[serde(deserialize_with = "seconds")]
+    pub timeout: Duration,
+    /// The mail server's name in the world: what custom domains have in MX and include in SPF. Empty: `mail.` and the first registration domain.
+    pub mail_host: String,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self {
+            server: String::new(),
+            timeout: Duration::from_secs(5),
+            mail_host: String::new(),
+        }
+    }
 }
 
 /// `[mcp]`
@@ -508,6 +523,11 @@ impl Config {
                     "`registration.domains` holds `{domain}`, which is not a domain"
                 )));
             }
+        }
+        if self.dns.mail_host.is_empty() {
+            let first = self.registration.domains.first();
+            self.dns.mail_host =
+                first.map_or_else(|| "mail.invalid".into(), |domain| format!("mail.{domain}"));
         }
         Ok(self)
     }

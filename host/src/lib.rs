@@ -13,6 +13,7 @@
 //! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
 //! | [`mail`] | the mailbox, over IMAP |
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
+//! | [`dns`] | what the DNS says of custom domains |
 //! | [`logging`] | the log |
 //! | [`app`] | the rooms put together |
 //! | [`operator`] | what the operator does at the command line |
@@ -27,6 +28,7 @@ pub mod config;
 pub mod dev;
 mod dial;
 pub mod directory;
+pub mod dns;
 pub mod error;
 pub mod http;
 pub mod limits;

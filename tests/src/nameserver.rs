@@ -1,0 +1,239 @@
+//! A DNS server on loopback, by UDP and TCP, with what a test publishes. Its answers are a name server's own: hickory-server writes them, and says when they do not fit UDP.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hickory_server::Server;
+use hickory_server::net::runtime::Time;
+use hickory_server::net::xfer::Protocol;
+use hickory_server::proto::op::{Header, HeaderCounts, Metadata, ResponseCode};
+use hickory_server::proto::rr::rdata::{A, CNAME, MX, TXT};
+use hickory_server::proto::rr::{Name, RData, Record, RecordType};
+use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
+use hickory_server::zone_handler::MessageResponseBuilder;
+use tokio::net::{TcpListener, UdpSocket};
+
+/// What is published, until it is dropped.
+pub struct Nameserver {
+    /// Where it listens.
+    pub address: SocketAddr,
+    published: Published,
+    _server: Server<Handler>,
+}
+
+/// By name, in lower case.
+type Published = Arc<Mutex<HashMap<String, Zone>>>;
+
+#[derive(Default)]
+struct Zone {
+    records: Vec<RData>,
+    answer: Answer,
+    asked: usize,
+    /// Of those, by TCP.
+    by_tcp: usize,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Answer {
+    #[default]
+    Records,
+    Code(ResponseCode),
+    Silence,
+}
+
+impl Nameserver {
+    /// Starts one that publishes nothing.
+    pub async fn start() -> Self {
+        let published = Published::default();
+        let mut server = Server::new(Handler(Arc::clone(&published)));
+        let (udp, tcp) = sockets().await;
+        let address = udp.local_addr().expect("a socket has an address");
+        server.register_socket(udp);
+        server.register_listener(tcp, Duration::from_secs(5), 128);
+        Self {
+            address,
+            published,
+            _server: server,
+        }
+    }
+
+    fn at<T>(&self, name: &str, change: impl FnOnce(&mut Zone) -> T) -> T {
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        change(published.entry(name.to_lowercase()).or_default())
+    }
+
+    fn publish(&self, name: &str, records: Vec<RData>) {
+        self.at(name, |zone| {
+            zone.records = records;
+            zone.answer = Answer::Records;
+        });
+    }
+
+    /// One TXT record of some strings, in place of what was at the name.
+    pub fn txt(&self, name: &str, strings: &[&str]) {
+        let strings = strings.iter().map(ToString::to_string).collect();
+        self.publish(name, vec![RData::TXT(TXT::new(strings))]);
+    }
+
+    /// TXT records of a string each.
+    pub fn txts(&self, name: &str, all: &[&str]) {
+        let one = |text: &&str| RData::TXT(TXT::new(vec![(*text).to_owned()]));
+        self.publish(name, all.iter().map(one).collect());
+    }
+
+    /// An MX record.
+    pub fn mx(&self, name: &str, host: &str) {
+        self.publish(name, vec![RData::MX(MX::new(10, fqdn(host)))]);
+    }
+
+    /// An address, and nothing else.
+    pub fn a(&self, name: &str) {
+        self.publish(name, vec![RData::A(A(Ipv4Addr::LOCALHOST))]);
+    }
+
+    /// An alias.
+    pub fn cname(&self, name: &str, to: &str) {
+        self.publish(name, vec![RData::CNAME(CNAME(fqdn(to)))]);
+    }
+
+    /// Adds a record of another kind to those of a name that has some: an MX to TXT.
+    pub fn also_mx(&self, name: &str, host: &str) {
+        self.at(name, |zone| {
+            zone.records.push(RData::MX(MX::new(10, fqdn(host))));
+        });
+    }
+
+    /// Fails whoever asks for the name.
+    pub fn servfail(&self, name: &str) {
+        self.at(name, |zone| {
+            zone.answer = Answer::Code(ResponseCode::ServFail);
+        });
+    }
+
+    /// Refuses whoever asks for the name.
+    pub fn refused(&self, name: &str) {
+        self.at(name, |zone| {
+            zone.answer = Answer::Code(ResponseCode::Refused);
+        });
+    }
+
+    /// Never answers who asks for the name.
+    pub fn silent(&self, name: &str) {
+        self.at(name, |zone| zone.answer = Answer::Silence);
+    }
+
+    /// Publishes nothing any more.
+    pub fn clear(&self) {
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for zone in published.values_mut() {
+            zone.records.clear();
+            zone.answer = Answer::Records;
+        }
+    }
+
+    /// How often a name was asked for.
+    pub fn asked(&self, name: &str) -> usize {
+        self.at(name, |zone| zone.asked)
+    }
+
+    /// How often of these by TCP.
+    pub fn asked_by_tcp(&self, name: &str) -> usize {
+        self.at(name, |zone| zone.by_tcp)
+    }
+}
+
+impl std::fmt::Debug for Nameserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nameserver")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Both on one port, as clients expect it.
+async fn sockets() -> (UdpSocket, TcpListener) {
+    loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
+        let address = udp.local_addr().expect("a socket has an address");
+        if let Ok(tcp) = TcpListener::bind(address).await {
+            return (udp, tcp);
+        }
+    }
+}
+
+fn fqdn(name: &str) -> Name {
+    Name::from_str(&format!("{name}.")).expect("a name")
+}
+
+struct Handler(Published);
+
+impl Handler {
+    /// What is said of a name, by how it was asked for.
+    fn answer(&self, name: &str, by: Protocol) -> (Answer, Vec<RData>) {
+        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let zone = published.entry(name.to_owned()).or_default();
+        zone.asked += 1;
+        zone.by_tcp += usize::from(by == Protocol::Tcp);
+        (zone.answer, zone.records.clone())
+    }
+}
+
+#[async_trait::async_trait]
+impl RequestHandler for Handler {
+    async fn handle_request<R: ResponseHandler, T: Time>(
+        &self,
+        request: &Request,
+        mut response: R,
+    ) -> ResponseInfo {
+        let mut metadata = Metadata::response_from_request(&request.metadata);
+        metadata.authoritative = true;
+        let silence = move || {
+            ResponseInfo::from(Header {
+                metadata,
+                counts: HeaderCounts::default(),
+            })
+        };
+        let Some(query) = request.queries.queries().first() else {
+            return silence();
+        };
+        let name = query
+            .name()
+            .to_string()
+            .trim_end_matches('.')
+            .to_lowercase();
+        let (answer, data) = self.answer(&name, request.protocol());
+        let mut records = Vec::new();
+        match answer {
+            Answer::Silence => return silence(),
+            Answer::Code(code) => metadata.response_code = code,
+            Answer::Records if data.is_empty() => metadata.response_code = ResponseCode::NXDomain,
+            Answer::Records => {
+                let asked = |data: &RData| {
+                    [query.query_type(), RecordType::CNAME].contains(&data.record_type())
+                };
+                let record = |data| Record::from_rdata(Name::from(query.name().clone()), 60, data);
+                records.extend(data.into_iter().filter(asked).map(record));
+            }
+        }
+        let message = MessageResponseBuilder::from_message_request(request).build(
+            metadata,
+            &records,
+            [],
+            [],
+            [],
+        );
+        match response.send_response(message).await {
+            Ok(info) => info,
+            Err(_) => silence(),
+        }
+    }
+}

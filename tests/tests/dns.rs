@@ -1,0 +1,247 @@
+//! What the service reads in the DNS, from a server on loopback.
+
+use std::time::Duration;
+
+use latchmail::config;
+use latchmail::dns::{Dns, Kind};
+use latchmail_tests::Nameserver;
+
+const HOST: &str = "mail.latchmail.example";
+
+struct World {
+    server: Nameserver,
+    dns: Dns,
+}
+
+async fn world() -> World {
+    let server = Nameserver::start().await;
+    let dns = Dns::new(&config::Dns {
+        server: server.address.to_string(),
+        timeout: Duration::from_millis(600),
+        mail_host: HOST.into(),
+    })
+    .unwrap();
+    World { server, dns }
+}
+
+impl World {
+    async fn txt(&self, name: &str) -> Vec<String> {
+        self.dns.txt(name).await.unwrap()
+    }
+
+    async fn state(&self, kind: Kind) -> Option<bool> {
+        let states = self.dns.states("ada.example", Some(("s1", "AQID"))).await;
+        states.into_iter().find(|one| one.kind == kind).unwrap().ok
+    }
+
+    async fn spf(&self, record: &str) -> Option<bool> {
+        self.server.txt("ada.example", &[record]);
+        self.state(Kind::Spf).await
+    }
+}
+
+#[tokio::test]
+async fn the_strings_of_a_record_are_one_text_and_records_are_several() {
+    let world = world().await;
+    world.server.txt("one.example", &["first, ", "second"]);
+    assert_eq!(world.txt("one.example").await, ["first, second"]);
+    assert_eq!(world.txt("ONE.Example").await, ["first, second"]);
+    world.server.txts("two.example", &["a", "b"]);
+    assert_eq!(world.txt("two.example").await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn nothing_there_is_told_from_what_cannot_be_read() {
+    let world = world().await;
+    assert!(world.txt("nowhere.example").await.is_empty());
+    world.server.a("other.example");
+    assert!(world.txt("other.example").await.is_empty());
+    world.server.servfail("failing.example");
+    world.server.refused("refused.example");
+    world.server.silent("silent.example");
+    for name in ["failing.example", "refused.example", "silent.example"] {
+        let unreadable = world.dns.txt(name).await.unwrap_err().to_string();
+        assert!(unreadable.contains(name), "{unreadable}");
+    }
+    assert!(
+        world.server.asked("silent.example") > 1,
+        "one packet may be lost"
+    );
+    // Nobody is there at all.
+    let nobody = Dns::new(&config::Dns {
+        server: "127.0.0.1:1".into(),
+        timeout: Duration::from_millis(300),
+        ..config::Dns::default()
+    });
+    nobody.unwrap().txt("ada.example").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_does_not_fit_a_packet_comes_by_tcp() {
+    let world = world().await;
+    let long = "x".repeat(200);
+    let strings = vec![long.as_str(); 40];
+    world.server.txt("long.example", &strings);
+    assert_eq!(world.txt("long.example").await, [strings.concat()]);
+    assert!(world.server.asked_by_tcp("long.example") > 0);
+}
+
+#[tokio::test]
+async fn aliases_are_followed_but_not_in_circles() {
+    let world = world().await;
+    world.server.cname("a.example", "b.example");
+    world.server.cname("b.example", "c.example");
+    world.server.txt("c.example", &["found"]);
+    assert_eq!(world.txt("a.example").await, ["found"]);
+    world.server.cname("gone.example", "nowhere.example");
+    assert!(world.txt("gone.example").await.is_empty());
+    world.server.cname("round.example", "about.example");
+    world.server.cname("about.example", "round.example");
+    let _ = world.dns.txt("round.example").await;
+    assert!(world.server.asked("round.example") < 20);
+    world.server.cname("half.example", "failing.example");
+    world.server.servfail("failing.example");
+    world.dns.txt("half.example").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_was_corrected_is_seen_at_once() {
+    let world = world().await;
+    assert!(world.txt("ada.example").await.is_empty());
+    for text in ["before", "after"] {
+        world.server.txt("ada.example", &[text]);
+        assert_eq!(world.txt("ada.example").await, [text]);
+    }
+}
+
+#[tokio::test]
+async fn each_record_is_found_missing_or_unknown_by_itself() {
+    let world = world().await;
+    let states = world.dns.states("ada.example", Some(("s1", "AQID"))).await;
+    let told: Vec<_> = states
+        .iter()
+        .map(|one| {
+            (
+                one.kind.name(),
+                one.host.as_str(),
+                one.value.as_str(),
+                one.ok,
+            )
+        })
+        .collect();
+    let spf = format!("v=spf1 include:{HOST} ~all");
+    let expected = [
+        ("MX", "ada.example", HOST, Some(false)),
+        ("SPF", "ada.example", spf.as_str(), Some(false)),
+        (
+            "DKIM",
+            "s1._domainkey.ada.example",
+            "v=DKIM1; k=rsa; p=AQID",
+            Some(false),
+        ),
+        (
+            "DMARC",
+            "_dmarc.ada.example",
+            "v=DMARC1; p=quarantine",
+            Some(false),
+        ),
+    ];
+    assert_eq!(told, expected);
+    // What is asked for counts when it is published as told.
+    world.server.txt("ada.example", &[&spf]);
+    world.server.also_mx("ada.example", &HOST.to_uppercase());
+    world.server.txt(expected[2].1, &[expected[2].2]);
+    world.server.txt(expected[3].1, &[expected[3].2]);
+    for kind in [Kind::Mx, Kind::Spf, Kind::Dkim, Kind::Dmarc] {
+        assert_eq!(world.state(kind).await, Some(true), "{kind:?}");
+    }
+    world.server.silent(expected[2].1);
+    world.server.servfail(expected[3].1);
+    assert_eq!(world.state(Kind::Dkim).await, None);
+    assert_eq!(world.state(Kind::Dmarc).await, None);
+    assert_eq!(world.state(Kind::Mx).await, Some(true));
+    assert_eq!(world.dns.states("ada.example", None).await.len(), 3);
+    world.server.mx("ada.example", "elsewhere.example");
+    assert_eq!(world.state(Kind::Mx).await, Some(false));
+    world.server.txts(
+        "_dmarc.ada.example",
+        &["v=DMARC1; p=none", "v=DMARC1; p=reject"],
+    );
+    assert_eq!(world.state(Kind::Dmarc).await, Some(false));
+}
+
+#[tokio::test]
+async fn an_spf_record_counts_where_it_reaches_the_host() {
+    let world = world().await;
+    for record in [
+        "v=spf1 include:mail.latchmail.example ~all",
+        "V=SPF1 +INCLUDE:MAIL.latchmail.example. -all",
+        "v=spf1 ip4:192.0.2.0/24 a mx include:mail.latchmail.example",
+        "v=spf1 a a a a a a a a a include:mail.latchmail.example",
+    ] {
+        assert_eq!(world.spf(record).await, Some(true), "{record}");
+    }
+    for record in [
+        "v=spf1 -all",
+        "v=spf1 -all include:mail.latchmail.example",
+        "v=spf1 -include:mail.latchmail.example ~all",
+        "v=spf10 include:mail.latchmail.example",
+        "include:mail.latchmail.example",
+        "v=spf1 include:nothing.example include:mail.latchmail.example",
+        "v=spf1 a a a a a a a a a a include:mail.latchmail.example",
+    ] {
+        assert_eq!(world.spf(record).await, Some(false), "{record}");
+    }
+    world.server.txts(
+        "ada.example",
+        &["v=spf1 include:mail.latchmail.example", "v=spf1 -all"],
+    );
+    assert_eq!(world.state(Kind::Spf).await, Some(false), "two are none");
+}
+
+#[tokio::test]
+async fn what_an_spf_record_refers_to_is_followed_within_ten_look_ups() {
+    let world = world().await;
+    let ours = "v=spf1 include:mail.latchmail.example ~all";
+    world.server.txt("further.example", &[ours]);
+    for record in [
+        "v=spf1 include:further.example -all",
+        "v=spf1 redirect=further.example",
+    ] {
+        assert_eq!(world.spf(record).await, Some(true), "{record}");
+    }
+    for record in [
+        "v=spf1 -all redirect=further.example",
+        "v=spf1 ?include:further.example -all",
+    ] {
+        assert_eq!(world.spf(record).await, Some(false), "{record}");
+    }
+    // A chain of nine and ours make ten; one more is too many.
+    let chain = |first: u32| {
+        for n in first..9 {
+            let next = format!("v=spf1 include:{}.chain.example", n + 1);
+            world.server.txt(&format!("{n}.chain.example"), &[&next]);
+        }
+        world.server.txt("9.chain.example", &[ours]);
+        format!("v=spf1 include:{first}.chain.example")
+    };
+    assert_eq!(world.spf(&chain(1)).await, Some(true));
+    assert_eq!(world.spf(&chain(0)).await, Some(false));
+    world
+        .server
+        .txt("circle.example", &["v=spf1 include:circle.example"]);
+    assert_eq!(
+        world.spf("v=spf1 include:circle.example").await,
+        Some(false)
+    );
+    world.server.servfail("failing.example");
+    assert_eq!(world.spf("v=spf1 include:failing.example").await, None);
+    let by_sender = "v=spf1 exists:%{i}.example include:%{d}.example ~all";
+    assert_eq!(world.spf(by_sender).await, None);
+    assert_eq!(
+        world
+            .spf("v=spf1 include:%{d}.example include:mail.latchmail.example")
+            .await,
+        Some(true)
+    );
+}
