@@ -30,39 +30,81 @@ const SHORTEST: usize = 2;
 const LONGEST_LOCAL_PART: usize = 64;
 /// RFC 5321, section 4.5.3.1.3, without the angle brackets.
 const LONGEST_ADDRESS: usize = 254;
+/// RFC 1035, section 2.3.4, as it is written: without the root's dot.
+const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
+
+/// Why a local part cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Short,
+    Long,
+    Characters,
+    Ends,
+    Dots,
+    Reserved,
+}
+
+/// What is wrong with a local part in lower case, where something is.
+fn fault(name: &str) -> Option<Fault> {
+    let length = name.chars().count();
+    let alphanumeric_at = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let allowed =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_');
+    if length < SHORTEST {
+        Some(Fault::Short)
+    } else if length > LONGEST_LOCAL_PART {
+        Some(Fault::Long)
+    } else if !name.chars().all(allowed) {
+        Some(Fault::Characters)
+    } else if !alphanumeric_at(name.chars().next()) || !alphanumeric_at(name.chars().next_back()) {
+        Some(Fault::Ends)
+    } else if name.contains("..") {
+        // RFC 5322, section 3.2.3: no dot-atom has two dots in a row.
+        Some(Fault::Dots)
+    } else if RESERVED.contains(&name) {
+        Some(Fault::Reserved)
+    } else {
+        None
+    }
+}
 
 /// The user name folded to lower case, where it may be registered (specification, section 4.2).
 ///
 /// # Errors
 /// The sentence that registration and the availability check answer.
 pub fn username(name: &str) -> Result<String, &'static str> {
-    let length = name.chars().count();
-    let alphanumeric_at = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    if length < SHORTEST {
-        return Err("Username must be at least 2 characters");
-    }
-    if length > LONGEST_LOCAL_PART {
-        return Err("Username must be at most 64 characters");
-    }
-    if !name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
-    {
-        return Err("Username may contain only letters, digits, dots, hyphens and underscores");
-    }
-    if !alphanumeric_at(name.chars().next()) || !alphanumeric_at(name.chars().next_back()) {
-        return Err("Username must start and end with a letter or a digit");
-    }
-    // RFC 5322, section 3.2.3: no dot-atom has two dots in a row.
-    if name.contains("..") {
-        return Err("Username must not contain two dots in a row");
-    }
     let name = name.to_ascii_lowercase();
-    if RESERVED.contains(&name.as_str()) {
-        return Err("Username is reserved");
+    match fault(&name) {
+        None => Ok(name),
+        Some(Fault::Short) => Err("Username must be at least 2 characters"),
+        Some(Fault::Long) => Err("Username must be at most 64 characters"),
+        Some(Fault::Characters) => {
+            Err("Username may contain only letters, digits, dots, hyphens and underscores")
+        }
+        Some(Fault::Ends) => Err("Username must start and end with a letter or a digit"),
+        Some(Fault::Dots) => Err("Username must not contain two dots in a row"),
+        Some(Fault::Reserved) => Err("Username is reserved"),
     }
-    Ok(name)
+}
+
+/// Whether an alias may have this local part (specification, section 4.4): in lower case, since nothing of what a client gives is bent here. On an
+/// account's own domain no name is `reserved`.
+///
+/// # Errors
+/// The sentence that creation and the check answer.
+pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
+    match fault(name) {
+        None => Ok(()),
+        Some(Fault::Short | Fault::Long) => Err("name must be 2 to 64 characters"),
+        Some(Fault::Characters) => {
+            Err("name may contain only lower-case letters, digits, dots, hyphens and underscores")
+        }
+        Some(Fault::Ends) => Err("name must start and end with a letter or a digit"),
+        Some(Fault::Dots) => Err("name must not contain two dots in a row"),
+        Some(Fault::Reserved) if reserved => Err("This name is reserved"),
+        Some(Fault::Reserved) => Ok(()),
+    }
 }
 
 /// The address folded to lower case, where it has the form of one that an account here can have: a dot-atom, `@`, and a domain
@@ -75,14 +117,26 @@ pub fn fold(address: &str) -> Option<String> {
         && local
             .split('.')
             .all(|atom| !atom.is_empty() && atom.chars().all(atext));
+    let usable = address.len() <= LONGEST_ADDRESS && local_part && is_domain(domain);
+    usable.then(|| address.to_ascii_lowercase())
+}
+
+/// A domain folded to lower case and to its ASCII form (RFC 5890), where it has the form of one. Whether there is such a domain, and whose it is, is
+/// another matter.
+#[must_use]
+pub fn fold_domain(domain: &str) -> Option<String> {
+    let domain = idna::domain_to_ascii(domain).ok()?;
+    is_domain(&domain).then_some(domain)
+}
+
+fn is_domain(domain: &str) -> bool {
     let label = |label: &str| {
         (1..=LONGEST_LABEL).contains(&label.len())
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    let usable = address.len() <= LONGEST_ADDRESS && local_part && domain.split('.').all(label);
-    usable.then(|| address.to_ascii_lowercase())
+    domain.len() <= LONGEST_DOMAIN && domain.split('.').all(label)
 }
 
 #[cfg(test)]
@@ -131,6 +185,86 @@ mod tests {
         ] {
             let answer = username(name).unwrap_err();
             assert!(answer.contains(reason), "{name:?}: {answer}");
+        }
+    }
+
+    #[test]
+    fn an_alias_has_a_name_in_lower_case_or_none() {
+        for name in [
+            "jo",
+            "ada.lovelace",
+            "a-b_c.d",
+            "4u",
+            "admins",
+            &"x".repeat(64),
+        ] {
+            assert_eq!(alias_name(name, true), Ok(()), "{name}");
+        }
+        for (name, reason) in [
+            ("", "2 to 64"),
+            ("a", "2 to 64"),
+            (&"x".repeat(65), "2 to 64"),
+            ("Ada", "lower-case"),
+            ("a b", "lower-case"),
+            ("a@b", "lower-case"),
+            ("a+b", "lower-case"),
+            ("ada\0", "lower-case"),
+            ("jörg", "lower-case"),
+            ("аda", "lower-case"),
+            ("ＡＤＡ", "lower-case"),
+            ("-ada", "start and end"),
+            ("ada.", "start and end"),
+            ("a..b", "two dots"),
+        ] {
+            for reserved in [true, false] {
+                let answer = alias_name(name, reserved).unwrap_err();
+                assert!(answer.contains(reason), "{name:?}: {answer}");
+            }
+        }
+        assert!(
+            alias_name("postmaster", true)
+                .unwrap_err()
+                .contains("reserved")
+        );
+        assert_eq!(alias_name("postmaster", false), Ok(()));
+    }
+
+    #[test]
+    fn a_domain_is_folded_to_lower_case_and_ascii() {
+        for (domain, folded) in [
+            ("Example.ORG", "example.org"),
+            ("localhost", "localhost"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("BÜCHER.example", "xn--bcher-kva.example"),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+            ("ｅxample。org", "example.org"),
+        ] {
+            assert_eq!(fold_domain(domain).as_deref(), Some(folded));
+        }
+    }
+
+    #[test]
+    fn what_is_no_domain_is_none() {
+        for text in [
+            "",
+            ".",
+            "example.org.",
+            ".example.org",
+            "exa mple.org",
+            "example.org\0",
+            "[127.0.0.1]",
+            "ada@example.org",
+            "exam_ple.org",
+            "-example.org",
+            "xn--a.example",
+            "xn--.example",
+            &format!("{}.org", "x".repeat(64)),
+            &"x.".repeat(127),
+            &format!("{}org", "x.".repeat(130)),
+            &"ü".repeat(4000),
+            &format!("xn--{}.org", "9".repeat(4000)),
+        ] {
+            assert_eq!(fold_domain(text), None, "{text:?}");
         }
     }
 
