@@ -1,11 +1,11 @@
 //! Whose an address is: what a sender is checked against.
 
+use super::aliases::Whose;
 use super::db::on;
 use super::{Directory, Error};
 
 const OWN: &str = "SELECT 1 FROM addresses WHERE address = $1 AND account_id = $2 \
     AND live AND active AND kind IN ('account', 'alias')";
-const PLATFORM: &str = "SELECT 1 FROM platform_domains WHERE domain = $1";
 
 /// What an address is to an account that would send from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +33,9 @@ impl Directory {
             return Ok(Standing::Own);
         }
         let domain = address.rsplit('@').next().unwrap_or_default();
-        let platform: Option<i32> = on!(&self.db, pool => sqlx::query_scalar(PLATFORM)
-            .bind(domain)
-            .fetch_optional(pool)
-            .await)?;
-        Ok(if platform.is_some() {
-            Standing::Foreign
-        } else {
-            Standing::ForeignDomain
+        Ok(match self.whose_domain(account, domain).await? {
+            Whose::Platform | Whose::Own => Standing::Foreign,
+            Whose::Foreign => Standing::ForeignDomain,
         })
     }
 }
@@ -58,11 +53,16 @@ mod tests {
         let directory = &fresh.directory;
         directory.with("ada", "ada@example.org", &[]).await;
         directory.with("bob", "bob@example.org", &[]).await;
+        fresh.domain("ada", "ada.example", true).await;
+        fresh.domain("ada", "pending.example", false).await;
+        fresh.domain("bob", "bob.example", true).await;
         fresh
             .execute(
                 "INSERT INTO addresses (address, kind, account_id, live, active) VALUES \
                  ('on@example.org', 'alias', 'ada', TRUE, TRUE), ('off@example.org', 'alias', 'ada', TRUE, FALSE), \
-                 ('gone@example.org', 'alias', 'ada', FALSE, TRUE), ('held@example.org', 'held', 'ada', TRUE, TRUE)",
+                 ('gone@example.org', 'alias', 'ada', FALSE, TRUE), ('held@example.org', 'held', 'ada', TRUE, TRUE), \
+                 ('me@ada.example', 'alias', 'ada', TRUE, TRUE), ('off@ada.example', 'alias', 'ada', TRUE, FALSE), \
+                 ('me@bob.example', 'alias', 'bob', TRUE, TRUE)",
             )
             .await;
         for (address, standing) in [
@@ -73,6 +73,12 @@ mod tests {
             ("held@example.org", Standing::Foreign),
             ("bob@example.org", Standing::Foreign),
             ("nobody@example.org", Standing::Foreign),
+            ("me@ada.example", Standing::Own),
+            ("off@ada.example", Standing::Foreign),
+            ("nobody@ada.example", Standing::Foreign),
+            ("me@pending.example", Standing::ForeignDomain),
+            ("me@bob.example", Standing::ForeignDomain),
+            ("me@sub.ada.example", Standing::ForeignDomain),
             ("ada@elsewhere.example", Standing::ForeignDomain),
             ("", Standing::ForeignDomain),
         ] {

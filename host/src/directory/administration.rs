@@ -12,8 +12,6 @@ const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.cre
     EXISTS (SELECT 1 FROM two_factor t WHERE t.account_id = a.id) AS two_factor, \
     EXISTS (SELECT 1 FROM profiles p WHERE p.account_id = a.id) AS profile \
     FROM accounts a WHERE ($1 = '' OR a.address = $1) ORDER BY a.address";
-const ALIASES: &str = "SELECT address, active FROM addresses \
-    WHERE account_id = $1 AND kind = 'alias' AND live ORDER BY address";
 
 const SET_ACTIVE: &str = "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2";
 const SET_PASSWORD: &str = "UPDATE accounts SET password_hash = $2 WHERE id = $1";
@@ -51,15 +49,6 @@ pub struct Overview {
     pub created_at: i64,
 }
 
-/// A further address of an account.
-#[derive(Clone, Debug, FromRow)]
-pub struct Alias {
-    /// Lower case.
-    pub address: String,
-    /// Whether it delivers and may be sent from.
-    pub active: bool,
-}
-
 /// What came of freeing an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freeing {
@@ -79,16 +68,6 @@ impl Directory {
     pub async fn overview(&self, address: &str) -> Result<Vec<Overview>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(OVERVIEW)
             .bind(address)
-            .fetch_all(pool).await)?)
-    }
-
-    /// An account's aliases, active or not, by their addresses.
-    ///
-    /// # Errors
-    /// [`Error`] where the database fails.
-    pub async fn aliases_of(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(ALIASES)
-            .bind(account_id)
             .fetch_all(pool).await)?)
     }
 

@@ -112,6 +112,14 @@ kinds! {
     AppPasswordRevoked = "app_password_revoked",
     /// A web session was ended on its own.
     SessionRevoked = "session_revoked",
+    /// An alias was made, or made again.
+    AliasCreated = "alias_created",
+    /// It was switched on.
+    AliasEnabled = "alias_enabled",
+    /// It was switched off.
+    AliasDisabled = "alias_disabled",
+    /// It was deleted.
+    AliasDeleted = "alias_deleted",
 }
 
 /// Something that happened.
@@ -123,7 +131,7 @@ pub struct Event<'a> {
     pub account: Option<&'a str>,
     /// The address that somebody tried, where there is no such account.
     pub address: &'a str,
-    /// The id of what it is about: a token, an app password.
+    /// What it is about: the id of a token or an app password, an address.
     pub subject: Option<&'a str>,
     /// For a person to read: a label, what was wrong.
     pub detail: Option<&'a str>,
@@ -179,7 +187,7 @@ pub struct Recorded {
     pub client: Option<String>,
     /// The request, as in the log.
     pub request_id: Option<String>,
-    /// The id of what it was about.
+    /// What it was about: an id, an address.
     pub subject: Option<String>,
     /// For a person to read.
     pub detail: Option<String>,

@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod addresses;
 pub mod administration;
+pub mod aliases;
 pub mod credentials;
 pub mod db;
 mod domains;

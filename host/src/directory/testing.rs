@@ -296,6 +296,21 @@ mod fixtures {
             rows
         }
 
+        /// Gives an account a domain, verified or pending.
+        pub(crate) async fn domain(&self, account_id: &str, domain: &str, verified: bool) {
+            const INSERT: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, \
+                dkim_selector, dkim_public_key, dkim_private_key) VALUES ($1, $2, 'c', 0, $3, $4, $4, $5)";
+            let key = verified.then_some("k");
+            on!(self.directory.db(), pool => sqlx::query(INSERT)
+                .bind(account_id)
+                .bind(domain)
+                .bind(verified.then_some(0_i64))
+                .bind(key)
+                .bind(key.map(str::as_bytes))
+                .execute(pool).await.map(drop))
+            .unwrap();
+        }
+
         /// Changes the tables behind the directory's back.
         pub(crate) async fn execute(&self, query: &'static str) {
             on!(self.directory.db(), pool => sqlx::raw_sql(query).execute(pool).await.map(drop))

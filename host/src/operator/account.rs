@@ -215,7 +215,7 @@ impl Desk {
         let address = folded(address)?;
         let found = self.directory.overview(&address).await?;
         let account = found.first().ok_or_else(|| no_account(&address))?;
-        let aliases = self.directory.aliases_of(&account.id).await?;
+        let aliases = self.directory.aliases(&account.id).await?;
         let mut credentials = self
             .directory
             .credentials_and_grants(&account.id, self.clock.now())

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
-use crate::directory::administration::{Alias, Overview};
+use crate::directory::administration::Overview;
+use crate::directory::aliases::Alias;
 use crate::directory::credentials::Credential;
 
 /// A text as a terminal may be given it: what came from elsewhere moves no cursor and ends no line.

@@ -216,7 +216,7 @@ async fn the_operator_is_told_what_the_owner_is_and_of_grants(fresh: Fresh) {
     assert_eq!(directory.credentials("a", NOW).await.unwrap(), told);
     let left = directory.credentials_and_grants("a", later).await.unwrap();
     assert_eq!(left.len(), 4, "web sessions that are over are not told");
-    let aliases = directory.aliases_of("a").await.unwrap();
+    let aliases = directory.aliases("a").await.unwrap();
     assert!(aliases.len() == 1 && aliases[0].address == "shop@example.org" && aliases[0].active);
     assert!(
         directory
