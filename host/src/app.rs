@@ -8,6 +8,7 @@ use ::http::HeaderMap;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::aliases::Aliases;
 use crate::api::Services;
 use crate::auth::{Auth, Recognised};
 use crate::caller::Caller;
@@ -113,6 +114,7 @@ impl App {
             mail: Arc::clone(&mail),
             outbox: Arc::clone(&outbox),
             auth: Arc::clone(&auth),
+            aliases: Aliases::new(directory.clone(), clock.clone()),
         };
         let modules = modules::load(&config.modules, &config.cache_dir, &services).await?;
         let mut parts = vec![http::service::part()?, http::auth::part()?];

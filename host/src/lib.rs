@@ -1,6 +1,6 @@
 //! Latchmail: an HTTP API over real mailboxes.
 //!
-//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail, outbox}`; every room
+//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail, outbox, aliases}`; every room
 //! may use [`error`], [`config`], [`clock`] and [`caller`].
 //!
 //! | room | what it is for |
@@ -11,6 +11,7 @@
 //! | [`modules`] | the sandbox: loading components, calling one per request |
 //! | [`api`] | what a component may call, one file an interface: check, convert, delegate |
 //! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
+//! | [`aliases`] | further addresses of accounts: which there can be |
 //! | [`mail`] | the mailbox, over IMAP |
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
 //! | [`dns`] | what the DNS says of custom domains |
@@ -19,6 +20,7 @@
 //! | [`operator`] | what the operator does at the command line |
 //! | [`dev`] | a whole service with its mail servers on one machine |
 
+pub mod aliases;
 pub mod api;
 pub mod app;
 pub mod auth;

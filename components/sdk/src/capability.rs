@@ -2,6 +2,7 @@
 //!
 //! A handler names the traits it needs (`fn list(host: &impl Mailbox, …)`), so a test can answer in the host's place.
 
+pub use crate::bindings::latchmail::host::aliases::Alias;
 pub use crate::bindings::latchmail::host::caller::{Identity, Kind};
 pub use crate::bindings::latchmail::host::credentials::{
     CreatedAppPassword, CreatedToken, Credential, Kind as CredentialKind, Revocation, Token,
@@ -15,7 +16,7 @@ pub use crate::bindings::latchmail::host::outbox::Sent;
 pub use crate::bindings::latchmail::host::profile::{Changes, Details, PasswordChange};
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
 use crate::bindings::latchmail::host::{
-    blobs, caller, config, credentials, log, mailbox, outbox, profile,
+    aliases, blobs, caller, config, credentials, log, mailbox, outbox, profile,
 };
 
 /// Bytes that stay with the host, to be handed on as the body of an answer.
@@ -213,6 +214,47 @@ pub trait Credentials {
     fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error>;
 }
 
+/// Further addresses of the caller. Reading needs `aliases:read`, changing `aliases:write`. Each function may also answer `Denied` and `Internal`; those
+/// that change something `CredentialRefused`.
+pub trait Aliases {
+    /// The aliases, by address.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn list_aliases(&self) -> Result<Vec<Alias>, Error>;
+
+    /// The domains that the caller may have aliases on: the platform's, then its own.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn alias_domains(&self) -> Result<Vec<String>, Error>;
+
+    /// Makes an alias. `name` is the local part.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a name that will not do there; [`Error::Denied`] for a domain that the caller may have no aliases on; [`Error::Conflict`]
+    /// where the address is, or was, somebody's; [`Error::TooLarge`] where the caller has as many as an account may.
+    fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error>;
+
+    /// Whether an alias could be made now. Nothing is held.
+    ///
+    /// # Errors
+    /// What making it would answer.
+    fn check_alias(&self, name: &str, domain: &str) -> Result<(), Error>;
+
+    /// Switches an alias on or off. To switch it to what it is, is no error.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the caller has no alias of this id.
+    fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error>;
+
+    /// Deletes an alias. What was delivered through it stays.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the caller has no alias of this id.
+    fn delete_alias(&self, id: u64) -> Result<(), Error>;
+}
+
 /// The host's log.
 pub trait Log {
     /// Writes one line. Never message content or secrets.
@@ -358,6 +400,32 @@ impl Credentials for Host {
 
     fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error> {
         credentials::revoke_app_password(id)
+    }
+}
+
+impl Aliases for Host {
+    fn list_aliases(&self) -> Result<Vec<Alias>, Error> {
+        aliases::list()
+    }
+
+    fn alias_domains(&self) -> Result<Vec<String>, Error> {
+        aliases::domains()
+    }
+
+    fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error> {
+        aliases::create(name, domain)
+    }
+
+    fn check_alias(&self, name: &str, domain: &str) -> Result<(), Error> {
+        aliases::check(name, domain)
+    }
+
+    fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error> {
+        aliases::set_active(id, active)
+    }
+
+    fn delete_alias(&self, id: u64) -> Result<(), Error> {
+        aliases::delete(id)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! [`Call`] is what they all act on: one request's caller and what the host holds on its behalf. No account comes from a guest.
 
+mod aliases;
 mod blobs;
 mod caller;
 mod config;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use latchmail_bindings::latchmail::host::types::Error;
 use wasmtime::component::ResourceTable;
 
+use crate::aliases::Aliases;
 use crate::auth::Auth;
 use crate::auth::account::Session;
 use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
@@ -40,6 +42,8 @@ pub struct Services {
     pub outbox: Arc<Outbox>,
     /// Who asks, and what acts for them.
     pub auth: Arc<Auth>,
+    /// Further addresses.
+    pub aliases: Aliases,
 }
 
 /// One request, as the capabilities see it.

@@ -15,7 +15,14 @@ use crate::api::Call;
 const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
-pub(crate) const GRANTABLE: [&str; 5] = ["caller", "mailbox", "outbox", "profile", "credentials"];
+pub(crate) const GRANTABLE: [&str; 6] = [
+    "caller",
+    "mailbox",
+    "outbox",
+    "profile",
+    "credentials",
+    "aliases",
+];
 
 /// The part of WASI 0.2 that a language's standard library leans on. There is nothing behind it: no arguments, no environment, no
 /// files; sockets are not here at all.
@@ -80,6 +87,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             "credentials" => {
                 host::credentials::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
+            "aliases" => host::aliases::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             unknown => return Err(wasmtime::Error::msg(format!("no interface `{unknown}`"))),
         }
     }

@@ -1,0 +1,102 @@
+//! `aliases`: further addresses of the caller.
+
+use latchmail_bindings::latchmail::host::aliases::{self as wit, Host};
+use latchmail_bindings::latchmail::host::types::Error;
+
+use super::Call;
+use crate::aliases;
+use crate::caller::Scope;
+use crate::clock::Timestamp;
+use crate::directory::aliases::Alias;
+
+impl Host for Call {
+    async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Alias>, Error>> {
+        Ok(async move {
+            let caller = self.holder(Scope::AliasesRead)?;
+            let aliases = self.services.aliases.list(&caller.account).await?;
+            Ok(aliases.into_iter().map(alias).collect())
+        }
+        .await)
+    }
+
+    async fn domains(&mut self) -> wasmtime::Result<Result<Vec<String>, Error>> {
+        Ok(async move {
+            let caller = self.holder(Scope::AliasesRead)?;
+            Ok(self.services.aliases.domains(&caller.account).await?)
+        }
+        .await)
+    }
+
+    async fn create(
+        &mut self,
+        name: String,
+        domain: String,
+    ) -> wasmtime::Result<Result<wit::Alias, Error>> {
+        Ok(async move {
+            let caller = self.holder(Scope::AliasesWrite)?;
+            let aliases = &self.services.aliases;
+            let made = aliases.create(caller, &name, &domain, &self.origin);
+            Ok(alias(made.await?))
+        }
+        .await)
+    }
+
+    async fn check(&mut self, name: String, domain: String) -> wasmtime::Result<Result<(), Error>> {
+        Ok(async move {
+            let caller = self.holder(Scope::AliasesRead)?;
+            let aliases = &self.services.aliases;
+            Ok(aliases.check(&caller.account, &name, &domain).await?)
+        }
+        .await)
+    }
+
+    async fn set_active(&mut self, id: u64, active: bool) -> wasmtime::Result<Result<(), Error>> {
+        Ok(async move {
+            let caller = self.holder(Scope::AliasesWrite)?;
+            let aliases = &self.services.aliases;
+            Ok(aliases.set_active(caller, id, active, &self.origin).await?)
+        }
+        .await)
+    }
+
+    async fn delete(&mut self, id: u64) -> wasmtime::Result<Result<(), Error>> {
+        Ok(async move {
+            let caller = self.holder(Scope::AliasesWrite)?;
+            Ok(self
+                .services
+                .aliases
+                .delete(caller, id, &self.origin)
+                .await?)
+        }
+        .await)
+    }
+}
+
+fn alias(alias: Alias) -> wit::Alias {
+    wit::Alias {
+        id: alias.id(),
+        active: alias.active,
+        created_at: alias.created_at.map(Timestamp::millis),
+        modified_at: alias.modified_at.map(Timestamp::millis),
+        address: alias.address,
+    }
+}
+
+/// Only the name of a failure enters a sandbox; what lies behind it is logged here, once.
+impl From<aliases::Error> for Error {
+    fn from(error: aliases::Error) -> Self {
+        let sentence = error.to_string();
+        match error {
+            aliases::Error::Invalid(_) => Self::Invalid(sentence),
+            aliases::Error::Denied => Self::Denied(sentence),
+            aliases::Error::Taken(_) => Self::Conflict(sentence),
+            aliases::Error::Full(_) => Self::TooLarge(sentence),
+            aliases::Error::Unknown => Self::NotFound,
+            aliases::Error::CredentialOver => Self::CredentialRefused,
+            aliases::Error::Directory(_) => {
+                tracing::error!("the aliases could not be read or changed: {sentence}");
+                Self::Internal
+            }
+        }
+    }
+}
