@@ -24,6 +24,7 @@ mod export;
 mod failure;
 mod message;
 mod module;
+pub mod name;
 pub mod scope;
 pub mod time;
 
