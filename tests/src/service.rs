@@ -146,6 +146,7 @@ fn generous() -> String {
     [
         "mail",
         "search",
+        "aliases",
         "sign_in",
         "sign_in_address",
         "unproven",
@@ -200,6 +201,8 @@ modules.mail.source = '{modules}/latchmail_mail.wasm'
 modules.mail.grants = ['caller', 'mailbox', 'outbox']
 modules.credentials.source = '{modules}/latchmail_credentials.wasm'
 modules.credentials.grants = ['caller', 'profile', 'credentials']
+modules.aliases.source = '{modules}/latchmail_aliases.wasm'
+modules.aliases.grants = ['caller', 'aliases']
 {limits}
 ",
         cache = cache().display(),

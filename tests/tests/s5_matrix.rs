@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchmail::caller::Scope;
 use latchmail::modules::Access;
-use latchmail_tests::{Answer, Person, Raw, Service, log_in};
+use latchmail_tests::{Answer, DOMAIN, Person, Raw, Service, log_in};
 use serde_json::{Value, json};
 
 const NONE: &str = "Missing or invalid Authorization header";
@@ -44,6 +44,24 @@ fn declared() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/mail/messages/bulk/flag", write),
         ("POST /api/v1/mail/messages/bulk/move", write),
         ("POST /api/v1/mail/messages/bulk/delete", write),
+        ("GET /api/v1/aliases", scoped(Scope::AliasesRead, true)),
+        ("POST /api/v1/aliases", scoped(Scope::AliasesWrite, false)),
+        (
+            "GET /api/v1/aliases/domains",
+            scoped(Scope::AliasesRead, true),
+        ),
+        (
+            "GET /api/v1/aliases/check",
+            scoped(Scope::AliasesRead, true),
+        ),
+        (
+            "PATCH /api/v1/aliases/{id}",
+            scoped(Scope::AliasesWrite, false),
+        ),
+        (
+            "DELETE /api/v1/aliases/{id}",
+            scoped(Scope::AliasesWrite, false),
+        ),
         ("GET /api/v1/profile", scoped(Scope::ProfileRead, false)),
         ("PATCH /api/v1/profile", Access::Session),
         ("POST /api/v1/profile/password", Access::Session),
@@ -257,6 +275,9 @@ async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
     let token = ada.token(&["mail:read"]).await;
     let client = ada.app_password("Phone").await;
     let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let shop = json!({ "domain": DOMAIN, "name": "shop" });
+    let shop = ada.post("/api/v1/aliases", &shop).await.succeeds(201);
+    let aliases = vec![shop["id"].to_string()];
     let mut ids = vec![text(&token["id"]), text(&client["id"])];
     let sessions = lists["sessions"].as_array().unwrap();
     ids.extend(sessions.iter().map(|session| text(&session["id"])));
@@ -266,14 +287,20 @@ async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
         .into_iter()
         .filter(|(_, path, _)| path.contains("{id}"));
     for (method, path, _) in named {
-        for id in &ids {
+        let of_aliases = path.starts_with("/api/v1/aliases/");
+        for id in if of_aliases { &aliases } else { &ids } {
             let line = format!("{method} {}", path.replace("{id}", id));
-            let answer = bob.ask(&line).await;
+            let answer = match method.as_str() {
+                "PATCH" => bob.send(&line, &json!({ "active": false })).await,
+                _ => bob.ask(&line).await,
+            };
             assert_eq!(answer.status, 404, "{line}: {}", answer.json);
         }
     }
     let after = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
     assert_eq!(after["credentials"], before["credentials"]);
+    let left = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    assert_eq!(left["aliases"][0]["active"], true);
     service
         .with_bearer("GET /api/v1/mail/folders", &text(&token["token"]))
         .await
@@ -295,6 +322,10 @@ async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
         ),
         ("POST /api/v1/app-passwords", r#"{"label": "mine"}"#),
         ("PATCH /api/v1/profile", r#"{"first_name": "Eve"}"#),
+        (
+            "POST /api/v1/aliases",
+            r#"{"domain": "first.test", "name": "mine"}"#,
+        ),
     ] {
         for waited in [Duration::ZERO, Duration::from_secs(5)] {
             let thief = ada.again().await;
@@ -324,4 +355,6 @@ async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
     assert_eq!(lists["credentials"].as_array().unwrap().len(), 1);
     let profile = ada.ask("GET /api/v1/profile").await.succeeds(200);
     assert_eq!(profile["first_name"], "Ada");
+    let aliases = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    assert_eq!(aliases["aliases"], json!([]));
 }

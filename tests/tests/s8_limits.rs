@@ -138,6 +138,16 @@ async fn the_routes_of_the_account_take_what_their_area_has() {
     spends(&service, 30, || ada.post(tokens, &nothing)).await;
     spends(&service, 30, || ada.post(app_passwords, &nothing)).await;
     spends(&service, 30, || ada.ask("GET /api/v1/profile/sessions")).await;
+    let aliases = "/api/v1/aliases";
+    spends(&service, 30, || ada.ask("GET /api/v1/aliases")).await;
+    spends(&service, 30, || ada.post(aliases, &nothing)).await;
+    spends(&service, 30, || ada.ask("GET /api/v1/aliases/domains")).await;
+    spends(&service, 30, || ada.ask("GET /api/v1/aliases/check")).await;
+    spends(&service, 30, || {
+        ada.send("PATCH /api/v1/aliases/7", &nothing)
+    })
+    .await;
+    spends(&service, 30, || ada.ask("DELETE /api/v1/aliases/7")).await;
     let change = json!({ "current_password": "Wrong-Horse-7", "new_password": "Other-Horse-8" });
     spends(&service, 5, || {
         ada.post("/api/v1/profile/password", &change)

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The modules that run, as files of the modules' folder.
-pub(super) const MODULES: [&str; 2] = [MAIL, CREDENTIALS];
+pub(super) const MODULES: [&str; 3] = [MAIL, CREDENTIALS, ALIASES];
 const MAIL: &str = "latchmail_mail.wasm";
 const CREDENTIALS: &str = "latchmail_credentials.wasm";
+const ALIASES: &str = "latchmail_aliases.wasm";
 
 /// Where the mail servers are, once they run.
 #[derive(Clone, Debug)]
@@ -48,6 +49,10 @@ grants = [\"caller\", \"mailbox\", \"outbox\"]
 [modules.credentials]
 source = {credentials_module}
 grants = [\"caller\", \"profile\", \"credentials\"]
+
+[modules.aliases]
+source = {aliases_module}
+grants = [\"caller\", \"aliases\"]
 ",
         key = file(state, "latchmail.key"),
         cache = file(state, "cache"),
@@ -55,6 +60,7 @@ grants = [\"caller\", \"profile\", \"credentials\"]
         mailserver = file(mail, "mailserver/mailserver.db"),
         mail_module = file(modules, MAIL),
         credentials_module = file(modules, CREDENTIALS),
+        aliases_module = file(modules, ALIASES),
     );
     if let Some(servers) = servers {
         text = format!(

@@ -1,0 +1,156 @@
+//! PATCH and DELETE `/api/v1/aliases/{id}`: an alias switched on or off, and deleted.
+
+use latchmail_sdk::capability::{Aliases, Caller};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::MISSING;
+
+/// What an alias is to be.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct AliasChange {
+    /// Whether it is to deliver and may be used as a sender.
+    active: bool,
+}
+
+/// Switch an alias on or off
+///
+/// An inactive alias takes no mail and may not be sent from; it stays the account's.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/aliases/{id}",
+    operation_id = "updateAlias",
+    tag = "Aliases",
+    params(("id" = u64, Path, minimum = 1, description = "The alias's id")),
+    request_body = AliasChange,
+    responses(
+        (status = 200, description = "It is so", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`Invalid alias ID`, `active (boolean) is required`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Alias not found or not owned by you`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn update_alias(
+    host: &(impl Aliases + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let id = named(request)?;
+    let body: AliasChange = request
+        .json()
+        .map_err(|_| Failure::bad_request("active (boolean) is required"))?;
+    host.set_alias_active(id, body.active)
+        .map_err(|error| Failure::of(error, MISSING, host))?;
+    Reply::success()
+}
+
+/// Delete an alias
+///
+/// It takes no mail from now on and may not be sent from. What was delivered stays; nobody else gets the address.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/aliases/{id}",
+    operation_id = "deleteAlias",
+    tag = "Aliases",
+    params(("id" = u64, Path, minimum = 1, description = "The alias's id")),
+    responses(
+        (status = 200, description = "It is gone", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`Invalid alias ID`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Alias not found or not owned by you`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn delete_alias(
+    host: &(impl Aliases + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    host.delete_alias(named(request)?)
+        .map_err(|error| Failure::of(error, MISSING, host))?;
+    Reply::success()
+}
+
+/// The id of the path. Beyond what a client could have been given there is none.
+fn named(request: &Request) -> Result<u64, Failure> {
+    request
+        .path_number::<u64>("id")
+        .filter(|id| (1..1 << 53).contains(id))
+        .ok_or(Failure::bad_request("Invalid alias ID"))
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::Error;
+
+    use super::*;
+    use crate::testing::{FakeHost, json};
+
+    fn asked(id: &str, body: &str) -> Request {
+        Request {
+            path: vec![("id".into(), id.into())],
+            body: body.into(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn an_alias_is_switched_and_deleted_by_its_id() {
+        let host = FakeHost::default();
+        let success = serde_json::json!({ "success": true });
+        for body in [r#"{"active": false}"#, r#"{"active": true, "other": 1}"#] {
+            assert_eq!(json(update_alias(&host, &asked("7", body))), success);
+        }
+        assert_eq!(json(delete_alias(&host, &asked("7", ""))), success);
+        let expected = ["set 7 false", "set 7 true", "delete 7"];
+        assert_eq!(*host.asked.borrow(), expected);
+    }
+
+    #[test]
+    fn an_id_that_can_be_none_is_refused() {
+        let host = FakeHost::default();
+        for id in [
+            "",
+            "0",
+            "-1",
+            "+1",
+            "1.5",
+            "x",
+            "7x",
+            "9007199254740992",
+            "99999999999999999999",
+        ] {
+            let refused = delete_alias(&host, &asked(id, "")).unwrap_err();
+            assert_eq!(refused, Failure::bad_request("Invalid alias ID"), "{id}");
+            let refused = update_alias(&host, &asked(id, r#"{"active": true}"#)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request("Invalid alias ID"), "{id}");
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_change_says_what_it_is_to_be() {
+        let host = FakeHost::default();
+        for body in [
+            "",
+            "{}",
+            "true",
+            "[true]",
+            r#"{"active": null}"#,
+            r#"{"active": "true"}"#,
+            r#"{"active": 1}"#,
+        ] {
+            let refused = update_alias(&host, &asked("7", body)).unwrap_err();
+            let text = "active (boolean) is required";
+            assert_eq!(refused, Failure::bad_request(text), "{body}");
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn one_that_is_not_the_callers_is_not_there() {
+        let host = FakeHost::failing(Error::NotFound);
+        for refused in [
+            update_alias(&host, &asked("7", r#"{"active": true}"#)),
+            delete_alias(&host, &asked("7", "")),
+        ] {
+            assert_eq!(refused.unwrap_err(), Failure::not_found(MISSING));
+        }
+    }
+}

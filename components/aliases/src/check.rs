@@ -1,0 +1,114 @@
+//! GET `/api/v1/aliases/check`: whether an alias could be made.
+
+use latchmail_sdk::capability::{Aliases, Caller, Error};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::MISSING;
+
+/// Whether an alias could be made at this moment.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AliasCheck {
+    /// Whether it could.
+    available: bool,
+    /// Why not; absent where it could.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    error: Option<String>,
+}
+
+/// Check whether an alias could be made
+///
+/// Nothing is held: somebody else may have it meanwhile.
+#[utoipa::path(
+    get,
+    path = "/api/v1/aliases/check",
+    operation_id = "checkAlias",
+    tag = "Aliases",
+    params(
+        ("name" = String, Query, description = "The part before the `@`"),
+        ("domain" = String, Query, description = "The part behind it")
+    ),
+    responses(
+        (status = 200, description = "Whether it could, and why not", body = AliasCheck),
+        (status = 400, description = "`name and domain query params required`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn check_alias(
+    host: &(impl Aliases + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let given = |name| request.query(name).filter(|value| !value.is_empty());
+    let (Some(name), Some(domain)) = (given("name"), given("domain")) else {
+        return Err(Failure::bad_request(
+            "name and domain query params required",
+        ));
+    };
+    let error = match host.check_alias(name, domain) {
+        Ok(()) => None,
+        Err(
+            Error::Invalid(text)
+            | Error::Denied(text)
+            | Error::Conflict(text)
+            | Error::TooLarge(text),
+        ) => Some(text),
+        Err(error) => return Err(Failure::of(error, MISSING, host)),
+    };
+    Reply::json(&AliasCheck {
+        available: error.is_none(),
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, json};
+
+    fn asked(query: &[(&str, &str)]) -> Request {
+        let query = query.iter();
+        Request {
+            query: query.map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_made_is_answered_with_the_reason() {
+        let query = asked(&[("name", "shop"), ("domain", "example.test")]);
+        let host = FakeHost::default();
+        let free = json(check_alias(&host, &query));
+        assert_eq!(free, serde_json::json!({ "available": true }));
+        assert_eq!(*host.asked.borrow(), ["check shop example.test"]);
+        for refused in [
+            Error::Invalid as fn(String) -> Error,
+            Error::Denied,
+            Error::Conflict,
+            Error::TooLarge,
+        ] {
+            let host = FakeHost::failing(refused("No.".into()));
+            let expected = serde_json::json!({ "available": false, "error": "No." });
+            assert_eq!(json(check_alias(&host, &query)), expected);
+        }
+        let broken = check_alias(&FakeHost::failing(Error::Internal), &query);
+        assert_eq!(broken.unwrap_err().status, 500);
+    }
+
+    #[test]
+    fn both_parts_are_asked_for() {
+        let host = FakeHost::default();
+        for query in [
+            &[][..],
+            &[("name", "shop")],
+            &[("domain", "example.test")],
+            &[("name", ""), ("domain", "example.test")],
+            &[("name", "shop"), ("domain", "")],
+        ] {
+            let refused = check_alias(&host, &asked(query)).unwrap_err();
+            let text = "name and domain query params required";
+            assert_eq!(refused, Failure::bad_request(text), "{query:?}");
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+}

@@ -1,0 +1,176 @@
+//! POST `/api/v1/aliases`: a new alias, under a name of the caller's or a random one.
+
+use latchmail_sdk::capability::{Alias, Aliases, Caller, Error};
+use latchmail_sdk::{Failure, Reply, Request, name};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::MISSING;
+
+/// Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
+const ATTEMPTS: usize = 3;
+
+/// An alias to be made.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct AliasRequest {
+    /// One of the domains that aliases may be on.
+    #[schema(required, nullable = false)]
+    domain: Option<String>,
+    /// The part before the `@`: lower-case letters, digits, dots, hyphens and underscores, a letter or a digit first and last, no two dots in a row.
+    /// A random one where absent.
+    #[schema(min_length = 2, max_length = 64)]
+    name: Option<String>,
+}
+
+/// An alias that was made.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CreatedAlias {
+    /// The address.
+    #[schema(format = Email)]
+    alias: String,
+    /// Its id.
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    id: u64,
+}
+
+/// Create an alias
+///
+/// Mail for it arrives at once, and it may be sent from. A random name can be said aloud and not be guessed. An address that was somebody's is taken; its
+/// former owner may have it again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/aliases",
+    operation_id = "createAlias",
+    tag = "Aliases",
+    request_body = AliasRequest,
+    responses(
+        (status = 201, description = "The alias", body = CreatedAlias),
+        (
+            status = 400,
+            description = "`domain is required`, `<address> is already taken`, a name that will not do, a domain that is not the account's to use",
+            body = latchmail_sdk::Failed
+        ),
+        (status = 409, description = "The account has as many aliases as it may", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn create_alias(
+    host: &(impl Aliases + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: AliasRequest = request.json()?;
+    let domain = body.domain.filter(|domain| !domain.is_empty());
+    let domain = domain.ok_or_else(|| Failure::bad_request("domain is required"))?;
+    let made = match body.name {
+        Some(name) => host.create_alias(&name, &domain),
+        None => random(host, &domain)?,
+    };
+    let made = made.map_err(|error| match error {
+        Error::Invalid(text) | Error::Denied(text) | Error::Conflict(text) => {
+            Failure::bad_request(text)
+        }
+        Error::TooLarge(text) => Failure::conflict(text),
+        error => Failure::of(error, MISSING, host),
+    })?;
+    let created = CreatedAlias {
+        alias: made.address,
+        id: made.id,
+    };
+    Reply::with_status(201, &created)
+}
+
+fn random(host: &impl Aliases, domain: &str) -> Result<Result<Alias, Error>, Failure> {
+    let mut made = Err(Error::Internal);
+    for _ in 0..ATTEMPTS {
+        made = host.create_alias(&name::pronounceable()?, domain);
+        if !matches!(made, Err(Error::Conflict(_))) {
+            break;
+        }
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, json, posted};
+
+    #[test]
+    fn an_alias_is_made_under_the_name_that_was_given() {
+        let host = FakeHost::default();
+        let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
+        let made = create_alias(&host, &body).unwrap();
+        assert_eq!(made.status, 201);
+        let expected = serde_json::json!({ "alias": "shop@example.test", "id": 7 });
+        assert_eq!(json(Ok(made)), expected);
+        assert_eq!(*host.asked.borrow(), ["create shop example.test"]);
+    }
+
+    #[test]
+    fn without_a_name_it_gets_a_random_one() {
+        let host = FakeHost::default();
+        for body in [
+            r#"{"domain": "example.test"}"#,
+            r#"{"domain": "example.test", "name": null}"#,
+        ] {
+            let made = json(create_alias(&host, &posted(body)));
+            let alias = made["alias"].as_str().unwrap();
+            let (name, domain) = alias.split_once('@').unwrap();
+            assert_eq!((name.len(), domain), (23, "example.test"), "{alias}");
+        }
+        let asked = host.asked.borrow();
+        assert!(asked.len() == 2 && asked[0] != asked[1], "{asked:?}");
+    }
+
+    #[test]
+    fn a_random_name_that_is_taken_is_followed_by_another_and_not_without_end() {
+        let host = FakeHost::failing(Error::Conflict("It is taken".into()));
+        let refused = create_alias(&host, &posted(r#"{"domain": "example.test"}"#));
+        assert_eq!(refused.unwrap_err(), Failure::bad_request("It is taken"));
+        assert_eq!(host.asked.borrow().len(), ATTEMPTS);
+        let denied = FakeHost::failing(Error::Denied("Not yours".into()));
+        let refused = create_alias(&denied, &posted(r#"{"domain": "example.test"}"#));
+        assert_eq!(refused.unwrap_err(), Failure::bad_request("Not yours"));
+        assert_eq!(denied.asked.borrow().len(), 1);
+    }
+
+    #[test]
+    fn what_will_not_do_is_refused_before_the_host_is_asked() {
+        let host = FakeHost::default();
+        for (body, text) in [
+            ("", "Invalid JSON body"),
+            ("{}", "domain is required"),
+            (r#"{"domain": null}"#, "domain is required"),
+            (r#"{"domain": ""}"#, "domain is required"),
+            (r#"{"domain": 7}"#, "domain must be a string"),
+            (
+                r#"{"domain": "a.test", "name": 7}"#,
+                "name must be a string",
+            ),
+            ("[]", "The body must be an object"),
+        ] {
+            let refused = create_alias(&host, &posted(body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request(text), "{body}");
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn the_hosts_refusals_are_told_apart() {
+        let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
+        for (error, status) in [
+            (Error::Invalid("No.".into()), 400),
+            (Error::Denied("No.".into()), 400),
+            (Error::Conflict("No.".into()), 400),
+            (Error::TooLarge("No.".into()), 409),
+        ] {
+            let refused = create_alias(&FakeHost::failing(error), &body).unwrap_err();
+            assert_eq!(refused, Failure::new(status, "No."));
+        }
+        let over = FakeHost::failing(Error::CredentialRefused);
+        let refused = create_alias(&over, &body).unwrap_err();
+        let text = "Mail session expired, please log in again";
+        assert_eq!(refused, Failure::new(401, text));
+        let broken = FakeHost::failing(Error::Internal);
+        assert_eq!(create_alias(&broken, &body).unwrap_err().status, 500);
+    }
+}

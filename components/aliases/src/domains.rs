@@ -1,0 +1,63 @@
+//! GET `/api/v1/aliases/domains`: the domains that the caller may have aliases on.
+
+use latchmail_sdk::capability::{Aliases, Caller};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::MISSING;
+
+/// A domain that there may be aliases on.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AliasDomain {
+    /// Its name, in lower case and ASCII.
+    domain: String,
+}
+
+/// The domains that there may be aliases on.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AliasDomainList {
+    /// Those of the platform, then the account's own that are active.
+    domains: Vec<AliasDomain>,
+}
+
+/// List the domains that aliases may be on
+#[utoipa::path(
+    get,
+    path = "/api/v1/aliases/domains",
+    operation_id = "listAliasDomains",
+    tag = "Aliases",
+    responses((status = 200, description = "The domains", body = AliasDomainList))
+)]
+pub(crate) fn list_alias_domains(
+    host: &(impl Aliases + Caller),
+    _: &Request,
+) -> Result<Reply, Failure> {
+    let domains = host
+        .alias_domains()
+        .map_err(|error| Failure::of(error, MISSING, host))?;
+    let domains = domains.into_iter();
+    Reply::json(&AliasDomainList {
+        domains: domains.map(|domain| AliasDomain { domain }).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, json};
+
+    #[test]
+    fn the_domains_are_answered_in_the_hosts_order() {
+        let host = FakeHost {
+            domains: vec!["z.test".into(), "a.test".into()],
+            ..FakeHost::default()
+        };
+        let expected =
+            serde_json::json!({ "domains": [{ "domain": "z.test" }, { "domain": "a.test" }] });
+        assert_eq!(
+            json(list_alias_domains(&host, &Request::default())),
+            expected
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! The routes of aliases (specification, section 4.4): further addresses that deliver to the mailbox and may be used as senders.
+//!
+//! This file is the route list; an action is a file of its own. Which names there can be, and whose each is, are the host's to say.
+
+mod change;
+mod check;
+mod create;
+mod domains;
+mod list;
+#[cfg(test)]
+mod testing;
+
+use latchmail_sdk::capability::{Aliases, Caller, Scope};
+use latchmail_sdk::{Module, Route};
+use utoipa::OpenApi;
+
+/// The largest body of any route, in bytes: two fields.
+const SMALL: u32 = 16 * 1024;
+
+const AREA: &str = "aliases";
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(
+        list::list_aliases,
+        create::create_alias,
+        domains::list_alias_domains,
+        check::check_alias,
+        change::update_alias,
+        change::delete_alias
+    ),
+    tags((name = "Aliases", description = "Further addresses that deliver to the mailbox and may be used as senders"))
+)]
+struct Description;
+
+/// The module.
+#[must_use]
+pub fn module<H: Aliases + Caller>() -> Module<H> {
+    Module::new("aliases", env!("CARGO_PKG_VERSION"), Description::openapi)
+        .route(
+            Route::get("/api/v1/aliases", "listAliases", list::list_aliases)
+                .scoped(Scope::AliasesRead)
+                .with_oauth()
+                .area(AREA),
+        )
+        .route(
+            Route::post("/api/v1/aliases", "createAlias", create::create_alias)
+                .scoped(Scope::AliasesWrite)
+                .area(AREA)
+                .takes(SMALL),
+        )
+        .route(
+            Route::get(
+                "/api/v1/aliases/domains",
+                "listAliasDomains",
+                domains::list_alias_domains,
+            )
+            .scoped(Scope::AliasesRead)
+            .with_oauth()
+            .area(AREA),
+        )
+        .route(
+            Route::get("/api/v1/aliases/check", "checkAlias", check::check_alias)
+                .scoped(Scope::AliasesRead)
+                .with_oauth()
+                .area(AREA),
+        )
+        .route(
+            Route::patch("/api/v1/aliases/{id}", "updateAlias", change::update_alias)
+                .scoped(Scope::AliasesWrite)
+                .area(AREA)
+                .takes(SMALL),
+        )
+        .route(
+            Route::delete("/api/v1/aliases/{id}", "deleteAlias", change::delete_alias)
+                .scoped(Scope::AliasesWrite)
+                .area(AREA),
+        )
+}
+
+/// What is answered where the caller has no alias of that id.
+const MISSING: &str = "Alias not found or not owned by you";
+
+latchmail_sdk::export!(module);
