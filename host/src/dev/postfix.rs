@@ -13,7 +13,7 @@ use super::template::fill;
 const MAIN: &str = include_str!("../../mailserver/postfix/main.cf");
 const DEVELOPMENT: &str = include_str!("../../mailserver/postfix/development.cf");
 const MASTER: &str = include_str!("../../mailserver/postfix/master.cf");
-const MAPS: [(&str, &str); 4] = [
+const MAPS: [(&str, &str); 5] = [
     (
         "aliases.cf",
         include_str!("../../mailserver/postfix/aliases.cf"),
@@ -25,6 +25,10 @@ const MAPS: [(&str, &str); 4] = [
     (
         "mailboxes.cf",
         include_str!("../../mailserver/postfix/mailboxes.cf"),
+    ),
+    (
+        "recipients.cf",
+        include_str!("../../mailserver/postfix/recipients.cf"),
     ),
     (
         "senders.cf",
