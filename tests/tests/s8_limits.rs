@@ -138,6 +138,18 @@ async fn the_routes_of_the_account_take_what_their_area_has() {
     spends(&service, 30, || ada.post(tokens, &nothing)).await;
     spends(&service, 30, || ada.post(app_passwords, &nothing)).await;
     spends(&service, 30, || ada.ask("GET /api/v1/profile/sessions")).await;
+    let change = json!({ "current_password": "Wrong-Horse-7", "new_password": "Other-Horse-8" });
+    spends(&service, 5, || {
+        ada.post("/api/v1/profile/password", &change)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_routes_of_aliases_take_what_their_area_has() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let nothing = json!({});
     let aliases = "/api/v1/aliases";
     spends(&service, 30, || ada.ask("GET /api/v1/aliases")).await;
     spends(&service, 30, || ada.post(aliases, &nothing)).await;
@@ -148,11 +160,6 @@ async fn the_routes_of_the_account_take_what_their_area_has() {
     })
     .await;
     spends(&service, 30, || ada.ask("DELETE /api/v1/aliases/7")).await;
-    let change = json!({ "current_password": "Wrong-Horse-7", "new_password": "Other-Horse-8" });
-    spends(&service, 5, || {
-        ada.post("/api/v1/profile/password", &change)
-    })
-    .await;
 }
 
 #[tokio::test]
