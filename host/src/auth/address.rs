@@ -95,7 +95,6 @@ pub fn username(name: &str) -> Result<String, &'static str> {
 /// The sentence that creation and the check answer.
 pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
     match fault(name) {
-        None => Ok(()),
         Some(Fault::Short | Fault::Long) => Err("name must be 2 to 64 characters"),
         Some(Fault::Characters) => {
             Err("name may contain only lower-case letters, digits, dots, hyphens and underscores")
@@ -103,7 +102,7 @@ pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
         Some(Fault::Ends) => Err("name must start and end with a letter or a digit"),
         Some(Fault::Dots) => Err("name must not contain two dots in a row"),
         Some(Fault::Reserved) if reserved => Err("This name is reserved"),
-        Some(Fault::Reserved) => Ok(()),
+        None | Some(Fault::Reserved) => Ok(()),
     }
 }
 
