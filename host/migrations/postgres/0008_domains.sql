@@ -17,6 +17,11 @@ CREATE TABLE domains (
 );
 -- Of all who claim a domain one has it.
 CREATE UNIQUE INDEX domains_active ON domains (domain) WHERE verified_at IS NOT NULL;
+CREATE INDEX domains_by_domain ON domains (domain);
+
+-- What there is on a domain is asked when it is claimed, verified and released.
+ALTER TABLE addresses ADD COLUMN domain TEXT GENERATED ALWAYS AS (split_part(address, '@', 2)) STORED;
+CREATE INDEX addresses_by_domain ON addresses (domain);
 
 -- Those without are the configuration's, written at every start.
 ALTER TABLE platform_domains ADD COLUMN added_at BIGINT;  -- by the operator, beside the configuration

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What the two do not share is how they are opened, in [`sqlite`] and [`postgres`], and how rows are locked, in
-//! [`Tx::lock_account`].
+//! [`Tx::lock_account`] and [`Tx::lock_domain`].
 
 mod migrations;
 mod postgres;
@@ -34,6 +34,9 @@ const PING: &str = "SELECT version FROM mailserver_version";
 
 /// NO KEY, so that rows which only refer to the account can still be written beside it.
 const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE";
+
+/// Many may claim a domain of which there is no row yet. The number is this query's own.
+const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
 
 /// Why the database did not do what was asked. Its detail is for the log.
 #[derive(Debug, thiserror::Error)]
@@ -172,6 +175,20 @@ impl Tx {
         if let Self::Postgres(tx) = self {
             sqlx::query(LOCK_ACCOUNT)
                 .bind(account_id)
+                .execute(&mut **tx)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Makes transactions that change whose a domain is take turns. Where one locks an account too, that comes first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] where the database fails.
+    pub async fn lock_domain(&mut self, domain: &str) -> Result<(), Error> {
+        if let Self::Postgres(tx) = self {
+            sqlx::query(LOCK_DOMAIN)
+                .bind(domain)
                 .execute(&mut **tx)
                 .await?;
         }

@@ -90,6 +90,20 @@ kinds! {
     AccountChanged = "account_changed",
     /// An address that was kept from others was freed.
     AddressFreed = "address_freed",
+    /// The operator holds an address, so that nobody has it.
+    AddressHeld = "address_held",
+    /// A domain was claimed.
+    DomainClaimed = "domain_claimed",
+    /// It was verified, and is the account's from then on.
+    DomainVerified = "domain_verified",
+    /// A claim was voided: somebody else verified the domain, or it became the platform's.
+    DomainClaimVoided = "domain_claim_voided",
+    /// A domain, or the claim of one, was given up.
+    DomainReleased = "domain_released",
+    /// The operator made a domain the platform's.
+    PlatformDomainAdded = "platform_domain_added",
+    /// It is no longer.
+    PlatformDomainRemoved = "platform_domain_removed",
     /// Its profile was made or changed.
     ProfileChanged = "profile_changed",
     /// Its password was changed.

@@ -9,13 +9,15 @@ pub mod administration;
 pub mod aliases;
 pub mod credentials;
 pub mod db;
-mod domains;
+pub mod domains;
 pub(crate) mod endings;
 pub mod events;
+pub mod held;
 mod last_logins;
 #[cfg(test)]
 mod mailserver_tests;
 pub mod password;
+pub mod platform_domains;
 pub mod profiles;
 pub mod sendings;
 pub mod sessions;

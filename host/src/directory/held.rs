@@ -1,0 +1,144 @@
+//! Addresses that the operator holds, so that nobody else has them: a mailing list's, say. No mail is taken for one by this service.
+
+use super::db::{Tx, on_tx};
+use super::events::{self, Event, Kind};
+use super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const FOUND: &str = "SELECT kind, live, account_id FROM addresses WHERE address = $1";
+const HOLD: &str = "INSERT INTO addresses (address, kind, live, active, created_at, changed_at) \
+    VALUES ($1, 'held', TRUE, FALSE, $2, $2) ON CONFLICT (address) DO NOTHING";
+const TAKE_OVER: &str = "UPDATE addresses SET kind = 'held', account_id = NULL, live = TRUE, active = FALSE, changed_at = $2 \
+    WHERE address = $1 AND NOT live";
+const LET_GO: &str = "DELETE FROM addresses WHERE address = $1 AND kind = 'held'";
+
+/// What came of holding an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// Nobody can have it.
+    Held,
+    /// It was held before.
+    Already,
+    /// It is somebody's.
+    Taken,
+}
+
+impl Directory {
+    /// Holds an address that is nobody's, or nobody's any more.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn hold_address(
+        &self,
+        address: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Holding, Error> {
+        let mut tx = self.db.begin().await?;
+        let found: Option<(String, bool, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(FOUND)
+            .bind(address)
+            .fetch_optional(db).await)?;
+        let (query, owner) = match found {
+            None => (HOLD, None),
+            Some((kind, _, _)) if kind == "held" => return Ok(Holding::Already),
+            Some((_, true, _)) => return Ok(Holding::Taken),
+            Some((_, false, owner)) => (TAKE_OVER, owner),
+        };
+        let held = on_tx!(&mut tx, db => sqlx::query(query)
+            .bind(address)
+            .bind(now.millis())
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if held == 0 {
+            return Ok(Holding::Taken);
+        }
+        told(tx, Kind::AddressHeld, address, owner, now, origin).await?;
+        Ok(Holding::Held)
+    }
+
+    /// Lets anybody have an address that the operator held. Whether it was.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn let_address_go(
+        &self,
+        address: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        let gone = on_tx!(&mut tx, db => sqlx::query(LET_GO)
+            .bind(address)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if gone == 0 {
+            return Ok(false);
+        }
+        told(tx, Kind::AddressFreed, address, None, now, origin).await?;
+        Ok(true)
+    }
+}
+
+/// Makes the change last, with an event under the address itself.
+async fn told(
+    tx: Tx,
+    kind: Kind,
+    address: &str,
+    owner: Option<String>,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<(), Error> {
+    let event = Event {
+        account: owner.as_deref(),
+        address,
+        ..Event::of(kind, "", now).about(address)
+    };
+    events::commit(tx, event, origin).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::accounts::Creation;
+    use super::super::administration::Freeing;
+    use super::super::testing::{Fresh, NOW, account, both};
+    use super::*;
+
+    const LIST: &str = "list@example.org";
+
+    async fn nobody_gets_an_address_that_is_held_until_it_is_let_go(fresh: Fresh) {
+        let (directory, operator) = (&fresh.directory, Origin::operator());
+        let hold = || directory.hold_address(LIST, NOW, &operator);
+        assert_eq!(hold().await.unwrap(), Holding::Held);
+        assert_eq!(hold().await.unwrap(), Holding::Already);
+        let register = async || {
+            let account = account("a", LIST);
+            let made = directory.create_account(&account, None, &operator).await;
+            made.unwrap()
+        };
+        assert_eq!(register().await, Creation::AddressTaken);
+        assert_eq!(directory.held_on("example.org").await.unwrap(), [LIST]);
+        let freeing = directory.free_address(LIST, NOW, &operator).await;
+        assert_eq!(freeing.unwrap(), Freeing::Live);
+
+        let let_go = || directory.let_address_go(LIST, NOW, &operator);
+        assert!(let_go().await.unwrap());
+        assert!(!let_go().await.unwrap());
+        assert_eq!(register().await, Creation::Created);
+        assert_eq!(hold().await.unwrap(), Holding::Taken);
+        assert!(!let_go().await.unwrap());
+    }
+
+    async fn what_is_nobodys_any_more_can_be_held(fresh: Fresh) {
+        let (directory, operator) = (&fresh.directory, Origin::operator());
+        directory.with("a", LIST, &[]).await;
+        directory.delete_account("a", NOW, &operator).await.unwrap();
+        let held = directory.hold_address(LIST, NOW, &operator).await;
+        assert_eq!(held.unwrap(), Holding::Held);
+        let rows = "SELECT COUNT(*) FROM addresses WHERE kind = 'held' AND account_id IS NULL AND live AND NOT active";
+        assert_eq!(fresh.number(rows).await, 1);
+    }
+
+    both!(
+        nobody_gets_an_address_that_is_held_until_it_is_let_go,
+        what_is_nobodys_any_more_can_be_held,
+    );
+}

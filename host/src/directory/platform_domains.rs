@@ -1,0 +1,206 @@
+//! The platform's own domains: those that the configuration names, written at every start, and those that the operator added beside it.
+
+use std::collections::BTreeSet;
+
+use super::db::{Tx, on, on_tx};
+use super::domains::holder;
+use super::events::{self, Event, Kind};
+use super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
+const ADD_CONFIGURED: &str =
+    "INSERT INTO platform_domains (domain) VALUES ($1) ON CONFLICT (domain) DO NOTHING";
+const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
+
+const LIST: &str = "SELECT domain, added_at FROM platform_domains ORDER BY domain";
+const ONE: &str = "SELECT domain, added_at FROM platform_domains WHERE domain = $1";
+const ADD: &str = "INSERT INTO platform_domains (domain, added_at) VALUES ($1, $2)";
+const OWNER: &str = "SELECT address FROM accounts WHERE id = $1";
+const VOID_CLAIMS: &str = "DELETE FROM domains WHERE domain = $1 RETURNING account_id";
+const IN_USE: &str = "SELECT \
+    (SELECT COUNT(*) FROM addresses WHERE domain = $1 AND live AND kind = 'account') AS accounts, \
+    (SELECT COUNT(*) FROM addresses WHERE domain = $1 AND live AND kind = 'alias') AS aliases";
+const HELD: &str =
+    "SELECT address FROM addresses WHERE domain = $1 AND kind = 'held' ORDER BY address";
+
+/// A domain of the platform's.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct PlatformDomain {
+    /// Lower case, ASCII.
+    pub domain: String,
+    /// When the operator added it, in milliseconds since the epoch; none for one of the configuration's.
+    pub added_at: Option<i64>,
+}
+
+/// What there is on a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+pub struct InUse {
+    /// Accounts.
+    pub accounts: i64,
+    /// Aliases, active or not.
+    pub aliases: i64,
+}
+
+/// What came of adding a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is the platform's now. So many claims of it were voided.
+    Added {
+        /// How many.
+        voided: usize,
+    },
+    /// It was before.
+    Already,
+    /// The account of this address has verified it.
+    Taken(String),
+}
+
+/// What came of removing one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// It is no longer the platform's.
+    Removed,
+    /// It is none of the platform's.
+    Unknown,
+    /// The configuration names it.
+    Configured,
+    /// There are addresses on it.
+    InUse(InUse),
+}
+
+impl Directory {
+    /// Makes the configuration's domains exactly `domains`, in lower case. What the operator added stays.
+    pub(super) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
+        let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
+        let mut tx = self.db.begin().await?;
+        let present: Vec<String> =
+            on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
+        let present = BTreeSet::from_iter(present);
+        for gone in present.difference(&wanted) {
+            on_tx!(&mut tx, db => sqlx::query(REMOVE).bind(gone).execute(db).await.map(drop))?;
+        }
+        for new in wanted.difference(&present) {
+            on_tx!(&mut tx, db => sqlx::query(ADD_CONFIGURED).bind(new).execute(db).await.map(drop))?;
+        }
+        tx.commit().await
+    }
+
+    /// The platform's domains, by name.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn platform_domains(&self) -> Result<Vec<PlatformDomain>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
+    }
+
+    /// What there is on a domain, whoever's it is.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn in_use(&self, domain: &str) -> Result<InUse, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(IN_USE)
+            .bind(domain)
+            .fetch_one(pool).await)?)
+    }
+
+    /// The addresses on a domain that the operator holds, by name.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn held_on(&self, domain: &str) -> Result<Vec<String>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_scalar(HELD)
+            .bind(domain)
+            .fetch_all(pool).await)?)
+    }
+
+    /// Makes a domain the platform's, for aliases of everybody and accounts that the operator makes. Claims of it are void.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn add_platform_domain(
+        &self,
+        domain: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Added, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_domain(domain).await?;
+        if one(&mut tx, domain).await?.is_some() {
+            return Ok(Added::Already);
+        }
+        if let Some(account) = holder(&mut tx, domain).await? {
+            let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNER)
+                .bind(&account)
+                .fetch_optional(db).await)?;
+            return Ok(Added::Taken(address.unwrap_or(account)));
+        }
+        let claimants: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(VOID_CLAIMS)
+            .bind(domain)
+            .fetch_all(db).await)?;
+        for claimant in &claimants {
+            let voided = Event::of(Kind::DomainClaimVoided, claimant, now)
+                .about(domain)
+                .detail("it is the platform's");
+            events::record(&mut tx, voided, origin).await?;
+        }
+        on_tx!(&mut tx, db => sqlx::query(ADD)
+            .bind(domain)
+            .bind(now.millis())
+            .execute(db).await.map(drop))?;
+        let added = nobodys(Kind::PlatformDomainAdded, now).about(domain);
+        events::commit(tx, added, origin).await?;
+        Ok(Added::Added {
+            voided: claimants.len(),
+        })
+    }
+
+    /// Makes a domain that the operator added the platform's no longer, where nobody has an address on it.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was changed then.
+    pub async fn remove_platform_domain(
+        &self,
+        domain: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Removed, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_domain(domain).await?;
+        match one(&mut tx, domain).await? {
+            None => return Ok(Removed::Unknown),
+            Some(PlatformDomain { added_at: None, .. }) => return Ok(Removed::Configured),
+            Some(_) => {}
+        }
+        let in_use: InUse = on_tx!(&mut tx, db => sqlx::query_as(IN_USE)
+            .bind(domain)
+            .fetch_one(db).await)?;
+        if in_use != InUse::default() {
+            return Ok(Removed::InUse(in_use));
+        }
+        on_tx!(&mut tx, db => sqlx::query(REMOVE)
+            .bind(domain)
+            .execute(db).await.map(drop))?;
+        let removed = nobodys(Kind::PlatformDomainRemoved, now).about(domain);
+        events::commit(tx, removed, origin).await?;
+        Ok(Removed::Removed)
+    }
+}
+
+async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error> {
+    Ok(on_tx!(tx, db => sqlx::query_as(ONE)
+        .bind(domain)
+        .fetch_optional(db).await)?)
+}
+
+/// An event that concerns no account.
+const fn nobodys<'a>(kind: Kind, at: Timestamp) -> Event<'a> {
+    Event {
+        account: None,
+        ..Event::of(kind, "", at)
+    }
+}
+
+#[cfg(test)]
+mod tests;
