@@ -13,6 +13,7 @@
 //! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
 //! | [`aliases`] | further addresses of accounts: which there can be |
 //! | [`mail`] | the mailbox, over IMAP |
+//! | [`dkim`] | the keys that domains sign their mail with, and signing |
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
 //! | [`dns`] | what the DNS says of custom domains |
 //! | [`logging`] | the log |
@@ -30,6 +31,7 @@ pub mod config;
 pub mod dev;
 mod dial;
 pub mod directory;
+pub mod dkim;
 pub mod dns;
 pub mod error;
 pub mod http;

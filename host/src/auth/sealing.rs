@@ -26,6 +26,8 @@ pub enum Purpose {
     ApiToken,
     /// The secret of a second factor; the row is the account's id.
     TwoFactor,
+    /// The private key that a domain's mail is signed with; the row is the domain.
+    DkimKey,
 }
 
 impl Purpose {
@@ -34,6 +36,7 @@ impl Purpose {
             Self::WebSession => "web_session",
             Self::ApiToken => "api_token",
             Self::TwoFactor => "two_factor",
+            Self::DkimKey => "dkim_key",
         }
     }
 
@@ -57,8 +60,21 @@ impl Keyring {
         row: &str,
         secret: &SecretString,
     ) -> Result<Vec<u8>, Failure> {
+        self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
+    }
+
+    /// The same for a secret that is not text.
+    ///
+    /// # Errors
+    /// As [`Keyring::seal`].
+    pub fn seal_bytes(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        secret: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
         let key = self.current();
-        let sealed = key.sealing.seal(purpose, row, secret)?;
+        let sealed = key.sealing.seal_bytes(purpose, row, secret)?;
         Ok([key.id.as_slice(), &sealed].concat())
     }
 
@@ -72,8 +88,19 @@ impl Keyring {
     /// key is gone.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
+        text(self.open_bytes(purpose, row, sealed)?)
+    }
+
+    /// Opens what [`Keyring::seal_bytes`] sealed, in the same way.
+    #[must_use]
+    pub fn open_bytes(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        sealed: &[u8],
+    ) -> Option<Zeroizing<Vec<u8>>> {
         let (id, sealed) = sealed.split_first_chunk::<KEY_ID_LENGTH>()?;
-        self.by_id(*id)?.sealing.open(purpose, row, sealed)
+        self.by_id(*id)?.sealing.open_bytes(purpose, row, sealed)
     }
 }
 
@@ -94,12 +121,16 @@ impl SealingKey {
         row: &str,
         secret: &SecretString,
     ) -> Result<Vec<u8>, Failure> {
+        self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
+    }
+
+    fn seal_bytes(&self, purpose: Purpose, row: &str, secret: &[u8]) -> Result<Vec<u8>, Failure> {
         let nonce = secrets::random::<NONCE_LENGTH>()?;
         let ciphertext = XChaCha20Poly1305::new((&*self.0).into())
             .encrypt(
                 &XNonce::from(*nonce),
                 Payload {
-                    msg: secret.expose_secret().as_bytes(),
+                    msg: secret,
                     aad: &purpose.bound_to(row),
                 },
             )
@@ -109,8 +140,12 @@ impl SealingKey {
 
     /// Opens what [`SealingKey::seal`] sealed under the same key for the same purpose and row.
     pub(super) fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
+        text(self.open_bytes(purpose, row, sealed)?)
+    }
+
+    fn open_bytes(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let (nonce, ciphertext) = sealed.split_first_chunk::<NONCE_LENGTH>()?;
-        let secret = XChaCha20Poly1305::new((&*self.0).into())
+        XChaCha20Poly1305::new((&*self.0).into())
             .decrypt(
                 &XNonce::from(*nonce),
                 Payload {
@@ -119,9 +154,12 @@ impl SealingKey {
                 },
             )
             .map(Zeroizing::new)
-            .ok()?;
-        Some(SecretString::from(std::str::from_utf8(&secret).ok()?))
+            .ok()
     }
+}
+
+fn text(secret: Zeroizing<Vec<u8>>) -> Option<SecretString> {
+    Some(SecretString::from(std::str::from_utf8(&secret).ok()?))
 }
 
 #[cfg(test)]

@@ -1,0 +1,161 @@
+//! The key pair of a domain: RSA with 2048 bits, which every verifier takes (RFC 8301, section 3.2).
+//!
+//! The `rsa` crate makes it and nothing else: what is known of its timing (RUSTSEC-2023-0071) concerns signing and decrypting with a key,
+//! again and again, for somebody who looks on. Signing is `ring`'s, which makes no keys.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rsa::RsaPrivateKey;
+use rsa::pkcs8::{EncodePrivateKey as _, EncodePublicKey as _};
+use rsa::rand_core::OsRng;
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use super::Error;
+use crate::auth::keyring::Keyring;
+use crate::auth::sealing::Purpose;
+use crate::error::Failure;
+
+const BITS: usize = 2048;
+
+/// Digits of a selector: enough that no two keys of a domain, past owners' included, share one.
+const DIGITS: usize = 16;
+
+/// A private key and what is published of it.
+pub struct KeyPair {
+    private: Zeroizing<Vec<u8>>,
+    public: String,
+    selector: String,
+}
+
+impl KeyPair {
+    /// A new one. It takes some tenths of a second on a thread that may take its time.
+    ///
+    /// # Errors
+    /// [`Error::Generation`] where the system has no randomness or no thread.
+    pub async fn generate() -> Result<Self, Error> {
+        tokio::task::spawn_blocking(Self::generate_here)
+            .await
+            .map_err(|error| Error::Generation(error.to_string()))?
+    }
+
+    pub(super) fn generate_here() -> Result<Self, Error> {
+        let failed = |error: &dyn fmt::Display| Error::Generation(error.to_string());
+        let key = RsaPrivateKey::new(&mut OsRng, BITS).map_err(|e| failed(&e))?;
+        let private = key.to_pkcs8_der().map_err(|e| failed(&e))?;
+        let public = key
+            .to_public_key()
+            .to_public_key_der()
+            .map_err(|e| failed(&e))?;
+        Ok(Self {
+            private: private.to_bytes(),
+            public: STANDARD.encode(public.as_bytes()),
+            selector: selector(public.as_bytes()),
+        })
+    }
+
+    /// The private half: PKCS #8, DER.
+    #[must_use]
+    pub fn private_key(&self) -> &[u8] {
+        &self.private
+    }
+
+    /// The public half: `SubjectPublicKeyInfo`, DER, in base64.
+    #[must_use]
+    pub fn public_key(&self) -> &str {
+        &self.public
+    }
+
+    /// Under which name it is published: made from the key itself, so that another key of the same domain never has the same.
+    #[must_use]
+    pub fn selector(&self) -> &str {
+        &self.selector
+    }
+
+    /// The private half as the directory keeps it for `domain`.
+    ///
+    /// # Errors
+    /// 500 where the operating system has no randomness.
+    pub fn sealed(&self, keys: &Keyring, domain: &str) -> Result<Vec<u8>, Failure> {
+        keys.seal_bytes(Purpose::DkimKey, domain, &self.private)
+    }
+}
+
+impl fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyPair")
+            .field("selector", &self.selector)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The TXT record that publishes a public key (RFC 6376, section 3.6.1), at `<selector>._domainkey.<domain>`.
+#[must_use]
+pub fn record(public_key: &str) -> String {
+    format!("v=DKIM1; k=rsa; p={public_key}")
+}
+
+fn selector(public_key: &[u8]) -> String {
+    use fmt::Write as _;
+
+    let digest = Sha256::digest(public_key);
+    let mut selector = "lm".to_owned();
+    for byte in &digest[..DIGITS / 2] {
+        // Writing to a string does not fail.
+        let _ = write!(selector, "{byte:02x}");
+    }
+    selector
+}
+
+#[cfg(test)]
+mod tests {
+    use ring::rsa;
+
+    use super::*;
+    use crate::auth::keyring::tests::keyring;
+
+    #[tokio::test]
+    async fn a_new_key_is_one_that_can_sign_and_no_other_is_like_it() {
+        let (one, other) = (
+            KeyPair::generate().await.unwrap(),
+            KeyPair::generate().await.unwrap(),
+        );
+        for pair in [&one, &other] {
+            let signing = rsa::KeyPair::from_pkcs8(pair.private_key()).unwrap();
+            assert_eq!(signing.public().modulus_len() * 8, BITS);
+            let public = STANDARD.decode(pair.public_key()).unwrap();
+            // A SubjectPublicKeyInfo ends with the PKCS #1 key that ring knows.
+            assert!(public.ends_with(signing.public().as_ref()));
+            assert_eq!(public.len(), 294);
+            assert!(pair.selector().starts_with("lm") && pair.selector().len() == 2 + DIGITS);
+            let shown = format!("{pair:?}");
+            assert!(!shown.contains("private"), "{shown}");
+        }
+        assert_ne!(one.public_key(), other.public_key());
+        assert_ne!(one.selector(), other.selector());
+    }
+
+    #[tokio::test]
+    async fn a_sealed_key_opens_for_its_own_domain_alone() {
+        let pair = KeyPair::generate().await.unwrap();
+        let keys = keyring(&[1]);
+        let sealed = pair.sealed(&keys, "ada.example").unwrap();
+        let open = |domain, sealed: &[u8]| keys.open_bytes(Purpose::DkimKey, domain, sealed);
+        assert_eq!(
+            open("ada.example", &sealed).unwrap().as_slice(),
+            pair.private_key()
+        );
+        assert!(open("bob.example", &sealed).is_none());
+        assert!(
+            keys.open_bytes(Purpose::ApiToken, "ada.example", &sealed)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_record_holds_the_whole_key_on_one_line() {
+        assert_eq!(record("AbC="), "v=DKIM1; k=rsa; p=AbC=");
+    }
+}
