@@ -29,8 +29,6 @@ const SELECTOR: usize = 10;
 /// How many of them people are shown to tell it by, at the end.
 const HINT: usize = 4;
 
-const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-
 /// What is derived from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
@@ -80,16 +78,7 @@ impl ApiToken {
     fn generate() -> Result<Self, Failure> {
         let mut text = Zeroizing::new(String::with_capacity(API_TOKEN_PREFIX.len() + LENGTH));
         text.push_str(API_TOKEN_PREFIX);
-        while text.len() < API_TOKEN_PREFIX.len() + LENGTH {
-            // 248 is four times 62: what lies beyond would make some likelier.
-            let random = secrets::random::<64>()?;
-            let fair = random.iter().filter(|byte| **byte < 248);
-            let missing = API_TOKEN_PREFIX.len() + LENGTH - text.len();
-            text.extend(
-                fair.take(missing)
-                    .map(|byte| char::from(ALPHABET[usize::from(byte % 62)])),
-            );
-        }
+        text.push_str(&secrets::letters_and_digits(LENGTH)?);
         Ok(Self::of(SecretString::from(text.as_str())))
     }
 

@@ -14,6 +14,9 @@ use crate::error::Failure;
 /// RFC 4648, section 6, in lower case: 32 symbols, so that five bits of a random byte are one symbol without bias.
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
+const LETTERS_AND_DIGITS: &[u8; 62] =
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
 /// How much of an app password is its selector.
 const SELECTOR: usize = 8;
 
@@ -35,6 +38,25 @@ pub(crate) fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
     let bytes = random::<N>()?;
     let mut text = Zeroizing::new(String::with_capacity(N));
     text.extend(bytes.iter().map(|byte| symbol(*byte)));
+    Ok(text)
+}
+
+/// Random letters and digits, every one as likely as every other: 43 of them are 256 random bits.
+///
+/// # Errors
+/// 500 where the operating system has no randomness.
+pub(crate) fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
+    let mut text = Zeroizing::new(String::with_capacity(length));
+    while text.len() < length {
+        // 248 is four times 62: what lies beyond would make some likelier.
+        let random = random::<64>()?;
+        let fair = random.iter().filter(|byte| **byte < 248);
+        let missing = length - text.len();
+        text.extend(
+            fair.take(missing)
+                .map(|byte| char::from(LETTERS_AND_DIGITS[usize::from(byte % 62)])),
+        );
+    }
     Ok(text)
 }
 
