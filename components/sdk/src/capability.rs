@@ -8,6 +8,9 @@ pub use crate::bindings::latchmail::host::credentials::{
     CreatedAppPassword, CreatedToken, Credential, Kind as CredentialKind, Revocation, Token,
     TokenReference,
 };
+pub use crate::bindings::latchmail::host::domains::{
+    Challenge, Claimed, Domain, Expected, Held as HeldDomains, Inspected, RecordKind, Verification,
+};
 pub use crate::bindings::latchmail::host::log::Level;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Detail, FlagAction, Folder, Listing, Page, Role, Summary,
@@ -16,7 +19,7 @@ pub use crate::bindings::latchmail::host::outbox::Sent;
 pub use crate::bindings::latchmail::host::profile::{Changes, Details, PasswordChange};
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
 use crate::bindings::latchmail::host::{
-    aliases, blobs, caller, config, credentials, log, mailbox, outbox, profile,
+    aliases, blobs, caller, config, credentials, domains, log, mailbox, outbox, profile,
 };
 
 /// Bytes that stay with the host, to be handed on as the body of an answer.
@@ -255,6 +258,41 @@ pub trait Aliases {
     fn delete_alias(&self, id: u64) -> Result<(), Error>;
 }
 
+/// The caller's own domains. Each function needs a web session. A domain is named in any letters: the host folds it.
+pub trait Domains {
+    /// The domains, newest first, with what the plan allows.
+    ///
+    /// # Errors
+    /// [`Error::Internal`].
+    fn list_domains(&self) -> Result<HeldDomains, Error>;
+
+    /// Claims a domain.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no domain of one's own; [`Error::Conflict`] where it is somebody else's; [`Error::Denied`] where the plan has
+    /// none, [`Error::TooLarge`] where all of them are in use.
+    fn claim_domain(&self, name: &str) -> Result<Claimed, Error>;
+
+    /// A domain and the state of its records.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the account does not have it.
+    fn inspect_domain(&self, name: &str) -> Result<Inspected, Error>;
+
+    /// Looks for the proof of a claim, and makes the domain active where it is found.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the account does not have it; [`Error::Invalid`] where it became the platform's; [`Error::Unavailable`] where the DNS
+    /// cannot be read.
+    fn verify_domain(&self, name: &str) -> Result<Verification, Error>;
+
+    /// Gives a domain up.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where the account does not have it; [`Error::Conflict`] where there are aliases on it.
+    fn release_domain(&self, name: &str) -> Result<(), Error>;
+}
+
 /// The host's log.
 pub trait Log {
     /// Writes one line. Never message content or secrets.
@@ -426,6 +464,28 @@ impl Aliases for Host {
 
     fn delete_alias(&self, id: u64) -> Result<(), Error> {
         aliases::delete(id)
+    }
+}
+
+impl Domains for Host {
+    fn list_domains(&self) -> Result<HeldDomains, Error> {
+        domains::list()
+    }
+
+    fn claim_domain(&self, name: &str) -> Result<Claimed, Error> {
+        domains::claim(name)
+    }
+
+    fn inspect_domain(&self, name: &str) -> Result<Inspected, Error> {
+        domains::inspect(name)
+    }
+
+    fn verify_domain(&self, name: &str) -> Result<Verification, Error> {
+        domains::verify(name)
+    }
+
+    fn release_domain(&self, name: &str) -> Result<(), Error> {
+        domains::release(name)
     }
 }
 

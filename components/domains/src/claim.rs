@@ -1,0 +1,128 @@
+//! POST `/api/v1/domains`: a domain claimed.
+
+use latchmail_sdk::capability::{Caller, Claimed, Domains, Error};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::failure::{INVALID, TAKEN, told};
+use crate::model::ClaimedDomain;
+
+/// A domain to be claimed.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct DomainRequest {
+    /// Its name, in any letters: it is folded to lower case and ASCII.
+    #[schema(required, nullable = false, example = "example.com")]
+    domain: Option<String>,
+}
+
+/// Claim a domain
+///
+/// The answer says which TXT record is to be published to prove that the domain is one's own. Until then others may claim it too: the first to be
+/// verified has it. To claim a domain that the account holds already answers 200 with it as it stands.
+#[utoipa::path(
+    post,
+    path = "/api/v1/domains",
+    operation_id = "claimDomain",
+    tag = "Domains",
+    request_body = DomainRequest,
+    responses(
+        (status = 200, description = "The account holds it already", body = ClaimedDomain),
+        (status = 201, description = "It is claimed", body = ClaimedDomain),
+        (status = 400, description = "`Enter a valid domain you own (e.g. example.com)`: not a domain, a public suffix, or one of the platform's", body = latchmail_sdk::Failed),
+        (status = 403, description = "`Custom domains aren't included in your plan`, `Your plan's custom domains are all in use`", body = latchmail_sdk::Failed),
+        (status = 409, description = "`This domain has already been claimed by another user`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn claim_domain(
+    host: &(impl Domains + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: DomainRequest = request.json()?;
+    let name = body.domain.ok_or_else(|| Failure::bad_request(INVALID))?;
+    let claimed = host
+        .claim_domain(name.trim())
+        .map_err(|error| match error {
+            Error::Conflict(_) => Failure::conflict(TAKEN),
+            Error::TooLarge(_) => Failure::new(403, "Your plan's custom domains are all in use"),
+            error => told(error, host),
+        })?;
+    match claimed {
+        Claimed::Fresh(domain) => Reply::with_status(201, &ClaimedDomain::from(domain)),
+        Claimed::Standing(domain) => Reply::json(&ClaimedDomain::from(domain)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, active, json, pending, posted};
+
+    const BODY: &str = r#"{"domain": " Ada.Example "}"#;
+
+    #[test]
+    fn a_fresh_claim_tells_what_to_publish_and_a_standing_one_is_told_as_it_is() {
+        let host = FakeHost::default();
+        let fresh = claim_domain(&host, &posted(BODY)).unwrap();
+        assert_eq!(fresh.status, 201);
+        let expected = serde_json::json!({
+            "domain": "ada.example", "status": "pending_verification", "created_at": "2026-11-20 08:00:00", "verified_at": null,
+            "verification": {"type": "TXT", "host": "_challenge.ada.example", "value": "prove=it"},
+        });
+        assert_eq!(json(Ok(fresh)), expected);
+        assert_eq!(*host.asked.borrow(), ["claim Ada.Example"]);
+
+        let standing = |domain| FakeHost {
+            claimed: Some(Claimed::Standing(domain)),
+            ..FakeHost::default()
+        };
+        let again = claim_domain(&standing(pending()), &posted(BODY)).unwrap();
+        assert_eq!(again.status, 200);
+        assert_eq!(json(Ok(again)), expected);
+        let again = json(claim_domain(&standing(active()), &posted(BODY)));
+        assert_eq!(again["status"], "active");
+        assert!(again.get("verification").is_none());
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_before_the_host_is_asked() {
+        let host = FakeHost::default();
+        for (body, text) in [
+            ("", "Invalid JSON body"),
+            ("{}", INVALID),
+            (r#"{"domain": null}"#, INVALID),
+            (r#"{"domain": 7}"#, "domain must be a string"),
+            (r#"{"domain": ["ada.example"]}"#, "domain must be a string"),
+        ] {
+            let refused = claim_domain(&host, &posted(body)).unwrap_err();
+            assert_eq!(refused, Failure::bad_request(text), "{body}");
+        }
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn each_refusal_of_the_host_has_its_text() {
+        for (error, status, text) in [
+            (Error::Invalid("x".into()), 400, INVALID),
+            (Error::Conflict("x".into()), 409, TAKEN),
+            (
+                Error::Denied("Custom domains aren't included in your plan".into()),
+                403,
+                "Custom domains aren't included in your plan",
+            ),
+            (
+                Error::TooLarge("x".into()),
+                403,
+                "Your plan's custom domains are all in use",
+            ),
+            (Error::Internal, 500, "The operation could not be completed"),
+        ] {
+            let host = FakeHost {
+                fails: Some(error),
+                ..FakeHost::default()
+            };
+            let refused = claim_domain(&host, &posted(BODY)).unwrap_err();
+            assert_eq!(refused, Failure::new(status, text));
+        }
+    }
+}

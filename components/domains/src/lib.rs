@@ -1,0 +1,70 @@
+//! The routes of custom domains (specification, section 4.7): claimed, listed, read, verified, released.
+//!
+//! This file is the route list; an action is a file of its own. Which names are domains, whose they are, what is in the DNS and what signs for them
+//! is the host's.
+
+mod claim;
+mod failure;
+mod inspect;
+mod list;
+mod model;
+mod release;
+#[cfg(test)]
+mod testing;
+mod verify;
+
+use latchmail_sdk::capability::{Caller, Domains};
+use latchmail_sdk::{Module, Route};
+use utoipa::OpenApi;
+
+/// The largest body of any route, in bytes: one field.
+const SMALL: u32 = 16 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(
+        list::list_domains,
+        claim::claim_domain,
+        inspect::get_domain,
+        verify::verify_domain,
+        release::release_domain
+    ),
+    tags((name = "Domains", description = "Domains of one's own"))
+)]
+struct Description;
+
+/// The module.
+#[must_use]
+pub fn module<H: Domains + Caller>() -> Module<H> {
+    Module::new("domains", env!("CARGO_PKG_VERSION"), Description::openapi)
+        .route(
+            Route::get("/api/v1/domains", "listDomains", list::list_domains).area("domains_read"),
+        )
+        .route(
+            Route::post("/api/v1/domains", "claimDomain", claim::claim_domain)
+                .area("domains_write")
+                .takes(SMALL),
+        )
+        .route(
+            Route::get("/api/v1/domains/{domain}", "getDomain", inspect::get_domain)
+                .area("domains_read"),
+        )
+        .route(
+            Route::post(
+                "/api/v1/domains/{domain}/verify",
+                "verifyDomain",
+                verify::verify_domain,
+            )
+            .area("domains_write"),
+        )
+        .route(
+            Route::delete(
+                "/api/v1/domains/{domain}",
+                "releaseDomain",
+                release::release_domain,
+            )
+            .area("domains_write"),
+        )
+}
+
+latchmail_sdk::export!(module);

@@ -1,0 +1,67 @@
+//! DELETE `/api/v1/domains/{domain}`: a domain given up.
+
+use latchmail_sdk::capability::{Caller, Domains, Error};
+use latchmail_sdk::{Failure, Reply, Request};
+
+use crate::failure::told;
+
+/// Release a domain
+///
+/// Mail for it is refused from then on, and the key that signs for it is destroyed. Somebody else may claim it.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/domains/{domain}",
+    operation_id = "releaseDomain",
+    tag = "Domains",
+    params(("domain" = String, Path, description = "The domain")),
+    responses(
+        (status = 200, description = "It is released", body = latchmail_sdk::Succeeded),
+        (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
+        (status = 409, description = "`Remove all aliases on this domain first`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn release_domain(
+    host: &(impl Domains + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    host.release_domain(request.path("domain"))
+        .map_err(|error| match error {
+            Error::Conflict(_) => Failure::conflict("Remove all aliases on this domain first"),
+            error => told(error, host).failing("Failed to delete domain"),
+        })?;
+    Reply::success()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FakeHost, asked, json};
+
+    #[test]
+    fn a_domain_is_released() {
+        let host = FakeHost::default();
+        let released = json(release_domain(&host, &asked("ada.example")));
+        assert_eq!(released, serde_json::json!({"success": true}));
+        assert_eq!(*host.asked.borrow(), ["release ada.example"]);
+    }
+
+    #[test]
+    fn aliases_a_missing_domain_and_a_failing_host_are_told_apart() {
+        for (error, status, text) in [
+            (
+                Error::Conflict("x".into()),
+                409,
+                "Remove all aliases on this domain first",
+            ),
+            (Error::NotFound, 404, "Domain not found"),
+            (Error::Internal, 500, "Failed to delete domain"),
+        ] {
+            let host = FakeHost {
+                fails: Some(error),
+                ..FakeHost::default()
+            };
+            let refused = release_domain(&host, &asked("ada.example")).unwrap_err();
+            assert_eq!(refused, Failure::new(status, text));
+        }
+    }
+}

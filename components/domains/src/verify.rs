@@ -1,0 +1,83 @@
+//! POST `/api/v1/domains/{domain}/verify`: the proof of a claim looked for.
+
+use latchmail_sdk::capability::{Caller, Domains, Verification};
+use latchmail_sdk::{Failure, Reply, Request};
+
+use crate::failure::{TAKEN, told};
+use crate::model::InspectedDomain;
+
+const MISSING: &str = "Verification TXT not found yet — DNS can take a while to propagate";
+
+/// Verify a domain
+///
+/// Looks for the TXT record of its claim and makes the domain active where it is found: mail for it is taken from then on. A failed look is remembered for
+/// 30 seconds. To verify an active domain answers its records.
+#[utoipa::path(
+    post,
+    path = "/api/v1/domains/{domain}/verify",
+    operation_id = "verifyDomain",
+    tag = "Domains",
+    params(("domain" = String, Path, description = "The domain")),
+    responses(
+        (status = 200, description = "It is active; its records", body = InspectedDomain),
+        (status = 400, description = "`Verification TXT not found yet — DNS can take a while to propagate`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
+        (status = 409, description = "`This domain has already been claimed by another user`: somebody else was first", body = latchmail_sdk::Failed),
+        (status = 503, description = "`Couldn't read DNS right now, try again shortly`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn verify_domain(
+    host: &(impl Domains + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let verification = host
+        .verify_domain(request.path("domain"))
+        .map_err(|error| told(error, host))?;
+    match verification {
+        Verification::Active(inspected) => Reply::json(&InspectedDomain::from(inspected)),
+        Verification::Missing => Err(Failure::bad_request(MISSING)),
+        Verification::Taken => Err(Failure::conflict(TAKEN)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::Error;
+
+    use super::*;
+    use crate::testing::{FakeHost, asked, json};
+
+    fn outcome(verification: Verification) -> Result<Reply, Failure> {
+        let host = FakeHost {
+            verification: Some(verification),
+            ..FakeHost::default()
+        };
+        verify_domain(&host, &asked("ada.example"))
+    }
+
+    #[test]
+    fn each_outcome_has_its_answer() {
+        let active = json(verify_domain(&FakeHost::default(), &asked("ada.example")));
+        assert_eq!(active["status"], "active");
+        assert_eq!(active["records"].as_array().unwrap().len(), 4);
+        let missing = outcome(Verification::Missing).unwrap_err();
+        assert_eq!(missing, Failure::bad_request(MISSING));
+        let taken = outcome(Verification::Taken).unwrap_err();
+        assert_eq!(taken, Failure::conflict(TAKEN));
+    }
+
+    #[test]
+    fn a_dns_that_cannot_be_read_is_worth_another_try() {
+        let host = FakeHost {
+            fails: Some(Error::Unavailable),
+            ..FakeHost::default()
+        };
+        let refused = verify_domain(&host, &asked("ada.example")).unwrap_err();
+        assert_eq!(refused.status, 503);
+        assert_eq!(
+            refused.text,
+            "Couldn't read DNS right now, try again shortly"
+        );
+        assert!(refused.retry_after.is_some());
+    }
+}
