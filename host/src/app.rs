@@ -15,6 +15,8 @@ use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::directory::Directory;
+use crate::dns::Dns;
+use crate::domains::Domains;
 use crate::error::{Failure, StartError};
 use crate::http::{self, About, Http, Part, Table};
 use crate::limits::Key;
@@ -110,11 +112,19 @@ impl App {
             clock.clone(),
         )?;
         let outbox = Arc::new(outbox);
+        let domains = Domains::new(
+            &config,
+            directory.clone(),
+            Arc::new(Dns::new(&config.dns)?),
+            auth.keys(),
+            clock.clone(),
+        );
         let services = Services {
             mail: Arc::clone(&mail),
             outbox: Arc::clone(&outbox),
             auth: Arc::clone(&auth),
             aliases: Aliases::new(directory.clone(), clock.clone()),
+            domains: Arc::new(domains),
         };
         let modules = modules::load(&config.modules, &config.cache_dir, &services).await?;
         let mut parts = vec![http::service::part()?, http::auth::part()?];

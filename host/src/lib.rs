@@ -10,6 +10,7 @@
 //! | [`limits`] | how often one may ask |
 //! | [`modules`] | the sandbox: loading components, calling one per request |
 //! | [`api`] | what a component may call, one file an interface: check, convert, delegate |
+//! | [`domains`] | custom domains: claimed, proved, released |
 //! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
 //! | [`aliases`] | further addresses of accounts: which there can be |
 //! | [`mail`] | the mailbox, over IMAP |
@@ -33,6 +34,7 @@ mod dial;
 pub mod directory;
 pub mod dkim;
 pub mod dns;
+pub mod domains;
 pub mod error;
 pub mod http;
 pub mod limits;

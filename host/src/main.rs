@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use latchmail::app::App;
 use latchmail::clock::Clock;
 use latchmail::config::{self, Config};
-use latchmail::operator::{self, account, audit};
+use latchmail::operator::{self, account, audit, domain};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -44,6 +44,13 @@ enum Verb {
         service: operator::Service,
         #[command(subcommand)]
         verb: account::Verb,
+    },
+    /// Show and change domains, and hold addresses.
+    Domain {
+        #[command(flatten)]
+        service: operator::Service,
+        #[command(subcommand)]
+        verb: domain::Verb,
     },
     /// Show the record of security events, the newest last.
     Audit {
@@ -101,6 +108,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         match verb {
             Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
             Verb::Account { service, verb } => account::run(&service, verb).await,
+            Verb::Domain { service, verb } => domain::run(&service, verb).await,
             Verb::Audit { service, selection } => audit::run(&service, &selection).await,
             Verb::Dev { database, modules } => {
                 let environment = config::environment();

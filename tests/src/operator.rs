@@ -94,12 +94,15 @@ database.url = '{url}'
 database.mailserver = '{mailserver}'
 registration.domains = ['{DOMAIN}', 'second.test']
 plans.pro.custom_domains = 50
+plans.none.custom_domains = 0
+dns.server = '{dns}'
 imap.doveadm = '{doveadm}'
 imap.doveadm_key_file = '{doveadm_key}'
 ",
             key = self.state.join("latchmail.key").display(),
             url = database.url,
             mailserver = database.mailserver.display(),
+            dns = self.dns_server(),
             doveadm = self.stack.doveadm,
             doveadm_key = self.stack.doveadm_key.display(),
         );

@@ -114,6 +114,19 @@ impl<'a> Person<'a> {
         }
     }
 
+    /// Waits until a message of that subject is in their inbox.
+    pub async fn arrives(&self, subject: &str) {
+        let patience = tokio::time::Instant::now() + Duration::from_secs(20);
+        let is_it = |message: &Value| message["subject"] == subject;
+        while !self.messages("INBOX").await.iter().any(is_it) {
+            assert!(
+                tokio::time::Instant::now() < patience,
+                "{subject:?} never came"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// How many messages a folder holds.
     pub async fn total(&self, folder: &str) -> u64 {
         let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=1");

@@ -158,6 +158,8 @@ fn generous() -> String {
         "tokens",
         "app_passwords",
         "password_change",
+        "domains_read",
+        "domains_write",
     ]
     .map(|area| format!("limits.{area} = 100000"))
     .join("\n")
@@ -203,6 +205,8 @@ modules.credentials.source = '{modules}/latchmail_credentials.wasm'
 modules.credentials.grants = ['caller', 'profile', 'credentials']
 modules.aliases.source = '{modules}/latchmail_aliases.wasm'
 modules.aliases.grants = ['caller', 'aliases']
+modules.domains.source = '{modules}/latchmail_domains.wasm'
+modules.domains.grants = ['caller', 'domains']
 {limits}
 ",
         cache = cache().display(),
@@ -267,9 +271,20 @@ impl Service {
         self.running = Some(running);
     }
 
+    /// The same with another configuration.
+    pub async fn restart_with(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+        self.restart().await;
+    }
+
     /// Where its database is.
     pub fn database(&self) -> &Database {
         &self.config.database
+    }
+
+    /// The DNS server that it asks; empty: the system's.
+    pub fn dns_server(&self) -> &str {
+        &self.config.dns.server
     }
 
     /// Ends the host, finishing what is in flight.

@@ -72,6 +72,11 @@ fn declared() -> BTreeMap<&'static str, Access> {
         ("DELETE /api/v1/app-passwords/{id}", Access::Session),
         ("GET /api/v1/profile/sessions", Access::Session),
         ("DELETE /api/v1/profile/sessions/{id}", Access::Session),
+        ("GET /api/v1/domains", Access::Session),
+        ("POST /api/v1/domains", Access::Session),
+        ("GET /api/v1/domains/{domain}", Access::Session),
+        ("POST /api/v1/domains/{domain}/verify", Access::Session),
+        ("DELETE /api/v1/domains/{domain}", Access::Session),
     ])
 }
 
@@ -102,6 +107,7 @@ async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answ
         .replace("{folder}", "INBOX")
         .replace("{uid}", "999")
         .replace("{index}", "0")
+        .replace("{domain}", "none.example")
         .replace("{id}", "none");
     let request = service.request(&line);
     match credential {
@@ -326,6 +332,7 @@ async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
             "POST /api/v1/aliases",
             r#"{"domain": "first.test", "name": "mine"}"#,
         ),
+        ("POST /api/v1/domains", r#"{"domain": "eve.example"}"#),
     ] {
         for waited in [Duration::ZERO, Duration::from_secs(5)] {
             let thief = ada.again().await;
@@ -357,4 +364,6 @@ async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
     assert_eq!(profile["first_name"], "Ada");
     let aliases = ada.ask("GET /api/v1/aliases").await.succeeds(200);
     assert_eq!(aliases["aliases"], json!([]));
+    let held = ada.ask("GET /api/v1/domains").await.succeeds(200);
+    assert_eq!(held["used"], 0);
 }

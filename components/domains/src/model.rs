@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Domain {
     /// Its name, in lower case and ASCII (`xn--…`).
-    domain: String,
+    #[serde(rename = "domain")]
+    name: String,
     /// `pending_verification` or `active`.
     status: &'static str,
     /// When it was claimed, `YYYY-MM-DD HH:MM:SS` in UTC.
@@ -65,7 +66,7 @@ pub(crate) struct InspectedDomain {
 impl From<&capability::Domain> for Domain {
     fn from(domain: &capability::Domain) -> Self {
         Self {
-            domain: domain.name.clone(),
+            name: domain.name.clone(),
             status: match domain.verified_at {
                 Some(_) => "active",
                 None => "pending_verification",

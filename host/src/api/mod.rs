@@ -9,6 +9,7 @@ mod caller;
 mod config;
 mod convert;
 mod credentials;
+mod domains;
 mod log;
 mod mailbox;
 mod outbox;
@@ -27,6 +28,7 @@ use crate::aliases::Aliases;
 use crate::auth::Auth;
 use crate::auth::account::Session;
 use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
+use crate::domains::Domains;
 use crate::mail::{Access, Mail};
 use crate::outbox::{Outbox, Sender};
 
@@ -44,6 +46,8 @@ pub struct Services {
     pub auth: Arc<Auth>,
     /// Further addresses.
     pub aliases: Aliases,
+    /// Custom domains.
+    pub domains: Arc<Domains>,
 }
 
 /// One request, as the capabilities see it.

@@ -39,7 +39,7 @@ impl<'a> Session<'a> {
 }
 
 /// The session ended while its request was under way.
-pub(super) fn session_over() -> Failure {
+pub(crate) fn session_over() -> Failure {
     Failure::unauthorized("Mail session expired, please log in again")
 }
 

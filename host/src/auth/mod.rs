@@ -86,7 +86,7 @@ pub struct Auth {
     mail: Arc<Mail>,
     clock: Clock,
     registration: config::Registration,
-    keys: Keyring,
+    keys: Arc<Keyring>,
     access_tokens: AccessTokens,
     passwords: Passwords,
     uses: Uses,
@@ -111,13 +111,19 @@ impl Auth {
             mail,
             clock,
             registration: config.registration.clone(),
-            keys: Keyring::load(&config.key_file)?,
+            keys: Arc::new(Keyring::load(&config.key_file)?),
             access_tokens: AccessTokens::new(&config.base_url()),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
             uses: Uses::default(),
             known_tokens: Cache::new(REMEMBERED),
         })
+    }
+
+    /// The service's keys, for what else is sealed under them.
+    #[must_use]
+    pub fn keys(&self) -> Arc<Keyring> {
+        Arc::clone(&self.keys)
     }
 
     /// The credential of a request with these headers (specification, section 5), as far as it proves itself: nobody is asked.

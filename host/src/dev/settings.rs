@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The modules that run, as files of the modules' folder.
-pub(super) const MODULES: [&str; 3] = [MAIL, CREDENTIALS, ALIASES];
+pub(super) const MODULES: [&str; 4] = [MAIL, CREDENTIALS, ALIASES, DOMAINS];
 const MAIL: &str = "latchmail_mail.wasm";
 const CREDENTIALS: &str = "latchmail_credentials.wasm";
 const ALIASES: &str = "latchmail_aliases.wasm";
+const DOMAINS: &str = "latchmail_domains.wasm";
 
 /// Where the mail servers are, once they run.
 #[derive(Clone, Debug)]
@@ -53,6 +54,10 @@ grants = [\"caller\", \"profile\", \"credentials\"]
 [modules.aliases]
 source = {aliases_module}
 grants = [\"caller\", \"aliases\"]
+
+[modules.domains]
+source = {domains_module}
+grants = [\"caller\", \"domains\"]
 ",
         key = file(state, "latchmail.key"),
         cache = file(state, "cache"),
@@ -61,6 +66,7 @@ grants = [\"caller\", \"aliases\"]
         mail_module = file(modules, MAIL),
         credentials_module = file(modules, CREDENTIALS),
         aliases_module = file(modules, ALIASES),
+        domains_module = file(modules, DOMAINS),
     );
     if let Some(servers) = servers {
         text = format!(

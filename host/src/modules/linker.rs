@@ -15,13 +15,14 @@ use crate::api::Call;
 const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
-pub(crate) const GRANTABLE: [&str; 6] = [
+pub(crate) const GRANTABLE: [&str; 7] = [
     "caller",
     "mailbox",
     "outbox",
     "profile",
     "credentials",
     "aliases",
+    "domains",
 ];
 
 /// The part of WASI 0.2 that a language's standard library leans on. There is nothing behind it: no arguments, no environment, no
@@ -88,6 +89,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
                 host::credentials::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
             "aliases" => host::aliases::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "domains" => host::domains::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             unknown => return Err(wasmtime::Error::msg(format!("no interface `{unknown}`"))),
         }
     }

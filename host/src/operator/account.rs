@@ -91,7 +91,7 @@ pub enum Verb {
 /// An account to be made.
 #[derive(Debug, clap::Args)]
 pub struct Create {
-    /// Its address, on one of the registration domains. Reserved names may be had here.
+    /// Its address, on one of the platform's domains. Reserved names may be had here.
     address: String,
     /// The profile's first name. The profile's three go together; without them there is none.
     #[arg(long, requires_all = ["last_name", "dob"])]
@@ -163,7 +163,7 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
 impl Desk {
     async fn create(&self, create: Create) -> anyhow::Result<()> {
         let address = folded(&create.address)?;
-        self.on_platform(&address)?;
+        self.on_platform(&address).await?;
         known_plan(&self.config, &create.plan)?;
         let profile = self.profile(&create)?;
         // Before a password is asked for; the address is claimed by the database in the end.
@@ -354,14 +354,17 @@ impl Desk {
     }
 
     /// Whether the service has accounts on the address's domain.
-    fn on_platform(&self, address: &str) -> anyhow::Result<()> {
+    async fn on_platform(&self, address: &str) -> anyhow::Result<()> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
-        let domains = &self.config.registration.domains;
+        let mut domains = self.config.registration.domains.clone();
+        let platform = self.directory.platform_domains().await?;
+        let added = platform.into_iter().filter(|own| own.added_at.is_some());
+        domains.extend(added.map(|own| own.domain));
         if domains.iter().any(|own| own == domain) {
             return Ok(());
         }
         bail!(
-            "{domain} is none of the service's domains (`registration.domains`): {}",
+            "{domain} is none of the service's domains (`registration.domains`, and what `latchmail domain add` added): {}",
             domains.join(", ")
         )
     }

@@ -1,13 +1,15 @@
-//! What the operator does at the command line: `latchmail account …`, `latchmail audit`.
+//! What the operator does at the command line: `latchmail account …`, `latchmail domain …`, `latchmail audit`.
 //!
 //! A verb opens the service's database with the service's configuration, and needs no running service; one that runs reads the directory
 //! at every request and so heeds a change at the next. A verb prints a sentence, or lines; what went wrong is its error.
 
 pub mod account;
 pub mod audit;
+pub mod domain;
 mod password;
 mod settings;
 mod shown;
+mod shown_domains;
 mod two_factor;
 
 use std::io::{ErrorKind, Write as _};
@@ -16,6 +18,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, bail};
 
 use crate::auth::address;
+use crate::auth::keyring::Keyring;
 use crate::caller::Origin;
 use crate::clock::Clock;
 use crate::config::{self, Config};
@@ -88,6 +91,18 @@ async fn ended(config: &Config, ending: Ending<'_>) {
 
 fn folded(text: &str) -> anyhow::Result<String> {
     address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", shown::plain(text)))
+}
+
+/// The service's keys. A verb makes none: a key that the service does not have would seal what it cannot open.
+fn keys(desk: &Desk) -> anyhow::Result<Keyring> {
+    let file = &desk.config.key_file;
+    if !file.exists() {
+        bail!(
+            "there is no {}: the service makes its key at its first start, and a relative `key_file` is looked for from where this runs",
+            file.display()
+        );
+    }
+    Ok(Keyring::load(file)?)
 }
 
 fn no_account(address: &str) -> anyhow::Error {

@@ -7,8 +7,7 @@ use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use secrecy::ExposeSecret as _;
 
-use super::{Desk, say, sentence};
-use crate::auth::keyring::Keyring;
+use super::{Desk, keys, say, sentence};
 use crate::auth::two_factor::{Enrolment, RecoveryCodes};
 
 pub(super) async fn on(desk: &Desk, address: &str) -> anyhow::Result<()> {
@@ -86,18 +85,6 @@ fn already_on(address: &str) -> String {
     format!(
         "Two-factor sign-in is on for {address} already; a new secret takes switching it off and on."
     )
-}
-
-/// The service's keys. A verb makes none: a key that the service does not have would seal what it cannot open.
-fn keys(desk: &Desk) -> anyhow::Result<Keyring> {
-    let file = &desk.config.key_file;
-    if !file.exists() {
-        bail!(
-            "there is no {}: the service makes its key at its first start, and a relative `key_file` is looked for from where this runs",
-            file.display()
-        );
-    }
-    Ok(Keyring::load(file)?)
 }
 
 fn show(codes: &RecoveryCodes) -> anyhow::Result<()> {
