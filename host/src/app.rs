@@ -15,6 +15,7 @@ use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::directory::Directory;
+use crate::dkim;
 use crate::dns::Dns;
 use crate::domains::Domains;
 use crate::error::{Failure, StartError};
@@ -50,6 +51,8 @@ pub struct App {
     pub outbox: Arc<Outbox>,
     /// Who is asking.
     pub auth: Arc<Auth>,
+    /// The keys that domains sign with.
+    pub dkim: Arc<dkim::Keys>,
     /// The routes, the limits, and what else a request passes on its way in.
     pub http: Http<Self>,
 }
@@ -105,10 +108,16 @@ impl App {
             .await
             .map_err(|e| StartError::new(e.to_string()))?;
         let auth = Arc::new(auth);
+        let dkim = dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
+        dkim.reseal()
+            .await
+            .map_err(|e| StartError::new(e.to_string()))?;
+        let dkim = Arc::new(dkim);
         let outbox = Outbox::new(
             &config.smtp,
             directory.clone(),
             Arc::clone(&mail),
+            Arc::clone(&dkim),
             clock.clone(),
         )?;
         let outbox = Arc::new(outbox);
@@ -138,6 +147,7 @@ impl App {
             mail,
             outbox,
             auth,
+            dkim,
         });
 
         let server = http::serve(Arc::clone(&app), listener)?;
@@ -170,6 +180,7 @@ async fn sweep(app: Arc<App>) {
             Ok(ended) => app.mail.end(&ended).await,
             Err(error) => tracing::error!(%error, "what is over could not be forgotten"),
         }
+        app.dkim.forget();
         let kept = DAY.saturating_mul(app.config.audit.days);
         if let Err(error) = app
             .directory

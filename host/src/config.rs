@@ -81,6 +81,9 @@ pub struct Config {
     /// The DNS resolver.
     #[serde(default)]
     pub dns: Dns,
+    /// The keys that mail is signed with.
+    #[serde(default)]
+    pub dkim: Dkim,
     /// Requests a minute, by area.
     #[serde(default)]
     pub limits: Limits,
@@ -310,6 +313,26 @@ impl Default for Dns {
             mail_host: String::new(),
         }
     }
+}
+
+/// `[dkim]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dkim {
+    /// The keys of the platform's own domains, by any name.
+    pub keys: BTreeMap<String, DkimKey>,
+}
+
+/// `[dkim.keys.<name>]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DkimKey {
+    /// The domain that signs with it. One domain, one key.
+    pub domain: String,
+    /// Under which name it is published: `<selector>._domainkey.<domain>`.
+    pub selector: String,
+    /// The private key, RSA, in PEM (PKCS #8 or PKCS #1), which nobody else may read.
+    pub key_file: PathBuf,
 }
 
 /// `[mcp]`
@@ -625,6 +648,9 @@ mod tests {
                 ("LATCHMAIL_CONFIG", "elsewhere/latchmail.toml"),
                 ("LATCHMAIL_MODULES__MAIL__DEADLINE", "1.5"),
                 ("LATCHMAIL_MODULES__MAIL__GRANTS", "caller,mailbox"),
+                ("LATCHMAIL_DKIM__KEYS__MAIN__DOMAIN", "a.example"),
+                ("LATCHMAIL_DKIM__KEYS__MAIN__SELECTOR", "2026"),
+                ("LATCHMAIL_DKIM__KEYS__MAIN__KEY_FILE", "/k.pem"),
             ],
         )
         .unwrap();
@@ -634,6 +660,8 @@ mod tests {
         assert_eq!(config.registration.domains, ["a.example", "b.example"]);
         assert_eq!(config.modules["mail"].deadline, Duration::from_millis(1500));
         assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
+        assert_eq!(config.dkim.keys["main"].domain, "a.example");
+        assert_eq!(config.dkim.keys["main"].selector, "2026");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod answer;
 pub mod corpus;
 mod directory;
+pub mod dkim;
 mod inbox;
 mod log;
 mod mailbox;

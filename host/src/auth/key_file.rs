@@ -28,17 +28,24 @@ const LARGEST: u64 = 64 * 1024;
 /// # Errors
 /// A sentence where it cannot be read or made, where others may read it, where it is another user's, or where it holds anything but keys.
 pub(crate) fn load(path: &Path) -> Result<Vec<Key>, StartError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            make(path).map_err(|e| sentence("cannot make", path, &e))?;
-            File::open(path).map_err(|e| sentence("cannot read", path, &e))?
-        }
-        Err(e) => return Err(sentence("cannot read", path, &e)),
-    };
-    let metadata = file
-        .metadata()
-        .map_err(|e| sentence("cannot read", path, &e))?;
+    if let Err(e) = fs::metadata(path)
+        && e.kind() == ErrorKind::NotFound
+    {
+        make(path).map_err(|e| sentence("cannot make", path, &e))?;
+    }
+    let text = read(path)?;
+    parse(&text)
+        .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
+}
+
+/// The text of a file that holds a secret key, whatever its kind.
+///
+/// # Errors
+/// A sentence where it cannot be read, where others may read it, or where it is another user's.
+pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
+    let unreadable = |e| sentence("cannot read", path, &e);
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
     private(metadata.mode(), metadata.uid(), geteuid().as_raw())
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))?;
     // Whole before the first read, so that no growing buffer leaves a copy behind.
@@ -47,9 +54,8 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Key>, StartError> {
     ));
     file.take(LARGEST)
         .read_to_string(&mut text)
-        .map_err(|e| sentence("cannot read", path, &e))?;
-    parse(&text)
-        .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
+        .map_err(unreadable)?;
+    Ok(text)
 }
 
 /// Whether only the service's own user and root can have written the file or can read it. The error completes "the key file …".

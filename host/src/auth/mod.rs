@@ -25,7 +25,7 @@ pub mod address;
 pub mod api_tokens;
 mod by_access_token;
 mod header;
-mod key_file;
+pub(crate) mod key_file;
 pub mod keyring;
 pub mod passwords;
 pub mod person;

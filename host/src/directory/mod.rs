@@ -9,6 +9,7 @@ pub mod administration;
 pub mod aliases;
 pub mod credentials;
 pub mod db;
+pub mod dkim_keys;
 pub mod domains;
 pub(crate) mod endings;
 pub mod events;

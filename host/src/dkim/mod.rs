@@ -5,10 +5,20 @@
 //! | file | what it is for |
 //! |---|---|
 //! | `key_pair` | keys made, and sealed for the directory |
+//! | `configured` | keys that the configuration names |
+//! | `keys` | which key signs for a domain |
+//! | `signer` | a message signed |
+//! | `canonical` | what of a message is signed |
 
+mod canonical;
+mod configured;
 mod key_pair;
+mod keys;
+mod signer;
 
 pub use key_pair::{KeyPair, record};
+pub use keys::Keys;
+pub use signer::Signer;
 
 /// Why there is no key, or no signature. For the log.
 #[derive(Debug, thiserror::Error)]
@@ -24,4 +34,7 @@ pub enum Error {
         /// A clause.
         why: String,
     },
+    /// It cannot be told whether there is one.
+    #[error(transparent)]
+    Directory(#[from] crate::directory::Error),
 }

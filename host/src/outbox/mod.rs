@@ -1,4 +1,4 @@
-//! Sending: a draft is checked against its sender, written, handed to the submission service, and a copy filed.
+//! Sending: a draft is checked against its sender, written, signed, handed to the submission service, and a copy filed.
 //!
 //! Knows neither HTTP nor WIT. A sending that was begun runs to its end on a task of its own; under a key of its client's it happens once.
 
@@ -15,11 +15,12 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config;
 use crate::dial::Dial;
 use crate::directory::Directory;
 use crate::directory::addresses::Standing;
+use crate::dkim::{self, Signer};
 use crate::error::StartError;
 use crate::mail::pool::Pool;
 use crate::mail::{self, Access, Filing, Mail};
@@ -77,6 +78,12 @@ impl From<mail::Error> for Error {
     }
 }
 
+impl From<dkim::Error> for Error {
+    fn from(error: dkim::Error) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
 impl From<crate::directory::Error> for Error {
     fn from(error: crate::directory::Error) -> Self {
         Self::Internal(error.to_string())
@@ -109,6 +116,7 @@ pub struct Outbox {
     pool: Pool<Connector>,
     clock: Clock,
     keys: Keys,
+    signing: Arc<dkim::Keys>,
     /// Sendings run to their end on tasks of their own.
     tasks: TaskTracker,
     room: Semaphore,
@@ -124,6 +132,7 @@ impl Outbox {
         config: &config::Smtp,
         directory: Directory,
         mail: Arc<Mail>,
+        signing: Arc<dkim::Keys>,
         clock: Clock,
     ) -> Result<Self, StartError> {
         let dial = Dial::new("smtp.address", &config.address, config.tls)?;
@@ -140,6 +149,7 @@ impl Outbox {
             keys: Keys::new(directory.clone())?,
             directory,
             mail,
+            signing,
             clock,
             tasks: TaskTracker::new(),
             room: Semaphore::new(ROOM_MIB),
@@ -207,7 +217,7 @@ impl Outbox {
             .unwrap_or_else(|error| Err(Error::Unknown(format!("it ended early: {error}"))))
     }
 
-    /// Writes a message and hands it over to everybody; a copy is handed over for filing meanwhile.
+    /// Writes a message, signs it where its sender's domain signs, and hands it over to everybody; a copy is handed over for filing meanwhile.
     async fn sent(
         &self,
         access: &Access,
@@ -217,9 +227,17 @@ impl Outbox {
         let _room = self.room_for(checked.size()).await?;
         let now = self.clock.now();
         let (writing, id) = (Arc::clone(checked), message_id.to_owned());
-        let message = mail::worked(checked.size(), move || writing.written(&id, now))
-            .await
-            .map_err(Error::Internal)??;
+        // The directory is asked while the message is written.
+        let (signer, message) = tokio::join!(
+            self.signing.signer(checked.envelope.from.domain()),
+            mail::worked(checked.size(), move || writing.written(&id, now))
+        );
+        let mut message = message.map_err(Error::Internal)??;
+        if let Some(signer) = signer? {
+            message = mail::worked(checked.size(), move || signed(&signer, &message, now))
+                .await
+                .map_err(Error::Internal)??;
+        }
         let (sent, ready) = tokio::join!(
             self.handed_over(access, checked, &message),
             self.mail.ready_to_file(access, message.clone())
@@ -287,6 +305,12 @@ impl Outbox {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+/// A message with its signature, which does not count towards its size: its client did not write it.
+fn signed(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, dkim::Error> {
+    let signature = signer.sign(message, now)?;
+    Ok([signature.as_bytes(), message].concat().into())
 }
 
 /// What was made ready to file a copy.

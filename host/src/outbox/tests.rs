@@ -8,8 +8,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::*;
+use crate::auth::keyring::tests::keyring;
 use crate::caller::MailCredential;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Timestamp;
 use crate::config;
 use crate::directory::sendings::Key;
 use crate::directory::testing::{Fresh, on_sqlite};
@@ -53,7 +54,9 @@ fn outbox(fresh: &Fresh, imap: u16, smtp: u16) -> Arc<Outbox> {
     };
     let directory = fresh.directory.clone();
     let mail = Arc::new(Mail::new(&imap, directory.db().clone()).unwrap());
-    Arc::new(Outbox::new(&smtp, directory, mail, Clock::system()).unwrap())
+    let keys = Arc::new(keyring(&[1]));
+    let signing = dkim::Keys::new(&config::Dkim::default(), directory.clone(), keys).unwrap();
+    Arc::new(Outbox::new(&smtp, directory, mail, Arc::new(signing), Clock::system()).unwrap())
 }
 
 /// Runs `body` with a submission service that does otherwise than agree where a command begins with `at`.

@@ -1,0 +1,73 @@
+//! The keys of domains that were verified, sealed.
+//!
+//! Read each time one is used, so that a domain that was released signs nothing more.
+
+use super::db::on;
+use super::{Directory, Error};
+
+const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
+const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains WHERE verified_at IS NOT NULL ORDER BY domain";
+const RESEAL: &str =
+    "UPDATE domains SET dkim_private_key = $3 WHERE domain = $1 AND dkim_private_key = $2";
+
+/// A domain's key as it is kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedKey {
+    /// Under which name it is published.
+    pub selector: String,
+    /// PKCS #8, DER, sealed for the domain.
+    pub sealed: Vec<u8>,
+}
+
+impl std::fmt::Debug for SealedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SealedKey")
+            .field("selector", &self.selector)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Directory {
+    /// The key of a domain that somebody verified and has not released. None where there is no such domain.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn dkim_key(&self, domain: &str) -> Result<Option<SealedKey>, Error> {
+        let row: Option<(String, Vec<u8>)> = on!(&self.db, pool => sqlx::query_as(OF)
+            .bind(domain)
+            .fetch_optional(pool)
+            .await)?;
+        Ok(row.map(|(selector, sealed)| SealedKey { selector, sealed }))
+    }
+
+    /// The keys of all such domains, with the domains' names.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn dkim_keys(&self) -> Result<Vec<(String, SealedKey)>, Error> {
+        let rows: Vec<(String, String, Vec<u8>)> =
+            on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
+        let key = |(domain, selector, sealed)| (domain, SealedKey { selector, sealed });
+        Ok(rows.into_iter().map(key).collect())
+    }
+
+    /// Puts the same key, sealed anew, in the place of `sealed`, unless another one stands there by now.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn reseal_dkim_key(
+        &self,
+        domain: &str,
+        sealed: &[u8],
+        anew: &[u8],
+    ) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(RESEAL)
+            .bind(domain)
+            .bind(sealed)
+            .bind(anew)
+            .execute(pool)
+            .await
+            .map(drop))?;
+        Ok(())
+    }
+}

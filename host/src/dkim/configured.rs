@@ -1,0 +1,70 @@
+//! The keys that the configuration names, for the platform's own domains: read and checked once, at the start.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use rsa::pkcs8::SecretDocument;
+
+use super::Signer;
+use crate::auth::key_file;
+use crate::config;
+use crate::error::StartError;
+
+/// A key of the configuration.
+#[derive(Debug)]
+pub(super) struct Configured {
+    pub(super) signer: Arc<Signer>,
+}
+
+/// The keys by their domains.
+pub(super) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>, StartError> {
+    let mut keys = HashMap::new();
+    for (name, key) in &config.keys {
+        let refused = |why: &str| StartError::new(format!("dkim.keys.{name} {why}"));
+        let domain = idna::domain_to_ascii(key.domain.trim())
+            .ok()
+            .filter(|domain| is_name(domain))
+            .ok_or_else(|| refused("names a domain that is none"))?;
+        let selector = key.selector.trim().to_ascii_lowercase();
+        if !is_name(&selector) {
+            return Err(refused("has a selector that cannot be in the DNS"));
+        }
+        let pem = key_file::read(&key.key_file)?;
+        let signer = signer(&domain, &selector, &pem).map_err(|why| {
+            refused(&format!(
+                "cannot be used: {}: {why}",
+                key.key_file.display()
+            ))
+        })?;
+        let Entry::Vacant(place) = keys.entry(domain) else {
+            return Err(refused("names a domain that has another key already"));
+        };
+        place.insert(Configured {
+            signer: Arc::new(signer),
+        });
+    }
+    Ok(keys)
+}
+
+fn signer(domain: &str, selector: &str, pem: &str) -> Result<Signer, String> {
+    let (label, key) = SecretDocument::from_pem(pem)
+        .map_err(|error| format!("it holds no key in PEM ({error})"))?;
+    let signer = match label {
+        "PRIVATE KEY" => Signer::from_pkcs8(domain, selector, key.as_bytes()),
+        "RSA PRIVATE KEY" => Signer::from_pkcs1(domain, selector, key.as_bytes()),
+        _ => return Err("it holds no private key as PKCS #8 or PKCS #1 has it".into()),
+    };
+    signer.map_err(|error| error.to_string())
+}
+
+/// Labels of letters, digits and hyphens: what may stand in a header field and in the DNS.
+fn is_name(name: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}

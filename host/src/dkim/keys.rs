@@ -1,0 +1,121 @@
+//! Which key signs for a domain: the configuration's, or the one that was made when an account verified the domain.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use zeroize::Zeroizing;
+
+use super::configured::{self, Configured};
+use super::{Error, Signer};
+use crate::auth::keyring::Keyring;
+use crate::auth::sealing::Purpose;
+use crate::config;
+use crate::directory::Directory;
+use crate::directory::dkim_keys::SealedKey;
+use crate::error::{Failure, StartError};
+
+/// Keys that are kept open, of some kilobytes each.
+const OPEN: usize = 1000;
+
+/// The keys of all domains.
+pub struct Keys {
+    directory: Directory,
+    keyring: Arc<Keyring>,
+    configured: HashMap<String, Configured>,
+    /// By domain, with what each was opened from: it signs only while just that stands in the directory.
+    open: Cache<String, (SealedKey, Arc<Signer>)>,
+}
+
+impl Keys {
+    /// Reads the keys that the configuration names.
+    ///
+    /// # Errors
+    /// A sentence where one cannot be read or used, or others may read it.
+    pub fn new(
+        config: &config::Dkim,
+        directory: Directory,
+        keyring: Arc<Keyring>,
+    ) -> Result<Self, StartError> {
+        Ok(Self {
+            directory,
+            keyring,
+            configured: configured::read(config)?,
+            open: Cache::new(OPEN),
+        })
+    }
+
+    /// Who signs for a domain, in lower case and ASCII, now. None where nobody does.
+    ///
+    /// # Errors
+    /// [`Error`] where it has a key that cannot be used, or that cannot be asked for: what it sends has to wait then, since the world takes what is
+    /// not signed for somebody else's.
+    pub async fn signer(&self, domain: &str) -> Result<Option<Arc<Signer>>, Error> {
+        if let Some(key) = self.configured.get(domain) {
+            return Ok(Some(Arc::clone(&key.signer)));
+        }
+        let Some(key) = self.directory.dkim_key(domain).await? else {
+            self.open.remove(domain);
+            return Ok(None);
+        };
+        if let Some((of, signer)) = self.open.get(domain)
+            && of == key
+        {
+            return Ok(Some(signer));
+        }
+        let private = self.opened(domain, &key)?;
+        let signer = Arc::new(Signer::from_pkcs8(domain, &key.selector, &private)?);
+        self.open
+            .insert(domain.to_owned(), (key, Arc::clone(&signer)));
+        Ok(Some(signer))
+    }
+
+    /// Forgets the keys that were opened. To be called every hour or so: of a domain that was released nothing is left then.
+    pub fn forget(&self) {
+        self.open.clear();
+    }
+
+    /// Seals the keys anew that were sealed under an earlier key of the service. To be called at the start.
+    ///
+    /// # Errors
+    /// 500 where the database fails.
+    pub async fn reseal(&self) -> Result<(), Failure> {
+        for (domain, key) in self.directory.dkim_keys().await? {
+            if self.keyring.is_current(&key.sealed) {
+                continue;
+            }
+            let private = match self.opened(&domain, &key) {
+                Ok(private) => private,
+                Err(error) => {
+                    tracing::error!(%error, "what the domain sends is refused");
+                    continue;
+                }
+            };
+            let anew = self
+                .keyring
+                .seal_bytes(Purpose::DkimKey, &domain, &private)?;
+            self.directory
+                .reseal_dkim_key(&domain, &key.sealed, &anew)
+                .await?;
+        }
+        Ok(())
+    }
+
+    fn opened(&self, domain: &str, key: &SealedKey) -> Result<Zeroizing<Vec<u8>>, Error> {
+        self.keyring
+            .open_bytes(Purpose::DkimKey, domain, &key.sealed)
+            .ok_or_else(|| Error::Unusable {
+                domain: domain.to_owned(),
+                why: "it was not sealed under any of the service's keys".into(),
+            })
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys")
+            .field("configured", &self.configured)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,122 @@
+//! DKIM as a recipient sees it: signatures verified by dkimpy, which shares no code with what signs.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use latchmail::auth::keyring::Keyring;
+use latchmail::directory::Db;
+use latchmail::dkim::{KeyPair, record};
+use serde_json::json;
+
+use crate::{Person, directory};
+
+/// Debian's own, for which its package of dkimpy is.
+const PYTHON: &str = "/usr/bin/python3";
+const VERIFY: &str = include_str!("verify.py");
+
+const CLAIM: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, dkim_selector, dkim_public_key, dkim_private_key) \
+     VALUES ((SELECT id FROM accounts WHERE address = $1), $2, 'challenge', 0, 0, $3, $4, $5)";
+
+/// How openssl makes a key.
+pub const PKCS8: &str = "genpkey -quiet -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE";
+
+/// Makes a key in that file, as openssl is told; answers its public half as it is published.
+pub fn key_file(file: &Path, told: &str) -> String {
+    let openssl = |told: &str| {
+        let words = told.split(' ').map(|word| match word {
+            "FILE" => file.as_os_str(),
+            word => OsStr::new(word),
+        });
+        let output = Command::new("openssl").args(words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    openssl(told);
+    std::fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+    let public = openssl("pkey -in FILE -pubout");
+    let public = public.lines().filter(|line| !line.starts_with('-'));
+    public.collect()
+}
+
+/// What the DNS says: texts by names.
+pub type Records = BTreeMap<String, String>;
+
+/// Where a key is published, and as what.
+pub fn published(domain: &str, selector: &str, public_key: &str) -> (String, String) {
+    let name = format!("{selector}._domainkey.{domain}");
+    (name, record(public_key))
+}
+
+/// For each message, whether each of its signatures is good.
+pub fn verified<'a>(
+    messages: impl IntoIterator<Item = &'a [u8]>,
+    records: &Records,
+) -> Vec<Vec<bool>> {
+    let asked: String = messages
+        .into_iter()
+        .map(|message| {
+            let asked = json!({ "message": STANDARD.encode(message), "records": records });
+            format!("{asked}\n")
+        })
+        .collect();
+    let mut verifier = Command::new(PYTHON)
+        .args(["-c", VERIFY])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = verifier.stdin.take().unwrap();
+    let writing = std::thread::spawn(move || input.write_all(asked.as_bytes()).unwrap());
+    let output = verifier.wait_with_output().unwrap();
+    writing.join().unwrap();
+    assert!(
+        output.status.success(),
+        "dkimpy is there: ./just setup --tests"
+    );
+    let answers = String::from_utf8(output.stdout).unwrap();
+    let answers = answers.lines();
+    answers.map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+/// The same of one message.
+pub fn verifies(message: &[u8], records: &Records) -> Vec<bool> {
+    verified([message], records).remove(0)
+}
+
+/// Gives a person a domain, verified, with a new key; answers what it publishes.
+pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
+    let keys = Keyring::load(&person.service.state.join("latchmail.key")).unwrap();
+    let pair = KeyPair::generate().await.unwrap();
+    let sealed = pair.sealed(&keys, domain).unwrap();
+    let directory = directory::open(person.service.database()).await;
+    match directory.db() {
+        Db::Sqlite(pool) => sqlx::query(CLAIM)
+            .bind(&person.address)
+            .bind(domain)
+            .bind(pair.selector())
+            .bind(pair.public_key())
+            .bind(sealed)
+            .execute(pool)
+            .await
+            .map(drop),
+        Db::Postgres(pool) => sqlx::query(CLAIM)
+            .bind(&person.address)
+            .bind(domain)
+            .bind(pair.selector())
+            .bind(pair.public_key())
+            .bind(sealed)
+            .execute(pool)
+            .await
+            .map(drop),
+    }
+    .unwrap();
+    directory.db().close().await;
+    Records::from([published(domain, pair.selector(), pair.public_key())])
+}
