@@ -59,13 +59,11 @@ pub fn verified<'a>(
     messages: impl IntoIterator<Item = &'a [u8]>,
     records: &Records,
 ) -> Vec<Vec<bool>> {
-    let asked: String = messages
-        .into_iter()
-        .map(|message| {
-            let asked = json!({ "message": STANDARD.encode(message), "records": records });
-            format!("{asked}\n")
-        })
-        .collect();
+    let mut asked = Vec::new();
+    for message in messages {
+        let one = json!({ "message": STANDARD.encode(message), "records": records });
+        writeln!(asked, "{one}").unwrap();
+    }
     let mut verifier = Command::new(PYTHON)
         .args(["-c", VERIFY])
         .stdin(Stdio::piped())
@@ -73,7 +71,7 @@ pub fn verified<'a>(
         .spawn()
         .unwrap();
     let mut input = verifier.stdin.take().unwrap();
-    let writing = std::thread::spawn(move || input.write_all(asked.as_bytes()).unwrap());
+    let writing = std::thread::spawn(move || input.write_all(&asked).unwrap());
     let output = verifier.wait_with_output().unwrap();
     writing.join().unwrap();
     assert!(

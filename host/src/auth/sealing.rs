@@ -88,7 +88,7 @@ impl Keyring {
     /// key is gone.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
-        text(self.open_bytes(purpose, row, sealed)?)
+        text(&self.open_bytes(purpose, row, sealed)?)
     }
 
     /// Opens what [`Keyring::seal_bytes`] sealed, in the same way.
@@ -140,7 +140,7 @@ impl SealingKey {
 
     /// Opens what [`SealingKey::seal`] sealed under the same key for the same purpose and row.
     pub(super) fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
-        text(self.open_bytes(purpose, row, sealed)?)
+        text(&self.open_bytes(purpose, row, sealed)?)
     }
 
     fn open_bytes(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
@@ -158,8 +158,8 @@ impl SealingKey {
     }
 }
 
-fn text(secret: Zeroizing<Vec<u8>>) -> Option<SecretString> {
-    Some(SecretString::from(std::str::from_utf8(&secret).ok()?))
+fn text(secret: &[u8]) -> Option<SecretString> {
+    Some(SecretString::from(std::str::from_utf8(secret).ok()?))
 }
 
 #[cfg(test)]
