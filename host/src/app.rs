@@ -112,6 +112,9 @@ impl App {
         dkim.reseal()
             .await
             .map_err(|e| StartError::new(e.to_string()))?;
+        dkim.tell_milter()
+            .await
+            .map_err(|e| StartError::new(e.to_string()))?;
         let dkim = Arc::new(dkim);
         let outbox = Outbox::new(
             &config.smtp,
@@ -181,6 +184,9 @@ async fn sweep(app: Arc<App>) {
             Err(error) => tracing::error!(%error, "what is over could not be forgotten"),
         }
         app.dkim.forget();
+        if let Err(error) = app.dkim.tell_milter().await {
+            tracing::error!(%error, "what a milter reads could not be made what it ought to be");
+        }
         let kept = DAY.saturating_mul(app.config.audit.days);
         if let Err(error) = app
             .directory

@@ -178,8 +178,13 @@ pub struct Database {
     pub url: String,
     /// With SQLite: the file that mail servers read. Empty: `mailserver/mailserver.db` beside the database.
     pub mailserver: PathBuf,
+    /// With SQLite: the file that a milter reads, where `dkim.milter` is set. Empty: `milter/dkim-keys.db` beside the database.
+    pub milter: PathBuf,
     /// Connections at a time.
     pub max_connections: u32,
+    /// What `dkim.milter` says: whether there is a milter that reads the database.
+    #[serde(skip)]
+    pub with_milter: bool,
 }
 
 impl Default for Database {
@@ -187,7 +192,9 @@ impl Default for Database {
         Self {
             url: "sqlite:latchmail.db".into(),
             mailserver: PathBuf::new(),
+            milter: PathBuf::new(),
             max_connections: 8,
+            with_milter: false,
         }
     }
 }
@@ -319,6 +326,8 @@ impl Default for Dns {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dkim {
+    /// Whether a milter of the mail server's is given the keys, for mail that clients submit themselves.
+    pub milter: bool,
     /// The keys of the platform's own domains, by any name.
     pub keys: BTreeMap<String, DkimKey>,
 }
@@ -552,6 +561,7 @@ impl Config {
             self.dns.mail_host =
                 first.map_or_else(|| "mail.invalid".into(), |domain| format!("mail.{domain}"));
         }
+        self.database.with_milter = self.dkim.milter;
         Ok(self)
     }
 }
@@ -648,6 +658,7 @@ mod tests {
                 ("LATCHMAIL_CONFIG", "elsewhere/latchmail.toml"),
                 ("LATCHMAIL_MODULES__MAIL__DEADLINE", "1.5"),
                 ("LATCHMAIL_MODULES__MAIL__GRANTS", "caller,mailbox"),
+                ("LATCHMAIL_DKIM__MILTER", "true"),
                 ("LATCHMAIL_DKIM__KEYS__MAIN__DOMAIN", "a.example"),
                 ("LATCHMAIL_DKIM__KEYS__MAIN__SELECTOR", "2026"),
                 ("LATCHMAIL_DKIM__KEYS__MAIN__KEY_FILE", "/k.pem"),
@@ -660,6 +671,7 @@ mod tests {
         assert_eq!(config.registration.domains, ["a.example", "b.example"]);
         assert_eq!(config.modules["mail"].deadline, Duration::from_millis(1500));
         assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
+        assert!(config.dkim.milter && config.database.with_milter);
         assert_eq!(config.dkim.keys["main"].domain, "a.example");
         assert_eq!(config.dkim.keys["main"].selector, "2026");
     }

@@ -10,6 +10,7 @@ pub mod dkim;
 mod inbox;
 mod log;
 mod mailbox;
+pub mod milter;
 mod nameserver;
 mod operator;
 mod person;

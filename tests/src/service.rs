@@ -333,6 +333,12 @@ impl Service {
         assert_eq!(made.unwrap(), Provision::Created);
     }
 
+    /// Makes what a milter reads what it ought to be, as every hour does.
+    pub async fn tell_milter(&self) {
+        let dkim = &self.running.as_ref().unwrap().app.dkim;
+        dkim.tell_milter().await.unwrap();
+    }
+
     /// Changes its tables behind its back.
     pub async fn execute(&self, query: &'static str) {
         match self.running.as_ref().unwrap().app.directory.db() {

@@ -17,6 +17,7 @@ pub mod held;
 mod last_logins;
 #[cfg(test)]
 mod mailserver_tests;
+pub mod milter;
 pub mod password;
 pub mod platform_domains;
 pub mod profiles;

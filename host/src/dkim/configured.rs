@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rsa::pkcs8::SecretDocument;
+use zeroize::Zeroizing;
 
 use super::Signer;
 use crate::auth::key_file;
@@ -14,7 +15,19 @@ use crate::error::StartError;
 /// A key of the configuration.
 #[derive(Debug)]
 pub(super) struct Configured {
+    pub(super) selector: String,
     pub(super) signer: Arc<Signer>,
+    /// The file's text, for who signs beside the service.
+    pub(super) pem: Pem,
+}
+
+/// A private key in PEM, which nothing shows.
+pub(super) struct Pem(pub(super) Zeroizing<String>);
+
+impl std::fmt::Debug for Pem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pem")
+    }
 }
 
 /// The keys by their domains.
@@ -41,7 +54,9 @@ pub(super) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>,
             return Err(refused("names a domain that has another key already"));
         };
         place.insert(Configured {
+            selector,
             signer: Arc::new(signer),
+            pem: Pem(pem),
         });
     }
     Ok(keys)

@@ -1,10 +1,12 @@
-//! Which key signs for a domain: the configuration's, or the one that was made when an account verified the domain.
+//! Which key signs for a domain: the configuration's, or the one that was made when an account verified the domain. The same keys are given to a
+//! milter, where there is one.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
+use rsa::pkcs8::{LineEnding, SecretDocument};
 use zeroize::Zeroizing;
 
 use super::configured::{self, Configured};
@@ -14,6 +16,7 @@ use crate::auth::sealing::Purpose;
 use crate::config;
 use crate::directory::Directory;
 use crate::directory::dkim_keys::SealedKey;
+use crate::directory::milter::MilterKey;
 use crate::error::{Failure, StartError};
 
 /// Keys that are kept open, of some kilobytes each.
@@ -24,6 +27,7 @@ pub struct Keys {
     directory: Directory,
     keyring: Arc<Keyring>,
     configured: HashMap<String, Configured>,
+    milter: bool,
     /// By domain, with what each was opened from: it signs only while just that stands in the directory.
     open: Cache<String, (SealedKey, Arc<Signer>)>,
 }
@@ -42,6 +46,7 @@ impl Keys {
             directory,
             keyring,
             configured: configured::read(config)?,
+            milter: config.milter,
             open: Cache::new(OPEN),
         })
     }
@@ -69,6 +74,11 @@ impl Keys {
         self.open
             .insert(domain.to_owned(), (key, Arc::clone(&signer)));
         Ok(Some(signer))
+    }
+
+    /// Forgets the key of a domain that was released this moment. Nothing is signed with it any more whether or not this is called.
+    pub fn released(&self, domain: &str) {
+        self.open.remove(domain);
     }
 
     /// Forgets the keys that were opened. To be called every hour or so: of a domain that was released nothing is left then.
@@ -100,6 +110,64 @@ impl Keys {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Gives a milter the key of a domain that was verified this moment. Nothing happens where there is no milter.
+    ///
+    /// # Errors
+    /// [`Error`] where the key cannot be opened or written; [`Keys::tell_milter`] tries again within the hour.
+    pub async fn verified(&self, domain: &str) -> Result<(), Error> {
+        if !self.milter || self.configured.contains_key(domain) {
+            return Ok(());
+        }
+        let Some(key) = self.directory.dkim_key(domain).await? else {
+            return Ok(());
+        };
+        let key = self.for_milter(domain.to_owned(), key)?;
+        Ok(self.directory.give_milter(&[key]).await?)
+    }
+
+    /// Makes what a milter reads what it ought to be. To be called at the start and every hour or so.
+    ///
+    /// # Errors
+    /// [`Error`] where the directory fails. A key that cannot be opened is left out, which the log says.
+    pub async fn tell_milter(&self) -> Result<(), Error> {
+        if !self.milter {
+            return Ok(());
+        }
+        let configured = self.configured.iter().map(|(domain, key)| MilterKey {
+            domain: domain.clone(),
+            selector: key.selector.clone(),
+            private_key: key.pem.0.clone(),
+            configured: true,
+        });
+        let mut keys: Vec<MilterKey> = configured.collect();
+        for (domain, key) in self.directory.dkim_keys().await? {
+            if self.configured.contains_key(&domain) {
+                continue;
+            }
+            match self.for_milter(domain, key) {
+                Ok(key) => keys.push(key),
+                Err(error) => tracing::error!(%error, "a milter cannot be given it"),
+            }
+        }
+        Ok(self.directory.set_milter(&keys).await?)
+    }
+
+    fn for_milter(&self, domain: String, key: SealedKey) -> Result<MilterKey, Error> {
+        let private = self.opened(&domain, &key)?;
+        let private_key = SecretDocument::try_from(private.as_slice())
+            .and_then(|key| key.to_pem("PRIVATE KEY", LineEnding::LF))
+            .map_err(|error| Error::Unusable {
+                domain: domain.clone(),
+                why: error.to_string(),
+            })?;
+        Ok(MilterKey {
+            domain,
+            selector: key.selector,
+            private_key,
+            configured: false,
+        })
     }
 
     fn opened(&self, domain: &str, key: &SealedKey) -> Result<Zeroizing<Vec<u8>>, Error> {

@@ -64,6 +64,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0008_domains.sql"),
         postgres: include_str!("../../../migrations/postgres/0008_domains.sql"),
     },
+    Step {
+        version: 9,
+        description: "milter",
+        sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
+        postgres: include_str!("../../../migrations/postgres/0009_milter.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -9,6 +9,9 @@ use super::{ACQUIRE_TIMEOUT, Error, migrations};
 use crate::config;
 
 const GRANTS: &str = include_str!("../../../migrations/mailserver/postgres.sql");
+const MILTER_GRANTS: &str = include_str!("../../../migrations/mailserver/milter_postgres.sql");
+/// What an earlier configuration left there.
+const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 
 /// The pool, its database up to date. Services that start at once take turns: the migrator and the grants hold advisory locks.
 pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
@@ -21,6 +24,12 @@ pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     let mut connection = pool.acquire().await?;
     migrations::postgres(&mut connection).await?;
     sqlx::raw_sql(GRANTS).execute(&mut *connection).await?;
+    let milter = if config.with_milter {
+        MILTER_GRANTS
+    } else {
+        NO_MILTER
+    };
+    sqlx::raw_sql(milter).execute(&mut *connection).await?;
     drop(connection);
     Ok(pool)
 }

@@ -4,9 +4,10 @@
 //! its own (0660 in 2750): a reader in WAL mode must be able to write the file's -wal and -shm. Its group is the folder's, which the
 //! operator sets; what exists already keeps its mode and group, but for the right of others to make files in the folder. How a file
 //! is opened that mail daemons write in says [`shared`]. Beside it and like it is the file that mail servers write log-ins to, see
-//! [`last_logins`].
+//! [`last_logins`]. What a milter reads is a third, in another folder, see [`milter`].
 
 mod last_logins;
+mod milter;
 mod shared;
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -24,6 +25,7 @@ use sqlx::{ConnectOptions, Connection, SqlitePool};
 use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, migrations};
 use crate::config;
 pub(in crate::directory) use last_logins::LastLoginsFile;
+use milter::MilterFile;
 
 const MAILSERVER_FILE: &str = include_str!("../../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_OLDER: &str = include_str!("../../../migrations/mailserver/sqlite/older.sql");
@@ -58,6 +60,12 @@ pub(super) async fn open(config: &config::Database) -> Result<(SqlitePool, LastL
         tracing::warn!(%error, "when mail clients logged in last cannot be known");
     }
 
+    let milter = config.with_milter.then(|| files.milter.clone());
+    match &milter {
+        Some(milter) => milter.shape().await?,
+        None => files.milter.empty().await?,
+    }
+
     let attached = files.mailserver.to_string_lossy().into_owned();
     let (main, mailserver) = (files.main.clone(), files.mailserver.clone());
     // One connection always stands, so that the -wal files do: made once, they keep the modes they were made with.
@@ -71,12 +79,17 @@ pub(super) async fn open(config: &config::Database) -> Result<(SqlitePool, LastL
         .after_connect(move |connection, _| {
             let attached = attached.clone();
             let guarded = shared::guard(&main, &mailserver);
-            let mailserver = mailserver.clone();
+            let (mailserver, milter) = (mailserver.clone(), milter.clone());
             Box::pin(async move {
                 guarded.map_err(sqlx::Error::config)?;
                 attach(connection, &attached, &mailserver)
                     .await
-                    .map_err(sqlx::Error::config)
+                    .map_err(sqlx::Error::config)?;
+                match milter {
+                    Some(milter) => milter.attach(connection).await,
+                    None => Ok(()),
+                }
+                .map_err(sqlx::Error::config)
             })
         })
         .connect_with(options(&files.main))
@@ -99,7 +112,7 @@ async fn attach(
         .fetch_one(&mut *connection)
         .await?;
     shared::wal(&mode, mailserver)?;
-    shared::keep(connection, mailserver).await?;
+    shared::keep(connection, mailserver, "keeper").await?;
     sqlx::raw_sql(MAILSERVER_CONNECTION)
         .execute(connection)
         .await?;
@@ -167,6 +180,8 @@ struct Files {
     main: PathBuf,
     mailserver: PathBuf,
     last_logins: LastLoginsFile,
+    milter: MilterFile,
+    with_milter: bool,
 }
 
 /// The same, made, and this start's alone until it is dropped.
@@ -174,6 +189,7 @@ struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,
     last_logins: LastLoginsFile,
+    milter: MilterFile,
     _turn: File,
 }
 
@@ -198,10 +214,13 @@ impl Files {
             return Err(same(&main));
         }
         let last_logins = LastLoginsFile::beside(&main, &mailserver)?;
+        let milter = MilterFile::named_by(config, &main, &mailserver)?;
         Ok(Self {
             main,
             mailserver,
             last_logins,
+            milter,
+            with_milter: config.with_milter,
         })
     }
 
@@ -225,10 +244,14 @@ impl Files {
         make_folder(&self.mailserver, MAILSERVER_FOLDER_MODE)?;
         make_file(&self.mailserver, MAILSERVER_MODE)?;
         shared::guard(&self.main, &self.mailserver)?;
+        if self.with_milter {
+            self.milter.prepare()?;
+        }
         Ok(Prepared {
             main: self.main,
             mailserver: self.mailserver,
             last_logins: self.last_logins,
+            milter: self.milter,
             _turn: turn,
         })
     }

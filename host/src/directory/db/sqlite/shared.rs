@@ -19,7 +19,7 @@ use super::{Error, same, unusable};
 /// All but the owner's right to make, rename and remove what is in a folder.
 const OTHERS_WRITE: u32 = 0o022;
 
-const ATTACH_KEEPER: &str = "ATTACH DATABASE $1 AS keeper";
+const ATTACH_KEEPER: &str = "ATTACH DATABASE $1 AS $2";
 
 /// Makes sure that the folder of `file` is its owner's alone to write in, and refuses what a daemon may have left there before it was:
 /// a file that is a link, nothing like a file, or the main file or any other by a second name; and a journal.
@@ -117,7 +117,7 @@ pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> 
         }
     }
     wal(&is, file)?;
-    keep(connection, file).await
+    keep(connection, file, "keeper").await
 }
 
 /// Whether the journal mode, as SQLite tells it, is the one without journals.
@@ -131,10 +131,15 @@ pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Keeps the -wal and the -shm of a file that this connection has open already and may write.
-pub(super) async fn keep(connection: &mut SqliteConnection, file: &Path) -> Result<(), Error> {
+/// Keeps the -wal and the -shm of a file that this connection has open already and may write, by attaching it once more under a name.
+pub(super) async fn keep(
+    connection: &mut SqliteConnection,
+    file: &Path,
+    name: &str,
+) -> Result<(), Error> {
     sqlx::query(ATTACH_KEEPER)
         .bind(to_read(file))
+        .bind(name)
         .execute(connection)
         .await?;
     Ok(())

@@ -1,0 +1,30 @@
+-- Who may read the keys that a milter signs with, on PostgreSQL. Run at every start where `dkim.milter` is set.
+--
+-- The role `latchmail_milter` cannot log in; an operator grants it to the role that the milter logs in as. It is made as the mail
+-- servers' is (postgres.sql), and sees nothing of what they see.
+
+DO $$
+BEGIN
+    -- Services that start at once take turns, as in postgres.sql.
+    PERFORM pg_advisory_xact_lock(6016254201);
+
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'latchmail_milter') THEN
+        BEGIN
+            CREATE ROLE latchmail_milter NOLOGIN;
+        EXCEPTION
+            WHEN insufficient_privilege THEN
+                RAISE WARNING 'the role latchmail_milter is missing and this role may not create it: a milter cannot be given its keys';
+                RETURN;
+            WHEN duplicate_object OR unique_violation THEN
+                NULL; -- made this moment by a service on another database of the server
+        END;
+    END IF;
+
+    IF NOT has_schema_privilege('latchmail_milter', current_schema(), 'USAGE') THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO latchmail_milter', current_schema());
+    END IF;
+    IF NOT has_table_privilege('latchmail_milter', 'mailserver_dkim_keys', 'SELECT') THEN
+        GRANT SELECT ON mailserver_dkim_keys TO latchmail_milter;
+    END IF;
+END
+$$;

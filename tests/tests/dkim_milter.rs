@@ -1,0 +1,120 @@
+//! What mail clients submit themselves is signed by OpenDKIM, with the keys that the service gives it (docs/dkim.md).
+
+use std::time::Duration;
+
+use latchmail_tests::dkim::{PKCS8, Records, domain, key_file, published, verifies};
+use latchmail_tests::milter::Signing;
+use latchmail_tests::{EVENTUALLY, Imap, Stored, alias, imap, stored};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+const POLL: Duration = Duration::from_millis(20);
+const NONE: [bool; 0] = [];
+
+async fn comes(client: &mut Imap, subject: &str) -> Stored {
+    let comes = async {
+        loop {
+            let messages = stored(client, "INBOX").await;
+            let mut found = messages.into_iter().filter(|m| m.subject() == subject);
+            if let Some(message) = found.next() {
+                return message;
+            }
+            sleep(POLL).await;
+        }
+    };
+    let came = timeout(EVENTUALLY, comes).await;
+    came.unwrap_or_else(|_| panic!("{subject} never came"))
+}
+
+fn letter(from: &str, subject: &str) -> String {
+    format!(
+        "From: Ada <{from}>\nTo: bob@first.test\nSubject: {subject}\nDate: Thu, 19 Nov 2026 10:00:00 +0100\n\
+         Message-ID: <{subject}@ada.example>\n\nHello  \n.\n..dots\n\n\n\n"
+    )
+}
+
+#[tokio::test]
+async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_other() {
+    let signing = Signing::start("").await;
+    let service = &signing.service;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    alias(&ada, "me@ada.example", true).await;
+    let mut records = domain(&ada, "ada.example").await;
+    records.extend(domain(&bob, "bob.example").await);
+    service.tell_milter().await;
+    let phone = ada.app_password("phone").await;
+    let mut at_bob = imap(&bob).await;
+    let submit = async |from: &str, message: &str| {
+        signing
+            .submit(&phone, from, "bob@first.test", message)
+            .await
+    };
+
+    submit("me@ada.example", &letter("me@ada.example", "own"))
+        .await
+        .unwrap();
+    let message = comes(&mut at_bob, "own").await;
+    assert_eq!(verifies(&message.bytes, &records), [true]);
+    assert!(
+        message
+            .header("dkim-signature")
+            .unwrap()
+            .contains("d=ada.example")
+    );
+
+    // On a domain without a key.
+    submit("ada@first.test", &letter("ada@first.test", "platform"))
+        .await
+        .unwrap();
+    let message = comes(&mut at_bob, "platform").await;
+    assert_eq!(verifies(&message.bytes, &records), NONE);
+
+    // Postfix compares the envelope's sender with the log-in, and nobody the header's.
+    for (from, signatures) in [("ada@first.test", &NONE[..]), ("me@ada.example", &[true])] {
+        let subject = format!("forged-{}", signatures.len());
+        submit(from, &letter("boss@bob.example", &subject))
+            .await
+            .unwrap();
+        let message = comes(&mut at_bob, &subject).await;
+        assert_eq!(verifies(&message.bytes, &records), signatures);
+        let signature = message.header("dkim-signature").unwrap_or_default();
+        assert!(!signature.contains("bob.example"), "{signature}");
+    }
+
+    // What the service sends by itself is signed once.
+    let sent =
+        json!({ "from": "me@ada.example", "to": "bob@first.test", "subject": "api", "text": "t" });
+    ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
+    let message = comes(&mut at_bob, "api").await;
+    assert_eq!(verifies(&message.bytes, &records), [true]);
+
+    service
+        .execute("DELETE FROM domains WHERE domain = 'ada.example'")
+        .await;
+    submit("me@ada.example", &letter("me@ada.example", "released"))
+        .await
+        .unwrap();
+    let message = comes(&mut at_bob, "released").await;
+    assert_eq!(verifies(&message.bytes, &records), NONE);
+}
+
+#[tokio::test]
+async fn a_platform_domains_configured_key_signs_what_its_mail_clients_submit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    let public = key_file(&file, PKCS8);
+    let records = Records::from([published("first.test", "2026a", &public)]);
+    let signing = Signing::start(&format!(
+        "dkim.keys.main = {{ domain = 'first.test', selector = '2026a', key_file = '{}' }}",
+        file.display()
+    ))
+    .await;
+    let service = &signing.service;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let phone = ada.app_password("phone").await;
+    let message = letter("ada@first.test", "platform");
+    let submitted = signing.submit(&phone, "ada@first.test", "bob@first.test", &message);
+    submitted.await.unwrap();
+    let message = comes(&mut imap(&bob).await, "platform").await;
+    assert_eq!(verifies(&message.bytes, &records), [true]);
+}
