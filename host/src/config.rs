@@ -308,6 +308,8 @@ pub struct Dns {
     /// How long one look-up may take.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
+    /// How often a query is sent within that time.
+    pub attempts: u32,
     /// The mail server's name in the world: what custom domains have in MX and include in SPF. Empty: `mail.` and the first registration domain.
     pub mail_host: String,
 }
@@ -317,6 +319,7 @@ impl Default for Dns {
         Self {
             server: String::new(),
             timeout: Duration::from_secs(5),
+            attempts: 3,
             mail_host: String::new(),
         }
     }

@@ -10,11 +10,14 @@ use hickory_server::Server;
 use hickory_server::net::runtime::Time;
 use hickory_server::net::xfer::Protocol;
 use hickory_server::proto::op::{Header, HeaderCounts, Metadata, ResponseCode};
-use hickory_server::proto::rr::rdata::{A, CNAME, MX, TXT};
+use hickory_server::proto::rr::rdata::{A, CNAME, MX, NS, SOA, TXT};
 use hickory_server::proto::rr::{Name, RData, Record, RecordType};
 use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
 use hickory_server::zone_handler::MessageResponseBuilder;
 use tokio::net::{TcpListener, UdpSocket};
+
+/// Aliases that a resolver follows in one answer.
+const MOST_ALIASES: usize = 16;
 
 /// What is published, until it is dropped.
 pub struct Nameserver {
@@ -41,14 +44,28 @@ enum Answer {
     #[default]
     Records,
     Code(ResponseCode),
+    Referral,
     Silence,
 }
 
 impl Nameserver {
-    /// Starts one that publishes nothing.
+    /// Starts one that publishes nothing. It answers an alias with the alias alone, as the server of a zone does whose alias leads
+    /// out of it, and whoever asks has to follow.
     pub async fn start() -> Self {
+        Self::of(false).await
+    }
+
+    /// Starts one that follows aliases itself, as resolvers do.
+    pub async fn resolver() -> Self {
+        Self::of(true).await
+    }
+
+    async fn of(follows: bool) -> Self {
         let published = Published::default();
-        let mut server = Server::new(Handler(Arc::clone(&published)));
+        let mut server = Server::new(Handler {
+            published: Arc::clone(&published),
+            follows,
+        });
         let (udp, tcp) = sockets().await;
         let address = udp.local_addr().expect("a socket has an address");
         server.register_socket(udp);
@@ -109,11 +126,28 @@ impl Nameserver {
         });
     }
 
+    /// Adds an address.
+    pub fn also_a(&self, name: &str) {
+        self.at(name, |zone| {
+            zone.records.push(RData::A(A(Ipv4Addr::LOCALHOST)))
+        });
+    }
+
     /// Fails whoever asks for the name.
     pub fn servfail(&self, name: &str) {
         self.at(name, |zone| {
             zone.answer = Answer::Code(ResponseCode::ServFail);
         });
+    }
+
+    /// Answers whoever asks for the name with a code.
+    pub fn code(&self, name: &str, code: ResponseCode) {
+        self.at(name, |zone| zone.answer = Answer::Code(code));
+    }
+
+    /// Refers whoever asks for the name to another server, as one does that is no resolver.
+    pub fn refers(&self, name: &str) {
+        self.at(name, |zone| zone.answer = Answer::Referral);
     }
 
     /// Refuses whoever asks for the name.
@@ -174,17 +208,67 @@ fn fqdn(name: &str) -> Name {
     Name::from_str(&format!("{name}.")).expect("a name")
 }
 
-struct Handler(Published);
+struct Handler {
+    published: Published,
+    /// Whether aliases are followed.
+    follows: bool,
+}
 
 impl Handler {
-    /// What is said of a name, by how it was asked for.
-    fn answer(&self, name: &str, by: Protocol) -> (Answer, Vec<RData>) {
-        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let zone = published.entry(name.to_owned()).or_default();
-        zone.asked += 1;
-        zone.by_tcp += usize::from(by == Protocol::Tcp);
-        (zone.answer, zone.records.clone())
+    /// What is said of a name, by how it was asked for: records, each with whose it is, of the name and of what it is an alias of.
+    fn answer(
+        &self,
+        asked: &str,
+        kind: RecordType,
+        by: Protocol,
+    ) -> (Answer, Vec<(String, RData)>) {
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut name = asked.to_owned();
+        let mut records = Vec::new();
+        for _ in 0..MOST_ALIASES {
+            let zone = published.entry(name.clone()).or_default();
+            zone.asked += 1;
+            zone.by_tcp += usize::from(by == Protocol::Tcp);
+            if zone.answer != Answer::Records {
+                return (zone.answer, records);
+            }
+            if zone.records.is_empty() {
+                return (Answer::Code(ResponseCode::NXDomain), records);
+            }
+            let told = |data: &&RData| [kind, RecordType::CNAME].contains(&data.record_type());
+            let told = zone.records.iter().filter(told).cloned();
+            records.extend(told.map(|data| (name.clone(), data)));
+            match zone.records.first() {
+                Some(RData::CNAME(CNAME(target))) if self.follows && kind != RecordType::CNAME => {
+                    name = written(target);
+                }
+                _ => return (Answer::Records, records),
+            }
+        }
+        (Answer::Code(ResponseCode::ServFail), Vec::new())
     }
+}
+
+/// A name as tests write it.
+fn written(name: &Name) -> String {
+    name.to_string().trim_end_matches('.').to_lowercase()
+}
+
+/// Whose a negative answer is (RFC 2308, section 3).
+fn authority() -> Record {
+    let soa = SOA::new(
+        fqdn("ns.example"),
+        fqdn("admin.example"),
+        1,
+        3600,
+        600,
+        86400,
+        60,
+    );
+    Record::from_rdata(fqdn("example"), 60, RData::SOA(soa))
 }
 
 #[async_trait::async_trait]
@@ -205,30 +289,33 @@ impl RequestHandler for Handler {
         let Some(query) = request.queries.queries().first() else {
             return silence();
         };
-        let name = query
-            .name()
-            .to_string()
-            .trim_end_matches('.')
-            .to_lowercase();
-        let (answer, data) = self.answer(&name, request.protocol());
-        let mut records = Vec::new();
+        let name = written(&Name::from(query.name().clone()));
+        let (answer, told) = self.answer(&name, query.query_type(), request.protocol());
+        let records: Vec<Record> = told
+            .into_iter()
+            .map(|(name, data)| Record::from_rdata(fqdn(&name), 60, data))
+            .collect();
+        let mut referral = None;
+        let mut negative = records.is_empty();
         match answer {
             Answer::Silence => return silence(),
-            Answer::Code(code) => metadata.response_code = code,
-            Answer::Records if data.is_empty() => metadata.response_code = ResponseCode::NXDomain,
-            Answer::Records => {
-                let asked = |data: &RData| {
-                    [query.query_type(), RecordType::CNAME].contains(&data.record_type())
-                };
-                let record = |data| Record::from_rdata(Name::from(query.name().clone()), 60, data);
-                records.extend(data.into_iter().filter(asked).map(record));
+            Answer::Records => {}
+            Answer::Code(code) => {
+                metadata.response_code = code;
+                negative = code == ResponseCode::NXDomain;
+            }
+            Answer::Referral => {
+                negative = false;
+                let other = RData::NS(NS(fqdn("ns.elsewhere.example")));
+                referral = Some(Record::from_rdata(fqdn("example"), 60, other));
             }
         }
+        let soa = negative.then(authority);
         let message = MessageResponseBuilder::from_message_request(request).build(
             metadata,
             &records,
-            [],
-            [],
+            &referral,
+            &soa,
             [],
         );
         match response.send_response(message).await {

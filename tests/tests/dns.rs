@@ -1,7 +1,8 @@
 //! What the service reads in the DNS, from a server on loopback.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use hickory_server::proto::op::ResponseCode;
 use latchmail::config;
 use latchmail::dns::{Dns, Kind};
 use latchmail_tests::Nameserver;
@@ -13,18 +14,19 @@ struct World {
     dns: Dns,
 }
 
+/// How long one look-up may take.
+const PATIENCE: Duration = Duration::from_millis(600);
+
 async fn world() -> World {
-    let server = Nameserver::start().await;
-    let dns = Dns::new(&config::Dns {
-        server: server.address.to_string(),
-        timeout: Duration::from_millis(600),
-        mail_host: HOST.into(),
-    })
-    .unwrap();
-    World { server, dns }
+    World::of(Nameserver::start().await)
 }
 
 impl World {
+    fn of(server: Nameserver) -> Self {
+        let dns = Dns::new(&settings(&server.address.to_string(), HOST)).unwrap();
+        Self { server, dns }
+    }
+
     async fn txt(&self, name: &str) -> Vec<String> {
         self.dns.txt(name).await.unwrap()
     }
@@ -36,7 +38,18 @@ impl World {
 
     async fn spf(&self, record: &str) -> Option<bool> {
         self.server.txt("ada.example", &[record]);
+        self.server.also_mx("ada.example", "mx.example");
+        self.server.also_a("ada.example");
         self.state(Kind::Spf).await
+    }
+}
+
+fn settings(server: &str, mail_host: &str) -> config::Dns {
+    config::Dns {
+        server: server.into(),
+        timeout: PATIENCE,
+        attempts: 3,
+        mail_host: mail_host.into(),
     }
 }
 
@@ -59,7 +72,17 @@ async fn nothing_there_is_told_from_what_cannot_be_read() {
     world.server.servfail("failing.example");
     world.server.refused("refused.example");
     world.server.silent("silent.example");
-    for name in ["failing.example", "refused.example", "silent.example"] {
+    world.server.refers("referred.example");
+    world
+        .server
+        .code("unknown.example", ResponseCode::Unknown(3841));
+    for name in [
+        "failing.example",
+        "refused.example",
+        "silent.example",
+        "referred.example",
+        "unknown.example",
+    ] {
         let unreadable = world.dns.txt(name).await.unwrap_err().to_string();
         assert!(unreadable.contains(name), "{unreadable}");
     }
@@ -68,12 +91,45 @@ async fn nothing_there_is_told_from_what_cannot_be_read() {
         "one packet may be lost"
     );
     // Nobody is there at all.
-    let nobody = Dns::new(&config::Dns {
-        server: "127.0.0.1:1".into(),
-        timeout: Duration::from_millis(300),
-        ..config::Dns::default()
-    });
-    nobody.unwrap().txt("ada.example").await.unwrap_err();
+    let nobody = Dns::new(&settings("127.0.0.1:1", HOST)).unwrap();
+    nobody.txt("ada.example").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_can_be_no_name_is_not_there() {
+    let world = world().await;
+    let long = ["a".repeat(63).as_str(); 4].join(".");
+    for name in ["a..example", &long, &format!("{}.example", "a".repeat(64))] {
+        assert!(world.txt(name).await.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_refused_by_its_key() {
+    let usable = || settings("127.0.0.1:53", HOST);
+    for (settings, key) in [
+        (settings("dns.example:53", HOST), "dns.server"),
+        (settings("127.0.0.1:", HOST), "dns.server"),
+        (settings("127.0.0.1:53", "mail..example"), "dns.mail_host"),
+        (settings("127.0.0.1:53", "192.0.2.1"), "dns.mail_host"),
+        (
+            config::Dns {
+                timeout: Duration::ZERO,
+                ..usable()
+            },
+            "dns.timeout",
+        ),
+        (
+            config::Dns {
+                attempts: 0,
+                ..usable()
+            },
+            "dns.attempts",
+        ),
+    ] {
+        let refused = Dns::new(&settings).unwrap_err().to_string();
+        assert!(refused.contains(key), "{refused}");
+    }
 }
 
 #[tokio::test]
@@ -87,21 +143,41 @@ async fn what_does_not_fit_a_packet_comes_by_tcp() {
 }
 
 #[tokio::test]
-async fn aliases_are_followed_but_not_in_circles() {
-    let world = world().await;
-    world.server.cname("a.example", "b.example");
-    world.server.cname("b.example", "c.example");
-    world.server.txt("c.example", &["found"]);
-    assert_eq!(world.txt("a.example").await, ["found"]);
-    world.server.cname("gone.example", "nowhere.example");
-    assert!(world.txt("gone.example").await.is_empty());
-    world.server.cname("round.example", "about.example");
-    world.server.cname("about.example", "round.example");
-    let _ = world.dns.txt("round.example").await;
-    assert!(world.server.asked("round.example") < 20);
-    world.server.cname("half.example", "failing.example");
-    world.server.servfail("failing.example");
-    world.dns.txt("half.example").await.unwrap_err();
+async fn aliases_are_followed_whoever_has_to_follow_them() {
+    for server in [Nameserver::start().await, Nameserver::resolver().await] {
+        let world = World::of(server);
+        world.server.cname("a.example", "b.example");
+        world.server.cname("b.example", "C.example");
+        world.server.txt("c.example", &["found"]);
+        assert_eq!(world.txt("a.example").await, ["found"]);
+        world.server.cname("gone.example", "nowhere.example");
+        assert!(world.txt("gone.example").await.is_empty());
+        world.server.a("other.example");
+        world.server.cname("without.example", "other.example");
+        assert!(world.txt("without.example").await.is_empty());
+        world.server.cname("half.example", "failing.example");
+        world.server.servfail("failing.example");
+        world.dns.txt("half.example").await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn aliases_that_lead_nowhere_cannot_be_read() {
+    for server in [Nameserver::start().await, Nameserver::resolver().await] {
+        let world = World::of(server);
+        world.server.cname("round.example", "about.example");
+        world.server.cname("about.example", "round.example");
+        world.server.cname("own.example", "own.example");
+        for n in 0..30 {
+            let next = format!("{}.long.example", n + 1);
+            world.server.cname(&format!("{n}.long.example"), &next);
+        }
+        world.server.txt("30.long.example", &["found"]);
+        for name in ["round.example", "own.example", "0.long.example"] {
+            world.dns.txt(name).await.unwrap_err();
+            assert!(world.server.asked(name) < 100, "{name}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -168,6 +244,30 @@ async fn each_record_is_found_missing_or_unknown_by_itself() {
         &["v=DMARC1; p=none", "v=DMARC1; p=reject"],
     );
     assert_eq!(world.state(Kind::Dmarc).await, Some(false));
+    world.server.cname(expected[2].1, "keys.elsewhere.example");
+    let (one, other) = expected[2].2.split_at(12);
+    world.server.txt("keys.elsewhere.example", &[one, other]);
+    assert_eq!(world.state(Kind::Dkim).await, Some(true));
+    world
+        .server
+        .txt("keys.elsewhere.example", &["v=DKIM1; k=rsa; p="]);
+    assert_eq!(world.state(Kind::Dkim).await, Some(false), "revoked");
+}
+
+#[tokio::test]
+async fn all_states_are_told_in_time_though_nobody_answers() {
+    let world = world().await;
+    for name in [
+        "ada.example",
+        "s1._domainkey.ada.example",
+        "_dmarc.ada.example",
+    ] {
+        world.server.silent(name);
+    }
+    let asked = Instant::now();
+    let states = world.dns.states("ada.example", Some(("s1", "AQID"))).await;
+    assert!(states.iter().all(|one| one.ok.is_none()), "{states:?}");
+    assert!(asked.elapsed() < PATIENCE * 3, "{:?}", asked.elapsed());
 }
 
 #[tokio::test]
@@ -189,6 +289,7 @@ async fn an_spf_record_counts_where_it_reaches_the_host() {
         "include:mail.latchmail.example",
         "v=spf1 include:nothing.example include:mail.latchmail.example",
         "v=spf1 a a a a a a a a a a include:mail.latchmail.example",
+        "v=spf1 include:mail.latchmail.example.elsewhere.example",
     ] {
         assert_eq!(world.spf(record).await, Some(false), "{record}");
     }

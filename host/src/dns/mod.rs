@@ -3,29 +3,32 @@
 //! Asks a resolver and believes it; knows no zone and keeps nothing: the resolver's own cache is off, so that whoever corrects a
 //! record is not told of the old one.
 
+mod dmarc;
 mod name;
 mod records;
 mod spf;
 mod tags;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
-use hickory_resolver::net::NetError;
+use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError, NoRecords};
+use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use tokio::time::timeout;
 
 pub use name::{DomainName, NoDomain, fold};
-pub use records::{Kind, Record};
+pub use records::{DMARC_VALUE, Kind, Record, dkim_value, spf_value};
 
 use crate::config;
 use crate::error::StartError;
 
-/// How many times a query is sent within the time that one look-up has.
-const TRIES: u32 = 3;
+/// The port that DNS servers listen at.
+const PORT: u16 = 53;
 
 /// The DNS cannot be read at this moment: no answer came in time, or the server failed. For an operator to read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +40,7 @@ pub struct Dns {
     resolver: TokioResolver,
     /// How long one look-up may take, with all its queries.
     patience: Duration,
-    /// The name of the mail server, in lower case.
+    /// The name of the mail server, folded.
     mail_host: String,
 }
 
@@ -53,36 +56,41 @@ impl Dns {
     /// Reads the configuration. Nothing is asked.
     ///
     /// # Errors
-    /// A sentence where the server is no `address:port`, or the system names none.
+    /// A sentence that names the key that cannot be used.
     pub fn new(config: &config::Dns) -> Result<Self, StartError> {
+        if config.timeout.is_zero() || config.attempts == 0 {
+            return Err(StartError::new(
+                "`dns.timeout` and `dns.attempts` must be more than 0",
+            ));
+        }
+        let mail_host = name::host(&config.mail_host).map_err(|_| {
+            StartError::new(format!(
+                "`dns.mail_host` `{}` is not the name of a host",
+                config.mail_host
+            ))
+        })?;
         let mut builder = if config.server.is_empty() {
-            TokioResolver::builder_tokio().map_err(|error| {
-                StartError::new(format!(
-                    "the system's DNS servers cannot be read: {error}; name one by `dns.server`"
-                ))
-            })?
+            // A host without a resolv.conf asks itself (resolv.conf(5)). The mail flows without the DNS: it stops no start.
+            TokioResolver::builder_tokio().unwrap_or_else(|error| {
+                let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+                tracing::warn!(%error, "the system names no DNS server: {local} is asked");
+                asking(local)
+            })
         } else {
-            let server: SocketAddr = config.server.parse().map_err(|_| {
-                StartError::new(format!(
-                    "`dns.server` `{}` is not an IP address with a port",
-                    config.server
-                ))
-            })?;
-            let config = ResolverConfig::from_parts(None, Vec::new(), vec![at(server)]);
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            asking(server(&config.server)?)
         };
         let options = builder.options_mut();
-        options.timeout = config.timeout / TRIES;
-        options.attempts = TRIES as usize - 1;
+        options.timeout = config.timeout / config.attempts;
+        // Those after the first.
+        options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
         options.cache_size = 0;
-        options.try_tcp_on_error = true;
         let resolver = builder
             .build()
             .map_err(|error| StartError::new(format!("the DNS cannot be used: {error}")))?;
         Ok(Self {
             resolver,
             patience: config.timeout,
-            mail_host: config.mail_host.to_ascii_lowercase(),
+            mail_host,
         })
     }
 
@@ -120,29 +128,76 @@ impl Dns {
         let Ok(fqdn) = Name::from_ascii(format!("{name}.")) else {
             return Ok(Vec::new());
         };
-        let unreadable = |why: String| Unreadable(format!("{kind} of {name}: {why}"));
-        match timeout(self.patience, self.resolver.lookup(fqdn, kind)).await {
-            Ok(Ok(found)) => {
+        let unreadable = |why: &str| Unreadable(format!("{kind} of {name}: {why}"));
+        match timeout(self.patience, self.ask(fqdn, kind)).await {
+            Ok(Ok(Some(found))) => {
                 let data = found.answers().iter().map(|record| &record.data);
                 Ok(data.filter_map(read).collect())
             }
-            Ok(Err(error)) if nothing_there(&error) => Ok(Vec::new()),
-            Ok(Err(error)) => Err(unreadable(error.to_string())),
-            Err(_) => Err(unreadable("no answer in time".into())),
+            Ok(Ok(None)) => Ok(Vec::new()),
+            Ok(Err(why)) => Err(unreadable(&why)),
+            Err(_) => Err(unreadable("no answer in time")),
+        }
+    }
+
+    /// What a server answered; none where it said that nothing is there, and why nothing is known where it did not.
+    async fn ask(&self, name: Name, kind: RecordType) -> Result<Option<Lookup>, String> {
+        let none = match self.resolver.lookup(name.clone(), kind).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) => negative(error)?,
+        };
+        // The resolver follows a few aliases only, and says that nothing is there when there are more. An answer that is negative
+        // itself says whose it is (RFC 2308, section 2), and of the very name that was asked for.
+        let last = none.query.name().clone();
+        if none.soa.is_some() && last == name {
+            return Ok(None);
+        }
+        match self.resolver.lookup(last, RecordType::CNAME).await {
+            Ok(_) => Err("its aliases (CNAME) go in a circle, or on for too long".into()),
+            Err(error) => negative(error).map(|_| None),
         }
     }
 }
 
-/// NXDOMAIN, or a name without such a record. Refusals and failures of a server say nothing of what is published.
-fn nothing_there(error: &NetError) -> bool {
-    error.is_no_records_found()
+/// The answer that nothing is there: no such name, or no such record at it. A server that fails, refuses, or refers to others says
+/// nothing of what is published.
+fn negative(error: NetError) -> Result<NoRecords, String> {
+    let none = match error {
+        NetError::Dns(DnsError::NoRecordsFound(none)) => none,
+        error => return Err(error.to_string()),
+    };
+    if !matches!(
+        none.response_code,
+        ResponseCode::NoError | ResponseCode::NXDomain
+    ) {
+        return Err(format!("the server answered {}", none.response_code));
+    }
+    if none.ns.is_some() && none.soa.is_none() {
+        return Err("the server refers to others: it is no resolver".into());
+    }
+    Ok(none)
 }
 
-/// A server by UDP, and by TCP for what does not fit.
-fn at(server: SocketAddr) -> NameServerConfig {
+/// `address:port`, or an address alone.
+fn server(configured: &str) -> Result<SocketAddr, StartError> {
+    let alone = || {
+        let ip = configured.parse::<IpAddr>().ok()?;
+        Some(SocketAddr::new(ip, PORT))
+    };
+    configured.parse().ok().or_else(alone).ok_or_else(|| {
+        StartError::new(format!(
+            "`dns.server` `{configured}` is not an IP address with a port"
+        ))
+    })
+}
+
+/// A resolver that asks one server by UDP, and by TCP for what does not fit.
+fn asking(server: SocketAddr) -> hickory_resolver::ResolverBuilder<TokioRuntimeProvider> {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     for connection in &mut connections {
         connection.port = server.port();
     }
-    NameServerConfig::new(server.ip(), true, connections)
+    let server = NameServerConfig::new(server.ip(), true, connections);
+    let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+    TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
 }

@@ -1,7 +1,6 @@
 //! Domain names as people type them, made one: lower case and ASCII (IDNA, UTS 46). Says what can be nobody's own.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
@@ -40,8 +39,15 @@ impl From<DomainName> for String {
 /// # Errors
 /// [`NoDomain`] for what the DNS or the rules of host names (STD 3) do not take, IP addresses, single labels, and public suffixes.
 pub fn fold(typed: &str) -> Result<DomainName, NoDomain> {
-    let bare = typed.trim();
-    let bare = bare.strip_suffix('.').unwrap_or(bare);
+    let ascii = host(typed.trim())?;
+    // None for a suffix itself, a single label among them.
+    psl::domain_str(&ascii).ok_or(NoDomain)?;
+    Ok(DomainName(ascii))
+}
+
+/// Folds the name of a host, which need not be anybody's own domain.
+pub(super) fn host(typed: &str) -> Result<String, NoDomain> {
+    let bare = typed.strip_suffix('.').unwrap_or(typed);
     let ascii = Uts46::new()
         .to_ascii(
             bare.as_bytes(),
@@ -50,14 +56,16 @@ pub fn fold(typed: &str) -> Result<DomainName, NoDomain> {
             DnsLength::Verify,
         )
         .map_err(|_| NoDomain)?;
+    // What ends in a number is read as an IPv4 address (the URL standard, "ends in a number"), and no top-level domain is one.
     let last = ascii.rsplit('.').next().unwrap_or_default();
-    let numeric = last.bytes().all(|byte| byte.is_ascii_digit());
-    if numeric || ascii.parse::<IpAddr>().is_ok() {
+    let decimal = last.bytes().all(|byte| byte.is_ascii_digit());
+    let hexadecimal = last
+        .strip_prefix("0x")
+        .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if decimal || hexadecimal {
         return Err(NoDomain);
     }
-    // None for a suffix itself, a single label among them.
-    psl::domain_str(&ascii).ok_or(NoDomain)?;
-    Ok(DomainName(ascii.into_owned()))
+    Ok(ascii.into_owned())
 }
 
 #[cfg(test)]
@@ -75,6 +83,9 @@ mod tests {
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
             ("ада。example", "xn--80aal.example"),
             ("ａｄａ.example", "ada.example"),
+            ("BU\u{308}CHER.example", "xn--bcher-kva.example"),
+            ("XN--BCHER-KVA.example", "xn--bcher-kva.example"),
+            ("a\u{ad}da.example", "ada.example"),
             ("straße.example", "xn--strae-oqa.example"),
             // A Cyrillic а: another domain, and seen to be.
             ("аda.example", "xn--da-6kc.example"),
@@ -104,6 +115,9 @@ mod tests {
             "[::1]",
             "::1",
             "0x7f.1",
+            "127.0.0.0x1",
+            "ada.0x",
+            "１９２.0.2.1",
             "ada..example",
             ".ada.example",
             "ada.example..",
@@ -113,6 +127,11 @@ mod tests {
             "a_da.example",
             "_dmarc.ada.example",
             "ada example.com",
+            "ada\u{a0}b.example",
+            "ada .example",
+            "ada\t.example",
+            "ada\u{202e}.example",
+            "אa.example",
             "ada\u{0}.example",
             "ada\n.example",
             "ada.example/",
@@ -122,6 +141,9 @@ mod tests {
             "xn--.example",
             "xn--a.example",
             "xn--zzzzzzzzzzz.example",
+            // Decoded it is plain ASCII, or not in the form that is encoded.
+            "xn--ada-.example",
+            "xn--BCHER-KVA\u{fc}.example",
             "xn--80ak6aa92e\u{200d}.example",
             "\u{200b}.example",
             "\u{ad}.example",

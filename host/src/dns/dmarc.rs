@@ -1,0 +1,107 @@
+//! Whether a domain says what becomes of mail that is not authenticated (DMARC, RFC 7489). Says nothing of whether the policy is wise.
+
+/// Whether the TXT records at `_dmarc.<domain>` state a policy: one record of this version, where there are several none counts
+/// (section 6.6.3).
+pub(super) fn states_a_policy(published: &[String]) -> bool {
+    let mut records = published.iter().filter_map(|record| tags(record));
+    match (records.next(), records.next()) {
+        (Some(tags), None) => has_policy(&tags),
+        _ => false,
+    }
+}
+
+/// The tags of a DMARC record after its version; none for any other record. What is no tag is passed over (section 6.3).
+fn tags(record: &str) -> Option<Vec<(String, &str)>> {
+    let mut parts = record.split(';');
+    let (name, version) = tag(parts.next()?)?;
+    // Section 6.3: the version must match precisely.
+    (name == "v" && version == "DMARC1").then(|| parts.filter_map(tag).collect())
+}
+
+/// A tag's name in lower case, and its value.
+fn tag(part: &str) -> Option<(String, &str)> {
+    let (name, value) = part.split_once('=')?;
+    Some((name.trim().to_ascii_lowercase(), value.trim()))
+}
+
+/// A policy that can be read, or else somewhere to report to, which counts as the policy `none` (section 6.6.3).
+fn has_policy(tags: &[(String, &str)]) -> bool {
+    let value = |wanted| {
+        let mut found = tags.iter().filter(|(name, _)| name == wanted);
+        found.next().map(|(_, value)| *value)
+    };
+    let known = |policy: &str| {
+        ["none", "quarantine", "reject"]
+            .iter()
+            .any(|one| one.eq_ignore_ascii_case(policy))
+    };
+    let readable = value("p").is_some_and(known) && value("sp").is_none_or(known);
+    readable || value("rua").is_some_and(|uris| uris.split(',').any(reports_to))
+}
+
+fn reports_to(uri: &str) -> bool {
+    uri.trim().split_once(':').is_some_and(|(scheme, address)| {
+        scheme.eq_ignore_ascii_case("mailto")
+            && address
+                .split_once('@')
+                .is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(records: &[&str]) -> bool {
+        let records: Vec<String> = records.iter().map(ToString::to_string).collect();
+        states_a_policy(&records)
+    }
+
+    #[test]
+    fn any_policy_counts_however_it_is_written() {
+        for record in [
+            "v=DMARC1; p=none",
+            "v=DMARC1;p=Reject;rua=mailto:a@b.example",
+            "v = DMARC1 ; p = quarantine ;",
+            "V=DMARC1; P=NONE",
+            "v=DMARC1; rua=mailto:a@b.example; pct=50; sp=reject; p=quarantine",
+            "v=DMARC1; p=none; x-unknown=1; and nonsense",
+            "v=DMARC1; rua=mailto:a@b.example",
+            "v=DMARC1; p=all; rua=https://b.example, MAILTO:a@b.example!10m",
+            "v=DMARC1; p=none; sp=all; rua=mailto:a@b.example",
+        ] {
+            assert!(state(&[record]), "{record}");
+        }
+    }
+
+    #[test]
+    fn what_states_no_policy_does_not_count() {
+        for record in [
+            "",
+            ";",
+            "v=DMARC1",
+            "v=DMARC1;",
+            "v=DMARC1; p=",
+            "v=DMARC1 p=none",
+            "p=none; v=DMARC1",
+            "v=DMARC1; p=all",
+            "v=DMARC1; p=none; sp=all",
+            "v=DMARC1; rua=mailto:",
+            "v=DMARC1; rua=https://b.example",
+            "v=DMARC2; p=none",
+            "v=DMARC12; p=none",
+            "v=dmarc1; p=none",
+            "v=spf1 -all",
+        ] {
+            assert!(!state(&[record]), "{record}");
+        }
+    }
+
+    #[test]
+    fn a_policy_counts_only_where_it_is_the_only_one() {
+        assert!(!state(&[]));
+        assert!(!state(&["v=DMARC1; p=none", "v=DMARC1; p=reject"]));
+        assert!(!state(&["v=DMARC1; p=none", "v=DMARC1; p=all"]));
+        assert!(state(&["some note", "v=DMARC1; p=none", "v=spf1 -all"]));
+    }
+}
