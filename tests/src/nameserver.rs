@@ -128,9 +128,8 @@ impl Nameserver {
 
     /// Adds an address.
     pub fn also_a(&self, name: &str) {
-        self.at(name, |zone| {
-            zone.records.push(RData::A(A(Ipv4Addr::LOCALHOST)))
-        });
+        let address = RData::A(A(Ipv4Addr::LOCALHOST));
+        self.at(name, |zone| zone.records.push(address));
     }
 
     /// Fails whoever asks for the name.

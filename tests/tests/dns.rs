@@ -268,6 +268,14 @@ async fn all_states_are_told_in_time_though_nobody_answers() {
     let states = world.dns.states("ada.example", Some(("s1", "AQID"))).await;
     assert!(states.iter().all(|one| one.ok.is_none()), "{states:?}");
     assert!(asked.elapsed() < PATIENCE * 3, "{:?}", asked.elapsed());
+
+    world.server.clear();
+    let record = "v=spf1 a:silent.example include:mail.latchmail.example ~all";
+    world.server.txt("ada.example", &[record]);
+    world.server.silent("silent.example");
+    let states = world.dns.states("ada.example", None).await;
+    let told: Vec<_> = states.iter().map(|one| one.ok).collect();
+    assert_eq!(told, [Some(false), None, Some(false)]);
 }
 
 #[tokio::test]
@@ -289,6 +297,8 @@ async fn an_spf_record_counts_where_it_reaches_the_host() {
         "include:mail.latchmail.example",
         "v=spf1 include:nothing.example include:mail.latchmail.example",
         "v=spf1 a a a a a a a a a a include:mail.latchmail.example",
+        "v=spf1 includes:elsewhere.example include:mail.latchmail.example",
+        "v=spf1 include:mail.latchmail.example redirect=a.example redirect=a.example",
         "v=spf1 include:mail.latchmail.example.elsewhere.example",
     ] {
         assert_eq!(world.spf(record).await, Some(false), "{record}");
@@ -345,4 +355,30 @@ async fn what_an_spf_record_refers_to_is_followed_within_ten_look_ups() {
             .await,
         Some(true)
     );
+}
+
+#[tokio::test]
+async fn an_spf_record_may_ask_twice_for_what_is_not_there() {
+    let world = world().await;
+    world.server.mx("found.example", "mx.example");
+    let ours = "include:mail.latchmail.example ~all";
+    for before in [
+        "a:no.example mx:no.example",
+        "a:no.example mx:found.example exists:no.example a",
+        "a:no.example a:%{i}.example exists:%{i}.example",
+    ] {
+        let record = format!("v=spf1 {before} {ours}");
+        assert_eq!(world.spf(&record).await, Some(true), "{record}");
+    }
+    for before in [
+        "a:no.example a:no.example a:no.example",
+        "a:no.example mx:no.example exists:no.example",
+        "a:no.example mx:no.example a:found.example",
+    ] {
+        let record = format!("v=spf1 {before} {ours}");
+        assert_eq!(world.spf(&record).await, Some(false), "{record}");
+    }
+    let after =
+        "v=spf1 include:mail.latchmail.example a:no.example mx:no.example exists:no.example";
+    assert_eq!(world.spf(after).await, Some(true), "it is not got to");
 }

@@ -118,6 +118,17 @@ impl Dns {
         self.look_up(name, RecordType::MX, exchange).await
     }
 
+    /// Whether a name has an address, of whichever family.
+    async fn has_address(&self, name: &str) -> Result<bool, Unreadable> {
+        let of = |kind| {
+            self.look_up(name, kind, move |data| {
+                (data.record_type() == kind).then_some(())
+            })
+        };
+        let (v4, v6) = tokio::join!(of(RecordType::A), of(RecordType::AAAA));
+        Ok(!v4?.is_empty() || !v6?.is_empty())
+    }
+
     async fn look_up<T>(
         &self,
         name: &str,

@@ -1,0 +1,262 @@
+//! The text of SPF records (RFC 7208, section 4.6.1 and appendix A), read as far as it decides what is looked up. Asks nobody.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// A record's terms, in lower case.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// In the order in which they are tried.
+    pub(super) directives: Vec<Directive>,
+    /// Whose record counts where no directive matches.
+    pub(super) redirect: Option<String>,
+}
+
+/// What is tried, and whether mail passes where it matches.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Directive {
+    pub(super) passes: bool,
+    pub(super) mechanism: Mechanism,
+}
+
+/// What is tried, with the name that it asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Mechanism {
+    All,
+    Include(String),
+    A(String),
+    Mx(String),
+    Ptr,
+    Exists(String),
+    /// An address or a network, which needs no look-up.
+    Network,
+}
+
+/// The terms of an SPF record (section 4.5). None for any other record.
+pub(super) fn terms(record: &str) -> Option<&str> {
+    let (version, terms) = record.split_at_checked("v=spf1".len())?;
+    let ends = terms.is_empty() || terms.starts_with(' ');
+    (version.eq_ignore_ascii_case("v=spf1") && ends).then_some(terms)
+}
+
+/// Whether a name is made of what a sender's server knows of the mail at hand (section 7).
+pub(super) fn has_macro(name: &str) -> bool {
+    name.contains('%')
+}
+
+/// Reads the terms of the record of `domain`. None for a syntax error, wherever it stands: then the whole record counts for nothing.
+pub(super) fn read(terms: &str, domain: &str) -> Option<Policy> {
+    let mut policy = Policy::default();
+    let mut explained = false;
+    for term in terms.split_ascii_whitespace() {
+        let term = term.to_ascii_lowercase();
+        match modifier(&term) {
+            Some(("redirect", target)) => {
+                if policy.redirect.replace(name(target)?).is_some() {
+                    return None;
+                }
+            }
+            Some(("exp", target)) => {
+                name(target)?;
+                if std::mem::replace(&mut explained, true) {
+                    return None;
+                }
+            }
+            // Unknown ones are passed over (section 6).
+            Some(_) => {}
+            None => policy.directives.push(directive(&term, domain)?),
+        }
+    }
+    Some(policy)
+}
+
+/// `name=value`: what has an equals sign right behind its name.
+fn modifier(term: &str) -> Option<(&str, &str)> {
+    let (name, value) = term.split_once('=')?;
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(of_a_name))
+        .then_some((name, value))
+}
+
+fn directive(term: &str, domain: &str) -> Option<Directive> {
+    let (passes, text) = match term.strip_prefix(['-', '~', '?']) {
+        Some(text) => (false, text),
+        None => (true, term.strip_prefix('+').unwrap_or(term)),
+    };
+    let end = text.find([':', '/']).unwrap_or(text.len());
+    let (kind, rest) = text.split_at(end);
+    let argument = rest.strip_prefix(':');
+    let mechanism = match kind {
+        "all" if rest.is_empty() => Mechanism::All,
+        "include" => Mechanism::Include(name(argument?)?),
+        "exists" => Mechanism::Exists(name(argument?)?),
+        "a" => Mechanism::A(name_and_lengths(rest, domain)?),
+        "mx" => Mechanism::Mx(name_and_lengths(rest, domain)?),
+        "ptr" if rest.is_empty() => Mechanism::Ptr,
+        "ptr" => name(argument?).map(|_| Mechanism::Ptr)?,
+        "ip4" if network::<Ipv4Addr>(argument?, 32) => Mechanism::Network,
+        "ip6" if network::<Ipv6Addr>(argument?, 128) => Mechanism::Network,
+        _ => return None,
+    };
+    Some(Directive { passes, mechanism })
+}
+
+/// A name without its last dot, or one with macros as it stands.
+fn name(text: &str) -> Option<String> {
+    let bare = text.strip_suffix('.').unwrap_or(text);
+    let plain = bare
+        .split('.')
+        .all(|label| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_graphic()))
+        && !bare.contains('/');
+    (plain || (has_macro(text) && text.is_ascii())).then(|| bare.to_owned())
+}
+
+/// The name in `:name`, `/24`, `//64`, any of them or none: without one it is the record's own.
+fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
+    let Some(argument) = rest.strip_prefix(':') else {
+        return lengths(rest).then(|| domain.to_owned());
+    };
+    if has_macro(argument) {
+        return name(argument);
+    }
+    let (text, after) = argument.split_at(argument.find('/').unwrap_or(argument.len()));
+    lengths(after).then(|| name(text))?
+}
+
+/// The lengths of networks that widen an address: `/24`, `//64`, `/24//64`, or none.
+fn lengths(text: &str) -> bool {
+    let (v4, v6) = match text.split_once("//") {
+        Some((v4, v6)) => (v4, Some(v6)),
+        None => (text, None),
+    };
+    let v4 = v4.is_empty() || v4.strip_prefix('/').is_some_and(|n| at_most(n, 32));
+    v4 && v6.is_none_or(|n| at_most(n, 128))
+}
+
+fn network<A: FromStr>(text: &str, longest: u8) -> bool {
+    match text.split_once('/') {
+        Some((address, length)) => address.parse::<A>().is_ok() && at_most(length, longest),
+        None => text.parse::<A>().is_ok(),
+    }
+}
+
+fn at_most(digits: &str, most: u8) -> bool {
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+        && digits.parse::<u8>().is_ok_and(|number| number <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_spf_record_is_told_from_others_by_its_first_word() {
+        assert_eq!(terms("v=spf1"), Some(""));
+        assert_eq!(terms("V=SPF1 -all"), Some(" -all"));
+        for record in [
+            "",
+            "v=spf",
+            "v=spf10 -all",
+            "v=spf1;-all",
+            " v=spf1 -all",
+            "ü=spf1",
+        ] {
+            assert_eq!(terms(record), None, "{record}");
+        }
+    }
+
+    #[test]
+    fn terms_are_read_as_the_rfc_writes_them() {
+        let own = || "own.example".to_owned();
+        let read = |terms| read(terms, &own()).unwrap();
+        let names = |policy: Policy| -> Vec<Mechanism> {
+            policy
+                .directives
+                .into_iter()
+                .map(|one| one.mechanism)
+                .collect()
+        };
+        let host = || "mail.example".to_owned();
+        assert_eq!(
+            names(read(
+                " a a:Mail.Example/24//64 mx//64 mx/24 mx:mail.example. ptr ptr:mail.example "
+            )),
+            [
+                Mechanism::A(own()),
+                Mechanism::A(host()),
+                Mechanism::Mx(own()),
+                Mechanism::Mx(own()),
+                Mechanism::Mx(host()),
+                Mechanism::Ptr,
+                Mechanism::Ptr,
+            ]
+        );
+        assert_eq!(
+            names(read(
+                "ip4:192.0.2.1 ip4:192.0.2.0/24 ip6:2001:db8::/32 ip6:::1 exists:%{ir}.%{d2}.example ALL"
+            )),
+            [
+                Mechanism::Network,
+                Mechanism::Network,
+                Mechanism::Network,
+                Mechanism::Network,
+                Mechanism::Exists("%{ir}.%{d2}.example".into()),
+                Mechanism::All,
+            ]
+        );
+        for (term, passes) in [
+            ("include:mail.example", true),
+            ("+include:mail.example", true),
+            ("-include:mail.example", false),
+            ("~include:mail.example", false),
+            ("?include:mail.example", false),
+        ] {
+            let mechanism = Mechanism::Include(host());
+            assert_eq!(
+                read(term).directives,
+                [Directive { passes, mechanism }],
+                "{term}"
+            );
+        }
+        let further = read("redirect=mail.example exp=why.example x-more=anything:at/all a.b=");
+        assert_eq!(further.redirect, Some(host()));
+        assert!(further.directives.is_empty());
+    }
+
+    #[test]
+    fn a_syntax_error_anywhere_spoils_the_record() {
+        for terms in [
+            "nonsense",
+            "includes:mail.example",
+            "include",
+            "include:",
+            "include:mail..example",
+            "include:mail.example/24",
+            "include=mail.example:1 :",
+            "all:mail.example",
+            "all/8",
+            "a:",
+            "a/33",
+            "a/+8",
+            "a//129",
+            "a/24/64",
+            "mx/",
+            "ptr:",
+            "exists",
+            "ip4",
+            "ip4:mail.example",
+            "ip4:192.0.2.0/33",
+            "ip4:2001:db8::1",
+            "ip6:192.0.2.1",
+            "ip6:2001:db8::/129",
+            "--all",
+            "redirect=",
+            "redirect=a.example redirect=a.example",
+            "exp=a.example exp=b.example",
+            "include:bücher.example",
+            "\u{201c}include:mail.example\u{201d}",
+        ] {
+            assert_eq!(read(terms, "own.example"), None, "{terms}");
+        }
+    }
+}
