@@ -13,8 +13,8 @@ const MOST_RECIPIENTS: usize = 50;
 const MOST_ATTACHMENTS: usize = 20;
 /// Characters of a subject.
 const LONGEST_SUBJECT: usize = 998;
-/// Bytes of a Message-ID, and of one list of them.
-const LONGEST_ID: usize = 998;
+/// Bytes of a Message-ID with its brackets: a line of a header has room for 998 with the header's name (RFC 5322, section 2.1.1).
+const LONGEST_ID: usize = 985;
 /// Bytes of an `Idempotency-Key`.
 const LONGEST_KEY: usize = 255;
 

@@ -305,11 +305,15 @@ fn inner(id: &str) -> &str {
     id.trim_start_matches('<').trim_end_matches('>')
 }
 
+/// Bytes of a Message-ID with its brackets: `In-Reply-To: ` before it, and a line is as long as lines may be (RFC 5322, section 2.1.1). A longer one is broken
+/// in the middle on its way.
+const LONGEST_ID: usize = 998 - "In-Reply-To: ".len();
+
 /// RFC 5322, section 3.6.4, as far as it keeps a header whole.
 fn is_id(id: &str) -> bool {
     let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {
-        (1..998).contains(&inner.len())
+        (1..=LONGEST_ID - 2).contains(&inner.len())
             && inner
                 .bytes()
                 .all(|b| b.is_ascii_graphic() && b != b'<' && b != b'>')

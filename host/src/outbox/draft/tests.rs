@@ -71,6 +71,21 @@ fn a_message_has_the_headers_of_a_message_and_no_bcc() {
 }
 
 #[test]
+fn no_line_is_longer_than_a_line_may_be() {
+    let id = format!("<{}@x>", "i".repeat(981));
+    let message = written(Draft {
+        in_reply_to: Some(id.clone()),
+        references: vec![id.clone(), id.clone()],
+        ..draft()
+    });
+    let headers = headers(&message);
+    assert_eq!(headers.matches(&id).count(), 3);
+    for line in headers.lines() {
+        assert!(line.len() <= 998, "{} bytes", line.len());
+    }
+}
+
+#[test]
 fn everybody_is_in_the_envelope_once() {
     let checked = Draft {
         cc: vec![person("Bo", "bo@EXAMPLE.net")],
@@ -115,6 +130,7 @@ fn what_cannot_be_in_a_message_is_refused() {
         },
         |d| d.subject = "a\r\nBcc: x@y.example".into(),
         |d| d.in_reply_to = Some("<a>\r\nX: y".into()),
+        |d| d.in_reply_to = Some(format!("<{}@x>", "i".repeat(982))),
         |d| d.references = vec!["a@b".into()],
         |d| d.references = vec!["<a b@c>".into()],
         |d| {
