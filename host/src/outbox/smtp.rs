@@ -39,6 +39,8 @@ pub(super) struct Session {
     /// Whether several commands may be on their way at once (RFC 2920).
     pipelining: bool,
     timeout: Duration,
+    /// Whether an answer is missing, so that none to come can be told from it.
+    cut: bool,
     /// Whether it stands between two messages.
     whole: bool,
 }
@@ -79,6 +81,7 @@ impl Connector {
             connection,
             pipelining: offered.message().skip(1).any(is_pipelining),
             timeout: self.timeout,
+            cut: false,
             whole: true,
         })
     }
@@ -121,7 +124,7 @@ impl Session {
             .await
             .map_err(|_| Error::Unavailable("it does not answer in time".into()))?;
         if let Err(error) = ready {
-            if matches!(error, Error::Rejected(_) | Error::Unavailable(_)) {
+            if !self.cut && matches!(error, Error::Rejected(_) | Error::Unavailable(_)) {
                 // Ready for the next message, unless it is not there any more.
                 let reset = timeout(self.timeout, self.connection.command(Rset)).await;
                 self.whole = matches!(reset, Ok(Ok(_)));
@@ -191,8 +194,14 @@ impl Session {
         let mut said = heard(begun, &envelope.from)?;
         // Every answer is heard, so that none is taken for a later command's; the first that is not yes counts.
         for to in &envelope.to {
-            let answer = heard(self.connection.read_response().await, to)?;
-            said = said.and(answer);
+            match heard(self.connection.read_response().await, to) {
+                Ok(answer) => said = said.and(answer),
+                // A server that refused and hung up has said enough.
+                Err(lost) => {
+                    self.cut = true;
+                    return said.and(Err(lost));
+                }
+            }
         }
         said
     }

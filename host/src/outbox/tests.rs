@@ -16,7 +16,7 @@ use crate::directory::sendings::Key;
 use crate::directory::testing::{Fresh, on_sqlite};
 use crate::mail::Address;
 use crate::mail::tests::recorder::{Told, recorder};
-use relay::{HELD, LATE, Relay, relay};
+use relay::{BARRED, HELD, LATE, Relay, relay};
 
 /// How long the service waits for an answer here.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -202,6 +202,20 @@ async fn of_several_refusals_the_first_is_told_and_the_next_message_is_answered_
             2
         );
         assert!(!told.contains(&"DATA".to_owned()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_refuses_and_hangs_up_is_heard() {
+    with_a_relay("MAIL", BARRED, async |world| {
+        for _ in 0..2 {
+            let refused = world.send(draft(), None).await;
+            let Err(Error::Rejected(sentence)) = refused else {
+                panic!("{refused:?}");
+            };
+            assert_eq!(sentence, "Ada@example.org: 5.7.1 barred");
+        }
     })
     .await;
 }

@@ -30,6 +30,9 @@ impl Relay {
 /// The answer of one who says nothing before the next command.
 pub(super) const HELD: &str = "held";
 
+/// The answer of one who refuses and hangs up.
+pub(super) const BARRED: &str = "554 5.7.1 barred\r\n";
+
 /// The answer of one who says yes when nobody waits for it any more.
 pub(super) const LATE: &str = "late";
 
@@ -103,6 +106,9 @@ async fn say(
         _ => "250 yes\r\n",
     };
     stream.write_all(text.as_bytes()).await.ok()?;
+    if text == BARRED {
+        return None;
+    }
     Some(!odd || answer == HELD)
 }
 
