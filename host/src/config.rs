@@ -552,12 +552,13 @@ impl Config {
             }
         }
         for domain in &mut self.registration.domains {
-            *domain = domain.trim().to_ascii_lowercase();
-            if domain.is_empty() || domain.contains(['@', ' ', '/']) {
-                return Err(StartError::new(format!(
-                    "`registration.domains` holds `{domain}`, which is not a domain"
-                )));
-            }
+            *domain = folded(domain)?;
+        }
+        let longest = Duration::from_secs(6);
+        if self.dns.timeout > longest {
+            return Err(StartError::new(
+                "`dns.timeout` must be at most 6 seconds: several look-ups may follow one another in a request",
+            ));
         }
         if self.dns.mail_host.is_empty() {
             let first = self.registration.domains.first();
@@ -567,6 +568,19 @@ impl Config {
         self.database.with_milter = self.dkim.milter;
         Ok(self)
     }
+}
+
+/// A domain as domains are compared: lower case, ASCII (RFC 5890), without the last dot.
+fn folded(domain: &str) -> Result<String, StartError> {
+    let bare = domain.trim();
+    let ascii = idna::domain_to_ascii(bare.strip_suffix('.').unwrap_or(bare)).unwrap_or_default();
+    let name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    if ascii.is_empty() || ascii.split('.').any(str::is_empty) || !ascii.chars().all(name) {
+        return Err(StartError::new(format!(
+            "`registration.domains` holds `{domain}`, which is not a domain"
+        )));
+    }
+    Ok(ascii)
 }
 
 /// The key of a module's list, where an environment variable names one: `LATCHMAIL_MODULES__MAIL__GRANTS`.
@@ -639,6 +653,23 @@ mod tests {
             .map(|(k, v)| ((*k).into(), (*v).into()))
             .collect();
         Config::parse(text, "test", environment)
+    }
+
+    #[test]
+    fn domains_are_compared_as_the_dns_compares_them() {
+        let read = |text: &str| parse(text, &[]);
+        let config = read("registration.domains = ['Bücher.example.', ' b.example']").unwrap();
+        let folded = ["xn--bcher-kva.example", "b.example"];
+        assert_eq!(config.registration.domains, folded);
+        assert_eq!(config.dns.mail_host, "mail.xn--bcher-kva.example");
+        for text in [
+            "registration.domains = ['a..example']",
+            "registration.domains = ['ada@b.example']",
+            "registration.domains = ['']",
+            "dns.timeout = 6.1",
+        ] {
+            read(text).unwrap_err();
+        }
     }
 
     #[test]
