@@ -19,6 +19,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError, NoRecords};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 pub use name::{DomainName, NoDomain, fold};
@@ -30,6 +31,9 @@ use crate::error::StartError;
 /// The port that DNS servers listen at.
 const PORT: u16 = 53;
 
+/// Look-ups at a time, of everybody together: zones that never answer hold up no more of the service than these.
+const AT_ONCE: usize = 256;
+
 /// The DNS cannot be read at this moment: no answer came in time, or the server failed. For an operator to read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -38,6 +42,7 @@ pub struct Unreadable(String);
 /// The way to the DNS.
 pub struct Dns {
     resolver: TokioResolver,
+    room: Semaphore,
     /// How long one look-up may take, with all its queries.
     patience: Duration,
     /// The name of the mail server, folded.
@@ -89,6 +94,7 @@ impl Dns {
             .map_err(|error| StartError::new(format!("the DNS cannot be used: {error}")))?;
         Ok(Self {
             resolver,
+            room: Semaphore::new(AT_ONCE),
             patience: config.timeout,
             mail_host,
         })
@@ -140,7 +146,11 @@ impl Dns {
             return Ok(Vec::new());
         };
         let unreadable = |why: &str| Unreadable(format!("{kind} of {name}: {why}"));
-        match timeout(self.patience, self.ask(fqdn, kind)).await {
+        let asking = async {
+            let _room = self.room.acquire().await;
+            self.ask(fqdn, kind).await
+        };
+        match timeout(self.patience, asking).await {
             Ok(Ok(Some(found))) => {
                 let data = found.answers().iter().map(|record| &record.data);
                 Ok(data.filter_map(read).collect())
