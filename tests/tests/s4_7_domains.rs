@@ -312,7 +312,7 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
         "ada.example\r\nx",
         "xn--.example",
         "xn--a.example",
-        "xn--zzzzzzzzzz.example",
+        "xn--zzzzzzzzzzz.example",
         "xn--\u{fc}.example",
         "xn--999999999.example",
         "\u{200b}.example",
@@ -328,7 +328,8 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
     ] {
         claim(&ada, name).await.fails(400, INVALID);
         let path = percent_encoded(name);
-        if name.contains('\0') || path.len() > 8000 {
+        // NUL is in no path, a client takes dots for itself, and a head has its bounds.
+        if name.contains('\0') || name == "." || path.len() > 8000 {
             continue;
         }
         read(&ada, &path).await.fails(404, UNKNOWN);
@@ -785,7 +786,12 @@ async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified()
 
     world.proves(&claimed);
     verify(&ada, EXAMPLE).await.succeeds(200);
-    assert_eq!(outside.recipient(info).await, 550, "there is no alias yet");
+    let refused = outside.recipient(info).await;
+    assert!(
+        (500..600).contains(&refused),
+        "there is no alias yet: {refused}"
+    );
+    assert_eq!(outside.recipient("other@ada.example").await, 550);
     alias(&ada, info, true).await;
     outside.deliver(info, "To the alias").await;
     ada.arrives("To the alias").await;
@@ -795,7 +801,8 @@ async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified()
     service
         .execute("UPDATE addresses SET active = FALSE WHERE address = 'info@ada.example'")
         .await;
-    assert_eq!(outside.recipient(info).await, 550);
+    let refused = outside.recipient(info).await;
+    assert!((500..600).contains(&refused), "{refused}");
     release(&ada, EXAMPLE).await.fails(409, HAS_ALIASES);
     assert_eq!(list(&ada).await["domains"][0]["status"], "active");
     service
