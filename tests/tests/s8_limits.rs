@@ -138,13 +138,6 @@ async fn the_routes_of_the_account_take_what_their_area_has() {
     spends(&service, 30, || ada.post(tokens, &nothing)).await;
     spends(&service, 30, || ada.post(app_passwords, &nothing)).await;
     spends(&service, 30, || ada.ask("GET /api/v1/profile/sessions")).await;
-    spends(&service, 30, || ada.ask("GET /api/v1/domains")).await;
-    spends(&service, 30, || ada.ask("GET /api/v1/domains/none.example")).await;
-    spends(&service, 10, || ada.post("/api/v1/domains", &nothing)).await;
-    let verify = "POST /api/v1/domains/none.example/verify";
-    spends(&service, 10, || ada.ask(verify)).await;
-    let release = "DELETE /api/v1/domains/none.example";
-    spends(&service, 10, || ada.ask(release)).await;
     let change = json!({ "current_password": "Wrong-Horse-7", "new_password": "Other-Horse-8" });
     spends(&service, 5, || {
         ada.post("/api/v1/profile/password", &change)
@@ -167,6 +160,20 @@ async fn the_routes_of_aliases_take_what_their_area_has() {
     })
     .await;
     spends(&service, 30, || ada.ask("DELETE /api/v1/aliases/7")).await;
+}
+
+#[tokio::test]
+async fn the_routes_of_domains_take_what_their_areas_have() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let nothing = json!({});
+    spends(&service, 30, || ada.ask("GET /api/v1/domains")).await;
+    spends(&service, 30, || ada.ask("GET /api/v1/domains/none.example")).await;
+    spends(&service, 10, || ada.post("/api/v1/domains", &nothing)).await;
+    let verify = "POST /api/v1/domains/none.example/verify";
+    spends(&service, 10, || ada.ask(verify)).await;
+    let release = "DELETE /api/v1/domains/none.example";
+    spends(&service, 10, || ada.ask(release)).await;
 }
 
 #[tokio::test]
