@@ -129,6 +129,7 @@ impl App {
             directory.clone(),
             Arc::new(Dns::new(&config.dns)?),
             auth.keys(),
+            Arc::clone(&dkim),
             clock.clone(),
         );
         let services = Services {

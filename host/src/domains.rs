@@ -18,7 +18,7 @@ use crate::config::{Config, Plan};
 use crate::directory::Directory;
 use crate::directory::accounts::DEFAULT_PLAN;
 use crate::directory::domains::{By, Claimed, Domain, NewKeys, PublicKey, Released, Verified};
-use crate::dkim::KeyPair;
+use crate::dkim::{self, KeyPair};
 use crate::dns::{self, Dns, Record};
 use crate::error::Failure;
 use crate::turns::Turns;
@@ -127,6 +127,8 @@ pub struct Domains {
     directory: Directory,
     dns: Arc<Dns>,
     keys: Arc<Keyring>,
+    /// What is told of a key that was made.
+    signing: Arc<dkim::Keys>,
     plans: BTreeMap<String, Plan>,
     clock: Clock,
     /// When checks failed last, by account and domain.
@@ -143,12 +145,14 @@ impl Domains {
         directory: Directory,
         dns: Arc<Dns>,
         keys: Arc<Keyring>,
+        signing: Arc<dkim::Keys>,
         clock: Clock,
     ) -> Self {
         Self {
             directory,
             dns,
             keys,
+            signing,
             plans: config.plans.clone(),
             clock,
             failed: Cache::new(MOST_REMEMBERED),
@@ -314,7 +318,14 @@ impl Domains {
         let activated =
             self.directory
                 .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
-        Ok(activated.await?)
+        let activated = activated.await?;
+        // The domain is active whatever becomes of this; the hourly round makes up for it.
+        if let Verified::Active(domain) = &activated
+            && let Err(error) = self.signing.verified(&domain.name).await
+        {
+            tracing::error!(domain = domain.name, %error, "a milter was not given the domain's key");
+        }
+        Ok(activated)
     }
 
     async fn of(&self, account: &str, name: &str) -> Result<Option<Domain>, Failure> {

@@ -12,6 +12,7 @@ use crate::directory::administration::Freeing;
 use crate::directory::domains::{By, Claim, Domain, Released, Verified};
 use crate::directory::held::Holding;
 use crate::directory::platform_domains::{Added, PlatformDomain, Removed};
+use crate::dkim;
 use crate::dns::{self, Dns};
 use crate::domains::{Challenge, Domains};
 
@@ -319,11 +320,15 @@ impl Desk {
     }
 
     fn domains(&self, keys: Keyring) -> anyhow::Result<Domains> {
+        let keys = Arc::new(keys);
+        let signing =
+            dkim::Keys::new(&self.config.dkim, self.directory.clone(), Arc::clone(&keys))?;
         Ok(Domains::new(
             &self.config,
             self.directory.clone(),
             Arc::new(Dns::new(&self.config.dns)?),
-            Arc::new(keys),
+            keys,
+            Arc::new(signing),
             self.clock.clone(),
         ))
     }
