@@ -8,8 +8,6 @@ use crate::Person;
 const DOMAINS: &str = "SELECT domain FROM platform_domains";
 const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, active) \
      VALUES ($1, 'alias', (SELECT id FROM accounts WHERE address = $2), $3)";
-const ADD_DOMAIN: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, dkim_selector, dkim_public_key, \
-     dkim_private_key) VALUES ((SELECT id FROM accounts WHERE address = $2), $1, 'c', 0, $3, $4, $4, $5)";
 
 /// The directory in that database. Its domains stay those that the service wrote: opening sets them, and without them no more mail is taken.
 pub(crate) async fn open(database: &Database) -> Directory {
@@ -38,35 +36,6 @@ pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
             .bind(address)
             .bind(&person.address)
             .bind(active)
-            .execute(pool)
-            .await
-            .map(drop),
-    }
-    .unwrap();
-    directory.db().close().await;
-}
-
-/// Gives a person a domain, verified or only claimed.
-pub async fn domain(person: &Person<'_>, domain: &str, verified: bool) {
-    let directory = open(person.service.database()).await;
-    let at = verified.then_some(0_i64);
-    let key = verified.then_some("none");
-    match directory.db() {
-        Db::Sqlite(pool) => sqlx::query(ADD_DOMAIN)
-            .bind(domain)
-            .bind(&person.address)
-            .bind(at)
-            .bind(key)
-            .bind(key.map(str::as_bytes))
-            .execute(pool)
-            .await
-            .map(drop),
-        Db::Postgres(pool) => sqlx::query(ADD_DOMAIN)
-            .bind(domain)
-            .bind(&person.address)
-            .bind(at)
-            .bind(key)
-            .bind(key.map(str::as_bytes))
             .execute(pool)
             .await
             .map(drop),

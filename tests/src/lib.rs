@@ -20,7 +20,7 @@ mod relay;
 mod service;
 
 pub use answer::Answer;
-pub use directory::{alias, domain};
+pub use directory::alias;
 pub use inbox::{RICH, app_password, expunge_all, imap, log_in};
 pub use log::Log;
 pub use mailbox::{Imap, Stored, letter, mark, noise, put, stored, subjects};

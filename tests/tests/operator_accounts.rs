@@ -158,7 +158,7 @@ async fn an_account_that_cannot_be_made_is_refused_in_a_sentence() {
         (
             "account create eve@first.test --plan gold",
             "Pass-Word-1\n",
-            "default, pro",
+            "default, none, pro",
         ),
         (
             "account create eve@first.test --first-name E --last-name M --dob 2030-01-01",
@@ -420,7 +420,7 @@ async fn plan_and_rank_are_changed_and_what_is_so_already_is_said() {
     service
         .operator("account plan ada@first.test gold", "")
         .await
-        .fails_about("default, pro");
+        .fails_about("default, none, pro");
     done(&service, "account admin ada@first.test off").await;
     let answer = sign_in(&service, "ada@first.test", PASSWORD).await;
     assert_eq!(answer.succeeds(200)["user"]["isAdmin"], false);
