@@ -272,6 +272,10 @@ impl Domains {
             .release_domain(self.by(session), &name, origin);
         match released.await? {
             Released::SessionOver => Err(session_over()),
+            Released::Released => {
+                self.signing.released(&name);
+                Ok(Released::Released)
+            }
             released => Ok(released),
         }
     }

@@ -92,6 +92,8 @@ impl Service {
             "key_file = '{key}'
 database.url = '{url}'
 database.mailserver = '{mailserver}'
+database.milter = '{milter}'
+dkim.milter = {with_milter}
 registration.domains = ['{DOMAIN}', 'second.test']
 plans.pro.custom_domains = 50
 plans.none.custom_domains = 0
@@ -102,6 +104,8 @@ imap.doveadm_key_file = '{doveadm_key}'
             key = self.state.join("latchmail.key").display(),
             url = database.url,
             mailserver = database.mailserver.display(),
+            milter = database.milter.display(),
+            with_milter = database.with_milter,
             dns = self.dns_server(),
             doveadm = self.stack.doveadm,
             doveadm_key = self.stack.doveadm_key.display(),

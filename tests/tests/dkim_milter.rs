@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use latchmail_tests::dkim::{PKCS8, Records, domain, key_file, published, verifies};
 use latchmail_tests::milter::Signing;
-use latchmail_tests::{EVENTUALLY, Imap, Stored, alias, imap, stored};
-use serde_json::json;
+use latchmail_tests::{EVENTUALLY, Imap, Nameserver, Person, Stored, alias, imap, stored};
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 const POLL: Duration = Duration::from_millis(20);
 const NONE: [bool; 0] = [];
+const DOMAINS: &str = "/api/v1/domains";
 
 async fn comes(client: &mut Imap, subject: &str) -> Stored {
     let comes = async {
@@ -31,6 +32,52 @@ fn letter(from: &str, subject: &str) -> String {
         "From: Ada <{from}>\nTo: bob@first.test\nSubject: {subject}\nDate: Thu, 19 Nov 2026 10:00:00 +0100\n\
          Message-ID: <{subject}@ada.example>\n\nHello  \n.\n..dots\n\n\n\n"
     )
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field]
+        .as_str()
+        .unwrap_or_else(|| panic!("no {field} in {value}"))
+}
+
+/// What an active domain publishes of its key.
+async fn key_of(person: &Person<'_>, domain: &str) -> Records {
+    let active = person.ask(&format!("GET {DOMAINS}/{domain}")).await;
+    let active = active.succeeds(200);
+    let records = active["records"].as_array().unwrap().iter();
+    let keys = records.filter(|record| record["kind"] == "DKIM");
+    let published = |key: &Value| (text(key, "host").to_owned(), text(key, "value").to_owned());
+    keys.map(published).collect()
+}
+
+#[tokio::test]
+async fn a_domain_signs_from_its_verification_on_whoever_verifies_it() {
+    let dns = Nameserver::start().await;
+    let signing = Signing::start(&format!("dns.server = '{}'", dns.address)).await;
+    let service = &signing.service;
+    let ada = service.person("ada").await;
+    let phone = ada.app_password("phone").await;
+    let mut client = imap(&ada).await;
+    for (domain, by_the_operator) in [("ada.example", false), ("other.example", true)] {
+        let claimed = ada.post(DOMAINS, &json!({ "domain": domain })).await;
+        let wanted = &claimed.succeeds(201)["verification"];
+        dns.txt(text(wanted, "host"), &[text(wanted, "value")]);
+        if by_the_operator {
+            let verify = format!("domain verify {domain}");
+            service.operator(&verify, "").await.done();
+        } else {
+            let verify = format!("POST {DOMAINS}/{domain}/verify");
+            ada.ask(&verify).await.succeeds(200);
+        }
+        let from = format!("me@{domain}");
+        alias(&ada, &from, true).await;
+        let message = letter(&from, domain);
+        let submitted = signing.submit(&phone, &from, "ada@first.test", &message);
+        submitted.await.unwrap();
+        let message = comes(&mut client, domain).await;
+        let records = key_of(&ada, domain).await;
+        assert_eq!(verifies(&message.bytes, &records), [true], "{domain}");
+    }
 }
 
 #[tokio::test]
