@@ -271,6 +271,35 @@ async fn a_platform_domain_signs_with_the_key_that_the_configuration_names() {
 }
 
 #[tokio::test]
+async fn a_configured_key_signs_for_nobody_but_the_platform() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    let public = key_file(&file, PKCS8);
+    let service = Setup::default()
+        .with(&format!(
+            "dkim.keys.main = {{ domain = 'ada.example', selector = '2026a', key_file = '{}' }}",
+            file.display()
+        ))
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    let own = domain(&ada, "ada.example").await;
+    alias(&ada, "me@ada.example", true).await;
+    let configured = Records::from([published("ada.example", "2026a", &public)]);
+    for (records, to_others) in [(&own, &configured), (&configured, &own)] {
+        let sent = sends(&ada, &mail("s", "t")).await;
+        let copy = comes(&mut client, "Sent", &sent).await;
+        assert_eq!(verifies(&copy.bytes, records), [true]);
+        assert_eq!(verifies(&copy.bytes, to_others), [false]);
+        service.execute("DELETE FROM domains").await;
+        service
+            .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example') ON CONFLICT (domain) DO NOTHING")
+            .await;
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_cannot_be_used_or_that_others_may_read_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let made = |name: &str, form: &str| {

@@ -1,7 +1,7 @@
 //! What a milter of the mail server's reads: the private keys of the domains that sign, in the clear.
 //!
-//! Only where the configuration asks for it. A domain that is released takes its key with it in the same transaction, by triggers; what is here puts
-//! keys there, and makes the table what it ought to be.
+//! Only where the configuration asks for it. A domain that is released, or is the platform's no longer, takes its key with it in the same transaction, by
+//! triggers; what is here puts keys there, and makes the table what it ought to be.
 
 use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
@@ -12,18 +12,23 @@ use super::{Db, Directory, Error};
 /// Keys written in one transaction: what others wait for on SQLite.
 const BATCH: usize = 100;
 
-/// Nobody releases these domains before this transaction has ended.
-const LOCK_POSTGRES: &str = "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE";
+/// Nobody releases or removes these domains before this transaction has ended.
+const LOCKS_POSTGRES: [&str; 2] = [
+    "SELECT 1 FROM platform_domains WHERE domain = ANY($1) ORDER BY domain FOR SHARE",
+    "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE",
+];
 
-/// `{table}` is the table; a key that was made for a domain goes there only while the domain has it.
+/// `{table}` is the table. The configuration's key goes there only while the domain is the platform's, one that was made for a domain only while
+/// the domain has it.
 const GIVE: &str = "INSERT INTO {table} AS k (domain, selector, private_key) SELECT $1, $2, $3 \
-    WHERE $4 OR EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND dkim_selector = $2 AND verified_at IS NOT NULL) \
+    WHERE CASE WHEN $4 THEN EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
+        ELSE EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND dkim_selector = $2 AND verified_at IS NOT NULL) END \
     ON CONFLICT (domain) DO UPDATE SET selector = excluded.selector, private_key = excluded.private_key \
     WHERE k.selector <> excluded.selector OR k.private_key <> excluded.private_key";
-const TAKE_SQLITE: &str = "DELETE FROM milter.mailserver_dkim_keys WHERE domain NOT IN (SELECT value FROM json_each($1)) \
-    AND domain NOT IN (SELECT domain FROM main.domains WHERE verified_at IS NOT NULL)";
+const TAKE_SQLITE: &str = "DELETE FROM milter.mailserver_dkim_keys AS k WHERE domain NOT IN (SELECT value FROM json_each($1)) \
+    AND NOT EXISTS (SELECT 1 FROM main.domains d WHERE d.domain = k.domain AND d.dkim_selector = k.selector AND d.verified_at IS NOT NULL)";
 const TAKE_POSTGRES: &str = "DELETE FROM mailserver_dkim_keys k WHERE domain <> ALL($1) \
-    AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.domain = k.domain AND d.verified_at IS NOT NULL)";
+    AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.domain = k.domain AND d.dkim_selector = k.selector AND d.verified_at IS NOT NULL)";
 const OVERWRITE_SQLITE: &str = "PRAGMA milter.wal_checkpoint(TRUNCATE)";
 
 /// A key as a milter has it.
@@ -34,7 +39,7 @@ pub struct MilterKey {
     pub selector: String,
     /// PEM.
     pub private_key: Zeroizing<String>,
-    /// Whether it is the configuration's: such a domain has it whoever verified it.
+    /// Whether it is the configuration's: such a domain has it while it is the platform's.
     pub configured: bool,
 }
 
@@ -48,7 +53,7 @@ impl std::fmt::Debug for MilterKey {
 }
 
 impl Directory {
-    /// Gives a milter these keys, of what is still verified.
+    /// Gives a milter these keys, of what is still verified or the platform's.
     ///
     /// # Errors
     /// [`Error`] where the database fails, or is one that is not read by a milter.
@@ -59,8 +64,10 @@ impl Directory {
                 Tx::Sqlite(_) => "milter.mailserver_dkim_keys",
                 Tx::Postgres(tx) => {
                     let domains: Vec<&str> = batch.iter().map(|key| key.domain.as_str()).collect();
-                    let lock = sqlx::query(LOCK_POSTGRES).bind(domains);
-                    lock.execute(&mut **tx).await?;
+                    for lock in LOCKS_POSTGRES {
+                        let lock = sqlx::query(lock).bind(&domains);
+                        lock.execute(&mut **tx).await?;
+                    }
                     "mailserver_dkim_keys"
                 }
             };

@@ -1,7 +1,7 @@
-//! Which key signs for a domain: the configuration's, or the one that was made when an account verified the domain. The same keys are given to a
-//! milter, where there is one.
+//! Which key signs for a domain: the configuration's while the domain is the platform's, else the one that was made when an account verified it. The
+//! same keys are given to a milter, where there is one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Keys {
     /// [`Error`] where it has a key that cannot be used, or that cannot be asked for: what it sends has to wait then, since the world takes what is
     /// not signed for somebody else's.
     pub async fn signer(&self, domain: &str) -> Result<Option<Arc<Signer>>, Error> {
-        if let Some(key) = self.configured.get(domain) {
+        if let Some(key) = self.configured(domain).await? {
             return Ok(Some(Arc::clone(&key.signer)));
         }
         let Some(key) = self.directory.dkim_key(domain).await? else {
@@ -117,7 +117,7 @@ impl Keys {
     /// # Errors
     /// [`Error`] where the key cannot be opened or written; [`Keys::tell_milter`] tries again within the hour.
     pub async fn verified(&self, domain: &str) -> Result<(), Error> {
-        if !self.milter || self.configured.contains_key(domain) {
+        if !self.milter || self.configured(domain).await?.is_some() {
             return Ok(());
         }
         let Some(key) = self.directory.dkim_key(domain).await? else {
@@ -135,15 +135,20 @@ impl Keys {
         if !self.milter {
             return Ok(());
         }
-        let configured = self.configured.iter().map(|(domain, key)| MilterKey {
-            domain: domain.clone(),
-            selector: key.selector.clone(),
-            private_key: key.pem.0.clone(),
-            configured: true,
-        });
-        let mut keys: Vec<MilterKey> = configured.collect();
+        let platform = self.directory.platform_domains().await?;
+        let platform: BTreeSet<String> = platform.into_iter().map(|one| one.domain).collect();
+        let configured = |domain: &str| {
+            let key = self.configured.get(domain)?;
+            Some(MilterKey {
+                domain: domain.to_owned(),
+                selector: key.selector.clone(),
+                private_key: key.pem.0.clone(),
+                configured: true,
+            })
+        };
+        let mut keys: Vec<MilterKey> = platform.iter().filter_map(|own| configured(own)).collect();
         for (domain, key) in self.directory.dkim_keys().await? {
-            if self.configured.contains_key(&domain) {
+            if platform.contains(&domain) && self.configured.contains_key(&domain) {
                 continue;
             }
             match self.for_milter(domain, key) {
@@ -152,6 +157,14 @@ impl Keys {
             }
         }
         Ok(self.directory.set_milter(&keys).await?)
+    }
+
+    /// The configuration's key of a domain, while that is the platform's: afterwards somebody else may have it.
+    async fn configured(&self, domain: &str) -> Result<Option<&Configured>, Error> {
+        let Some(key) = self.configured.get(domain) else {
+            return Ok(None);
+        };
+        Ok(self.directory.is_platforms(domain).await?.then_some(key))
     }
 
     fn for_milter(&self, domain: String, key: SealedKey) -> Result<MilterKey, Error> {

@@ -70,6 +70,12 @@ const STEPS: &[Step] = &[
         sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
         postgres: include_str!("../../../migrations/postgres/0009_milter.sql"),
     },
+    Step {
+        version: 11,
+        description: "milter keys",
+        sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
+        postgres: include_str!("../../../migrations/postgres/0011_milter_keys.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -132,6 +132,9 @@ async fn only_what_is_verified_under_that_name_is_given(fresh: Fresh) {
 async fn what_a_milter_reads_becomes_what_it_ought_to_be(fresh: Fresh) {
     let directory = opened(&fresh).await;
     run(&directory, VERIFIED).await;
+    let platform =
+        "INSERT INTO platform_domains (domain) VALUES ('platform.example'), ('gone.example')";
+    run(&directory, platform).await;
     let keys = [
         key("ada.example", "s", false),
         key("platform.example", "2026", true),
@@ -149,6 +152,41 @@ async fn what_a_milter_reads_becomes_what_it_ought_to_be(fresh: Fresh) {
     // One that was verified since the keys were read.
     directory.set_milter(&[]).await.unwrap();
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
+}
+
+async fn a_configured_key_is_there_while_its_domain_is_the_platforms(fresh: Fresh) {
+    const ADD: &str = "INSERT INTO platform_domains (domain) VALUES ('ada.example')";
+    const REMOVE: &str = "DELETE FROM platform_domains";
+    let directory = opened(&fresh).await;
+    let configured = [key("ada.example", "2026", true)];
+    let own = [key("ada.example", "s", false)];
+    directory.set_milter(&configured).await.unwrap();
+    assert_eq!(seen(&fresh).await, NOTHING, "it is nobody's");
+    run(&directory, VERIFIED).await;
+    directory.set_milter(&configured).await.unwrap();
+    assert_eq!(seen(&fresh).await, NOTHING, "it is an account's");
+    directory.set_milter(&own).await.unwrap();
+    assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
+
+    // An account had it before the configuration named it.
+    run(&directory, ADD).await;
+    run(&directory, REMOVE).await;
+    assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
+    run(&directory, ADD).await;
+    directory.set_milter(&configured).await.unwrap();
+    assert_eq!(seen(&fresh).await, ["ada.example 2026 PEM"]);
+    run(&directory, "DELETE FROM domains").await;
+    assert_eq!(seen(&fresh).await, ["ada.example 2026 PEM"]);
+    run(&directory, REMOVE).await;
+    assert_eq!(seen(&fresh).await, NOTHING);
+
+    // The account's key cannot be opened: the configuration's is not to stand in its place.
+    run(&directory, ADD).await;
+    directory.set_milter(&configured).await.unwrap();
+    run(&directory, VERIFIED).await;
+    run(&directory, REMOVE).await;
+    directory.set_milter(&[]).await.unwrap();
+    assert_eq!(seen(&fresh).await, NOTHING);
 }
 
 async fn where_there_is_no_milter_any_more_no_key_is_left(fresh: Fresh) {
@@ -178,6 +216,7 @@ both!(
     a_release_that_is_undone_leaves_the_key,
     only_what_is_verified_under_that_name_is_given,
     what_a_milter_reads_becomes_what_it_ought_to_be,
+    a_configured_key_is_there_while_its_domain_is_the_platforms,
     where_there_is_no_milter_any_more_no_key_is_left,
     a_mail_server_does_not_see_the_keys,
 );
