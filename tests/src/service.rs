@@ -10,7 +10,7 @@ use latchmail::auth::Provision;
 use latchmail::clock::Clock;
 use latchmail::config::{Config, Database};
 use latchmail::dev::{Lookup, Stack};
-use latchmail::directory::testing::postgres_url;
+use latchmail::directory::testing::{execute, postgres_url};
 use latchmail::directory::{Db, Directory};
 use latchmail::http::router::Entry;
 use latchmail::modules::Access;
@@ -341,11 +341,8 @@ impl Service {
 
     /// Changes its tables behind its back.
     pub async fn execute(&self, query: &'static str) {
-        match self.running.as_ref().unwrap().app.directory.db() {
-            Db::Sqlite(pool) => sqlx::raw_sql(query).execute(pool).await.map(drop),
-            Db::Postgres(pool) => sqlx::raw_sql(query).execute(pool).await.map(drop),
-        }
-        .unwrap();
+        let db = self.running.as_ref().unwrap().app.directory.db();
+        execute(db, query).await.unwrap();
     }
 
     /// Every row of every table, as text.

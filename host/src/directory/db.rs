@@ -195,13 +195,16 @@ impl Tx {
         Ok(())
     }
 
-    /// Makes what was done in it last.
+    /// Makes what was done in it last. On SQLite the keys go now that a milter is to have no longer.
     ///
     /// # Errors
     /// [`Error::Database`] where it cannot; nothing of it lasts then.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
-            Self::Sqlite(tx) => tx.commit().await?,
+            Self::Sqlite(mut tx) => {
+                sqlite::withdraw(&mut tx).await?;
+                tx.commit().await?;
+            }
             Self::Postgres(tx) => tx.commit().await?,
         }
         Ok(())

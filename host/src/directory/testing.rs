@@ -17,6 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
+use super::db::on_tx;
 use super::{Db, Directory};
 use crate::config;
 
@@ -184,6 +185,16 @@ where
     }
 }
 
+/// Changes the tables behind the directory's back, in a transaction as the directory makes them.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn execute(db: &Db, query: &'static str) -> anyhow::Result<()> {
+    let mut tx = db.begin().await?;
+    on_tx!(&mut tx, db => sqlx::raw_sql(query).execute(db).await.map(drop))?;
+    Ok(tx.commit().await?)
+}
+
 /// Good as a file's name and as a database's.
 fn fresh_name() -> anyhow::Result<String> {
     Ok(format!("latchmail_test_{:016x}", getrandom::u64()?))
@@ -313,8 +324,7 @@ mod fixtures {
 
         /// Changes the tables behind the directory's back.
         pub(crate) async fn execute(&self, query: &'static str) {
-            on!(self.directory.db(), pool => sqlx::raw_sql(query).execute(pool).await.map(drop))
-                .unwrap();
+            super::execute(self.directory.db(), query).await.unwrap();
         }
 
         /// One number that a query over the tables answers.

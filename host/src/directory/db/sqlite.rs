@@ -26,6 +26,7 @@ use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, migrations};
 use crate::config;
 pub(in crate::directory) use last_logins::LastLoginsFile;
 use milter::MilterFile;
+pub(super) use milter::withdraw;
 
 const MAILSERVER_FILE: &str = include_str!("../../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_OLDER: &str = include_str!("../../../migrations/mailserver/sqlite/older.sql");
@@ -83,6 +84,9 @@ pub(super) async fn open(config: &config::Database) -> Result<(SqlitePool, LastL
             Box::pin(async move {
                 guarded.map_err(sqlx::Error::config)?;
                 attach(connection, &attached, &mailserver)
+                    .await
+                    .map_err(sqlx::Error::config)?;
+                milter::note(connection)
                     .await
                     .map_err(sqlx::Error::config)?;
                 match milter {

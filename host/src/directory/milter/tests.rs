@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use super::*;
 use crate::config::Database;
 use crate::directory::db::on;
-use crate::directory::testing::{Fresh, both, on_sqlite};
+use crate::directory::testing::{Fresh, both, execute, on_sqlite};
 
 const KEYS: &str =
     "SELECT domain || ' ' || selector || ' ' || private_key FROM mailserver_dkim_keys ORDER BY 1";
@@ -31,7 +31,7 @@ async fn opened(fresh: &Fresh) -> Directory {
 }
 
 async fn run(directory: &Directory, query: &'static str) {
-    on!(directory.db(), pool => sqlx::raw_sql(query).execute(pool).await.map(drop)).unwrap();
+    execute(directory.db(), query).await.unwrap();
 }
 
 /// What a milter sees: the file of its own on SQLite, the role of its own on PostgreSQL.
@@ -245,6 +245,39 @@ async fn the_file_is_guarded_and_nothing_of_a_key_is_left_in_it() {
         run(&directory, "DELETE FROM domains").await;
         directory.set_milter(&[]).await.unwrap();
         assert!(!beside.iter().any(holds));
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_mail_daemon_puts_in_its_own_file_keeps_no_key() {
+    let body = async |fresh: Fresh| {
+        let directory = opened(&fresh).await;
+        let platform = "INSERT INTO platform_domains (domain) VALUES ('platform.example')";
+        run(&directory, platform).await;
+        run(&directory, VERIFIED).await;
+        let keys = [
+            key("ada.example", "s", false),
+            key("platform.example", "2026", true),
+        ];
+        directory.set_milter(&keys).await.unwrap();
+        let theirs = fresh.mail_server().await.unwrap();
+        let Db::Sqlite(pool) = &theirs else {
+            unreachable!()
+        };
+        for planted in [
+            "CREATE TABLE mailserver_dkim_keys (domain, selector, private_key)",
+            "CREATE TABLE withdrawn_keys (domain, selector)",
+            "CREATE TRIGGER no BEFORE DELETE ON mailserver_dkim_keys BEGIN SELECT RAISE(ABORT, 'no'); END",
+            "INSERT INTO mailserver_dkim_keys VALUES ('ada.example', 's', 'theirs')",
+        ] {
+            sqlx::raw_sql(planted).execute(pool).await.unwrap();
+        }
+        theirs.close().await;
+        run(&directory, "DELETE FROM domains").await;
+        assert_eq!(seen(&fresh).await, ["platform.example 2026 PEM"]);
+        run(&directory, "DELETE FROM platform_domains").await;
+        assert_eq!(seen(&fresh).await, NOTHING);
     };
     on_sqlite(body).await.unwrap();
 }

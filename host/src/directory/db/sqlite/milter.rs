@@ -16,11 +16,33 @@ use crate::config;
 const SHAPE: &str = include_str!("../../../../migrations/mailserver/sqlite/milter_file.sql");
 const CONNECTION: &str =
     include_str!("../../../../migrations/mailserver/sqlite/milter_connection.sql");
+const WITHDRAWN: &str = include_str!("../../../../migrations/mailserver/sqlite/withdrawn.sql");
+const WITHDRAW: &str = include_str!("../../../../migrations/mailserver/sqlite/withdraw.sql");
+const ANY_WITHDRAWN: &str = "SELECT EXISTS (SELECT 1 FROM temp.withdrawn_keys)";
 const ATTACH: &str = "ATTACH DATABASE $1 AS milter";
 const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
 /// What was deleted is overwritten, in the log too.
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
+
+/// Lets a connection note which keys a transaction withdraws, whether there is a milter or not.
+pub(super) async fn note(connection: &mut SqliteConnection) -> Result<(), Error> {
+    sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
+    Ok(())
+}
+
+/// Takes from a milter the keys that the transaction of this connection withdraws.
+pub(in crate::directory::db) async fn withdraw(
+    connection: &mut SqliteConnection,
+) -> Result<(), Error> {
+    let any: bool = sqlx::query_scalar(ANY_WITHDRAWN)
+        .fetch_one(&mut *connection)
+        .await?;
+    if any {
+        sqlx::raw_sql(WITHDRAW).execute(connection).await?;
+    }
+    Ok(())
+}
 
 /// Where it is.
 #[derive(Clone, Debug)]
@@ -88,7 +110,7 @@ impl MilterFile {
         Ok(connection)
     }
 
-    /// Gives it to a connection, with the triggers that keep it in step.
+    /// Gives it to a connection, with the triggers that see which keys go.
     pub(super) async fn attach(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
         shared::guard(&self.main, &self.file)?;
         sqlx::query(ATTACH)
