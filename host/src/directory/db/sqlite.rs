@@ -151,6 +151,8 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
         // Mail daemons can write the attached file: what its schema says is not believed.
         .pragma("trusted_schema", "OFF")
         .pragma("temp_store", "MEMORY")
+        // What is deleted is overwritten, in what is attached later too: keys, secrets and hashes that are gone are to be gone.
+        .pragma("secure_delete", "ON")
 }
 
 /// Runs the migrations in one transaction, without the triggers: a migration may reshape what they watch.

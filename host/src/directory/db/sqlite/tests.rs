@@ -396,9 +396,43 @@ async fn every_connection_is_durable_strict_and_wary() {
             ("PRAGMA foreign_keys", 1),
             ("PRAGMA recursive_triggers", 1),
             ("PRAGMA trusted_schema", 0),
+            ("PRAGMA main.secure_delete", 1),
+            ("PRAGMA mailserver.secure_delete", 1),
         ] {
             assert_eq!(fresh.number(pragma).await, value, "{pragma}");
         }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_no_longer_in_the_file() {
+    let body = async |fresh: Fresh| {
+        let directory = &fresh.directory;
+        directory.with("a", "ada@example.org", &[]).await;
+        fresh.domain("a", "ada.example", true).await;
+        let secret = "a sealed key that is to be destroyed";
+        fresh
+            .execute("UPDATE domains SET dkim_private_key = 'a sealed key that is to be destroyed'")
+            .await;
+        let theirs = fresh.mailserver_file().unwrap();
+        let main = theirs.parent().unwrap().with_file_name("latchmail.db");
+        let holds = || {
+            let bytes = fs::read(&main).unwrap();
+            memchr::memmem::find(&bytes, secret.as_bytes()).is_some()
+        };
+        let Db::Sqlite(pool) = directory.db() else {
+            unreachable!()
+        };
+        let written = async || {
+            let checkpoint = sqlx::raw_sql("PRAGMA main.wal_checkpoint(TRUNCATE)");
+            checkpoint.execute(pool).await.unwrap();
+        };
+        written().await;
+        assert!(holds());
+        fresh.execute("DELETE FROM domains").await;
+        written().await;
+        assert!(!holds());
     };
     on_sqlite(body).await.unwrap();
 }
