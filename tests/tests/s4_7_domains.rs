@@ -1,7 +1,10 @@
 //! Specification, section 4.7: domains of one's own, from a claim to mail, against a real DNS server.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
 use latchmail_tests::{Answer, Nameserver, PASSWORD, Person, Service, Setup, alias};
 use serde_json::{Value, json};
@@ -97,7 +100,11 @@ struct Outside(BufReader<TcpStream>);
 
 impl Outside {
     async fn connect(service: &Service) -> Self {
-        let stream = TcpStream::connect(service.stack.smtp).await.unwrap();
+        Self::connect_to(service.stack.smtp).await
+    }
+
+    async fn connect_to(port: SocketAddr) -> Self {
+        let stream = TcpStream::connect(port).await.unwrap();
         let mut session = Self(BufReader::new(stream));
         assert_eq!(session.reply().await, 220);
         assert_eq!(session.say("EHLO outside.test").await, 250);
@@ -820,6 +827,34 @@ async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified()
     outside.deliver(info, "To its next owner").await;
     bob.arrives("To its next owner").await;
     assert!(ada.messages("INBOX").await.len() == 1);
+}
+
+#[tokio::test]
+async fn a_mail_client_is_told_who_there_is_on_a_domain_that_was_verified_within_its_session() {
+    let world = World::start().await;
+    let service = &world.service;
+    let ada = service.person("ada").await;
+    let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
+    let phone = ada.app_password("phone").await;
+    let (username, password) = (text(&phone, "username"), text(&phone, "password"));
+    let plain = STANDARD.encode(format!("\0{username}\0{password}"));
+    let mut client = Outside::connect_to(service.stack.submission).await;
+    assert_eq!(client.say(&format!("AUTH PLAIN {plain}")).await, 235);
+    let to = async |client: &mut Outside, address: &str| {
+        assert_eq!(client.say("MAIL FROM:<ada@first.test>").await, 250);
+        let answered = client.say(&format!("RCPT TO:<{address}>")).await;
+        assert_eq!(client.say("RSET").await, 250);
+        answered
+    };
+    let info = "info@ada.example";
+    assert_eq!(to(&mut client, info).await, 250, "the world may have it");
+    world.proves(&claimed);
+    verify(&ada, EXAMPLE).await.succeeds(200);
+    assert_eq!(to(&mut client, info).await, 550, "there is no alias yet");
+    alias(&ada, info, true).await;
+    assert_eq!(to(&mut client, info).await, 250);
+    assert_eq!(to(&mut client, "else@outside.test").await, 250);
+    assert_eq!(to(&mut client, "nobody@first.test").await, 550);
 }
 
 #[tokio::test]
