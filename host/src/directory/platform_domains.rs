@@ -10,8 +10,9 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
-const ADD_CONFIGURED: &str =
-    "INSERT INTO platform_domains (domain) VALUES ($1) ON CONFLICT (domain) DO NOTHING";
+/// One that the operator added is the configuration's from then on.
+const ADD_CONFIGURED: &str = "INSERT INTO platform_domains (domain) VALUES ($1) \
+    ON CONFLICT (domain) DO UPDATE SET added_at = NULL";
 const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
 
 const LIST: &str = "SELECT domain, added_at FROM platform_domains ORDER BY domain";
@@ -71,17 +72,29 @@ pub enum Removed {
 }
 
 impl Directory {
-    /// Makes the configuration's domains exactly `domains`, in lower case. What the operator added stays.
+    /// Makes the configuration's domains exactly `domains`, in lower case. What the operator added stays, and is the configuration's where that
+    /// names it. One that an account has verified is not opened to everybody: a sentence says so, and all is as it was.
     pub(super) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
         let present: Vec<String> =
             on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
         let present = BTreeSet::from_iter(present);
+        // In the order of their names, so that services that start at once do not wait for each other.
+        for changed in present.symmetric_difference(&wanted) {
+            tx.lock_domain(changed).await?;
+        }
         for gone in present.difference(&wanted) {
             on_tx!(&mut tx, db => sqlx::query(REMOVE).bind(gone).execute(db).await.map(drop))?;
         }
         for new in wanted.difference(&present) {
+            if let Some(account) = holder(&mut tx, new).await? {
+                let owner = address_of(&mut tx, account).await?;
+                return Err(Error::Unusable(format!(
+                    "`registration.domains` names {new}, which is {owner}'s, who verified it: take it out there, or take the domain from the \
+                     account first (`latchmail domain release {new}`)"
+                )));
+            }
             on_tx!(&mut tx, db => sqlx::query(ADD_CONFIGURED).bind(new).execute(db).await.map(drop))?;
         }
         tx.commit().await
@@ -131,10 +144,7 @@ impl Directory {
             return Ok(Added::Already);
         }
         if let Some(account) = holder(&mut tx, domain).await? {
-            let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNER)
-                .bind(&account)
-                .fetch_optional(db).await)?;
-            return Ok(Added::Taken(address.unwrap_or(account)));
+            return Ok(Added::Taken(address_of(&mut tx, account).await?));
         }
         let claimants: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(VOID_CLAIMS)
             .bind(domain)
@@ -192,6 +202,14 @@ async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error>
     Ok(on_tx!(tx, db => sqlx::query_as(ONE)
         .bind(domain)
         .fetch_optional(db).await)?)
+}
+
+/// The address of an account, or its id where it has none.
+async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
+    let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER)
+        .bind(&account)
+        .fetch_optional(db).await)?;
+    Ok(address.unwrap_or(account))
 }
 
 /// An event that concerns no account.
