@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use super::aliases::domain_of;
 use super::db::{Tx, on, on_tx};
+use super::domains;
 use super::events::{self, Event, Kind};
 use super::sessions::{self, NewSession};
 use super::{Directory, Error};
@@ -95,7 +97,7 @@ pub struct NewProfile {
 pub enum Creation {
     /// It was made.
     Created,
-    /// The address is, or was, somebody's: an account's, an alias's, or held by the operator.
+    /// The address is, or was, somebody's: an account's, an alias's, held by the operator, or on a domain that an account verified.
     AddressTaken,
 }
 
@@ -111,6 +113,12 @@ impl Directory {
         origin: &Origin,
     ) -> Result<Creation, Error> {
         let mut tx = self.db.begin().await?;
+        let domain = domain_of(&account.address);
+        tx.keep_domain(domain).await?;
+        // It was the platform's when it was chosen. Whoever verified it since has every address on it.
+        if domains::holder(&mut tx, domain).await?.is_some() {
+            return Ok(Creation::AddressTaken);
+        }
         if !claim_address(&mut tx, account).await? {
             return Ok(Creation::AddressTaken);
         }

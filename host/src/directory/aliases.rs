@@ -274,6 +274,7 @@ impl Directory {
         if !acting.lock(&mut tx).await? {
             return Ok(Err(Obstacle::CredentialOver));
         }
+        tx.keep_domain(domain_of(address)).await?;
         // By the domain as it is, the name was judged: reserved names are free on an account's own alone.
         if whose_of(&mut tx, account_id, address).await? != whose {
             return Ok(Err(Obstacle::Foreign));
@@ -389,11 +390,15 @@ const fn whose((platform, own): (bool, bool)) -> Whose {
     }
 }
 
+/// The domain of an address.
+pub(super) fn domain_of(address: &str) -> &str {
+    address.rsplit('@').next().unwrap_or_default()
+}
+
 /// Whose the domain of an address is to an account.
 async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Result<Whose, Error> {
-    let domain = address.rsplit('@').next().unwrap_or_default();
     let found: (bool, bool) = on_tx!(tx, db => sqlx::query_as(WHOSE)
-        .bind(domain)
+        .bind(domain_of(address))
         .bind(account_id)
         .fetch_one(db).await)?;
     Ok(whose(found))

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What the two do not share is how they are opened, in [`sqlite`] and [`postgres`], and how rows are locked, in
-//! [`Tx::lock_account`] and [`Tx::lock_domain`].
+//! [`Tx::lock_account`], [`Tx::lock_domain`] and [`Tx::keep_domain`].
 
 mod migrations;
 mod postgres;
@@ -37,6 +37,7 @@ const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDA
 
 /// Many may claim a domain of which there is no row yet. The number is this query's own.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
+const KEEP_DOMAIN: &str = "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
 
 /// Why the database did not do what was asked. Its detail is for the log.
 #[derive(Debug, thiserror::Error)]
@@ -188,6 +189,21 @@ impl Tx {
     pub async fn lock_domain(&mut self, domain: &str) -> Result<(), Error> {
         if let Self::Postgres(tx) = self {
             sqlx::query(LOCK_DOMAIN)
+                .bind(domain)
+                .execute(&mut **tx)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Makes transactions that change whose a domain is wait until this one has ended, and this one for them; others that do the same do
+    /// not wait. Where one locks an account too, that comes first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] where the database fails.
+    pub async fn keep_domain(&mut self, domain: &str) -> Result<(), Error> {
+        if let Self::Postgres(tx) = self {
+            sqlx::query(KEEP_DOMAIN)
                 .bind(domain)
                 .execute(&mut **tx)
                 .await?;

@@ -1,3 +1,7 @@
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::*;
 use crate::directory::testing::{Fresh, NOW, account, both, session};
 
@@ -101,7 +105,29 @@ async fn an_alias_is_no_account(fresh: Fresh) {
     }
 }
 
+async fn on_a_domain_that_somebody_verifies_meanwhile_no_account_is_made(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    fresh.domain("ada", "ada.example", false).await;
+    let mut tx = fresh.directory.db().begin().await.unwrap();
+    tx.lock_domain("ada.example").await.unwrap();
+    let verify = "UPDATE domains SET verified_at = 1, dkim_selector = 's', dkim_public_key = 'k', dkim_private_key = 'x'";
+    on_tx!(&mut tx, db => sqlx::query(verify).execute(db).await.map(drop)).unwrap();
+    let (new, origin) = (account("bob", "bob@ada.example"), Origin::default());
+    let making = fresh.directory.create_account(&new, None, &origin);
+    tokio::pin!(making);
+    let moment = Duration::from_millis(300);
+    assert!(timeout(moment, &mut making).await.is_err(), "it waits");
+    tx.commit().await.unwrap();
+    assert_eq!(making.await.unwrap(), Creation::AddressTaken);
+    assert_eq!(
+        fresh.number("SELECT COUNT(*) FROM addresses").await,
+        1,
+        "ada's own"
+    );
+}
+
 both!(
+    on_a_domain_that_somebody_verifies_meanwhile_no_account_is_made,
     an_account_is_made_whole,
     a_session_that_cannot_be_begun_leaves_no_account,
     an_address_that_is_or_was_anybodys_is_taken,

@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use super::*;
 use crate::directory::accounts::Creation;
@@ -203,6 +205,25 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     assert_eq!(judged.await.unwrap(), Err(Obstacle::Foreign));
 }
 
+async fn an_alias_waits_for_whoever_changes_whose_its_domain_is(fresh: Fresh) {
+    people(&fresh).await;
+    let mut tx = fresh.directory.db().begin().await.unwrap();
+    tx.lock_domain("ada.example").await.unwrap();
+    on_tx!(&mut tx, db => sqlx::query("DELETE FROM domains WHERE domain = 'ada.example'")
+        .execute(db).await.map(drop))
+    .unwrap();
+    let (ada, origin) = (acting("ada", NOW), Origin::default());
+    let making = fresh
+        .directory
+        .create_alias(ada, "info@ada.example", Whose::Own, &origin);
+    tokio::pin!(making);
+    let moment = Duration::from_millis(300);
+    assert!(timeout(moment, &mut making).await.is_err(), "it waits");
+    tx.commit().await.unwrap();
+    assert_eq!(making.await.unwrap(), Err(Obstacle::Foreign));
+    assert_eq!(fresh.number(ROWS).await, 0);
+}
+
 async fn of_many_who_want_an_address_at_once_one_gets_it(fresh: Fresh) {
     people(&fresh).await;
     let origin = Origin::default();
@@ -375,6 +396,7 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
 }
 
 both!(
+    an_alias_waits_for_whoever_changes_whose_its_domain_is,
     an_alias_is_there_at_once_and_only_for_its_owner,
     an_alias_is_switched_and_deleted_by_its_owner_alone,
     an_address_is_kept_for_who_had_it,
