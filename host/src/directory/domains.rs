@@ -39,14 +39,16 @@ const INSERT: &str =
     "INSERT INTO domains (account_id, domain, challenge, created_at) VALUES ($1, $2, $3, $4)";
 const ACTIVATE: &str = "UPDATE domains SET verified_at = $3, dkim_selector = $4, dkim_public_key = $5, dkim_private_key = $6 \
     WHERE account_id = $1 AND domain = $2";
-const VOID_OTHERS: &str =
-    "DELETE FROM domains WHERE domain = $1 AND account_id <> $2 RETURNING account_id";
+/// Claims alone: of two that have verified it the unique index lets one.
+const VOID_OTHERS: &str = "DELETE FROM domains \
+    WHERE domain = $1 AND account_id <> $2 AND verified_at IS NULL RETURNING account_id";
 const DELETE: &str = "DELETE FROM domains WHERE account_id = $1 AND domain = $2";
 const LIVE_ALIASES: &str = "SELECT COUNT(*) FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live";
-/// Whoever has a domain next is to be able to have every address on it. What the operator holds stays.
-const FORGET_ALIASES: &str =
-    "DELETE FROM addresses WHERE domain = $1 AND kind = 'alias' AND NOT live";
+/// Whoever has a domain next is to be able to have every alias on it. What the operator holds stays, and so does what everybody else had there.
+const FORGET_ALIASES: &str = "DELETE FROM addresses \
+    WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND NOT live \
+    AND NOT EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1)";
 const FORGET_ALIASES_OF_OTHERS: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND kind = 'alias' AND NOT live AND (account_id IS NULL OR account_id <> $2)";
 
@@ -332,6 +334,10 @@ impl Directory {
             _ if holder(&mut tx, name).await?.is_some() => return Ok(Verified::Taken),
             _ => return Ok(Verified::Gone),
         };
+        // A claim can stand beside whose it is only where somebody changed the tables.
+        if holder(&mut tx, name).await?.is_some() {
+            return Ok(Verified::Taken);
+        }
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Verified::Platform);
         }
@@ -396,6 +402,7 @@ impl Directory {
         if domain.verified_at.is_some() {
             on_tx!(&mut tx, db => sqlx::query(FORGET_ALIASES)
                 .bind(name)
+                .bind(by.account_id)
                 .execute(db).await.map(drop))?;
         }
         on_tx!(&mut tx, db => sqlx::query(DELETE)

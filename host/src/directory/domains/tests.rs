@@ -245,6 +245,48 @@ async fn what_others_had_on_a_domain_is_free_for_whoever_verifies_it(fresh: Fres
     assert_eq!((fresh.number(rows).await, fresh.number(kept).await), (4, 4));
 }
 
+async fn whoever_has_verified_a_domain_keeps_it_whatever_is_claimed_beside(fresh: Fresh) {
+    two(&fresh).await;
+    claim(&fresh, "ada", EXAMPLE, 5).await;
+    fresh.domain("bob", EXAMPLE, true).await;
+    assert_eq!(verify(&fresh, "ada", EXAMPLE).await, Verified::Taken);
+    let active = fresh.directory.domain("bob", EXAMPLE).await.unwrap();
+    assert!(active.unwrap().verified_at.is_some());
+}
+
+async fn what_others_had_on_the_platforms_domain_is_kept_whoever_releases_it(fresh: Fresh) {
+    two(&fresh).await;
+    fresh.domain("ada", EXAMPLE, true).await;
+    fresh
+        .execute(
+            "INSERT INTO platform_domains (domain) VALUES ('ada.example');
+             INSERT INTO addresses (address, kind, account_id, live) VALUES \
+             ('info@ada.example', 'alias', 'bob', FALSE), ('x@ada.example', 'alias', 'deleted', FALSE), \
+             ('mine@ada.example', 'alias', 'ada', FALSE)",
+        )
+        .await;
+    assert_eq!(release(&fresh, "ada", EXAMPLE).await, Released::Released);
+    let rows = "SELECT COUNT(*) FROM addresses WHERE domain = 'ada.example'";
+    assert_eq!(fresh.number(rows).await, 3);
+
+    // Nor on one that is an account's alone.
+    fresh.domain("ada", "other.example", true).await;
+    fresh
+        .execute(
+            "INSERT INTO addresses (address, kind, account_id, live) VALUES \
+             ('info@other.example', 'alias', 'bob', FALSE), ('mine@other.example', 'alias', 'ada', FALSE)",
+        )
+        .await;
+    assert_eq!(
+        release(&fresh, "ada", "other.example").await,
+        Released::Released
+    );
+    let rows = "SELECT COUNT(*) FROM addresses WHERE address = 'info@other.example'";
+    assert_eq!(fresh.number(rows).await, 1);
+    let rows = "SELECT COUNT(*) FROM addresses WHERE domain = 'other.example'";
+    assert_eq!(fresh.number(rows).await, 1);
+}
+
 async fn a_domain_with_aliases_stays_and_a_released_one_leaves_nothing(fresh: Fresh) {
     two(&fresh).await;
     claim(&fresh, "ada", EXAMPLE, 5).await;
@@ -345,6 +387,8 @@ both!(
     domains_are_listed_newest_first_and_only_to_their_owner,
     the_platforms_domains_cannot_be_claimed_whatever_the_configuration_says,
     what_others_had_on_a_domain_is_free_for_whoever_verifies_it,
+    whoever_has_verified_a_domain_keeps_it_whatever_is_claimed_beside,
+    what_others_had_on_the_platforms_domain_is_kept_whoever_releases_it,
     a_domain_with_aliases_stays_and_a_released_one_leaves_nothing,
     a_claim_that_is_given_up_leaves_addresses_as_they_are,
     nothing_is_done_for_a_session_that_ended,
