@@ -17,7 +17,9 @@ use crate::clock::Clock;
 use crate::config::{Config, Plan};
 use crate::directory::Directory;
 use crate::directory::accounts::DEFAULT_PLAN;
-use crate::directory::domains::{By, Claimed, Domain, NewKeys, PublicKey, Released, Verified};
+use crate::directory::domains::{
+    By, Claimed, Domain, NewKeys, PublicKey, Released, Remaining, Verified,
+};
 use crate::dkim::{self, KeyPair};
 use crate::dns::{self, Dns, Record};
 use crate::error::Failure;
@@ -267,9 +269,10 @@ impl Domains {
         let Some(name) = folded(name) else {
             return Ok(Released::Unknown);
         };
+        let by = self.by(session);
         let released = self
             .directory
-            .release_domain(self.by(session), &name, origin);
+            .release_domain(by, &name, Remaining::Keep, origin);
         match released.await? {
             Released::SessionOver => Err(session_over()),
             Released::Released => {

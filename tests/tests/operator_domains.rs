@@ -246,6 +246,27 @@ async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
         "{released}"
     );
     assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
+
+    // Or in so many words with them.
+    claim(&ada, EXAMPLE).await.succeeds(201);
+    world.done("domain verify ada.example --unchecked").await;
+    alias(&ada, "info@ada.example", true).await;
+    world
+        .fails_about("domain release ada.example", "--aliases deletes them")
+        .await;
+    let released = world.done("domain release ada.example --aliases").await;
+    assert!(
+        released.contains("the aliases on it are deleted"),
+        "{released}"
+    );
+    assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
+    let aliases = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    assert!(!aliases.to_string().contains("info@"), "{aliases}");
+    let record = world.done("audit --account ada@first.test").await;
+    assert!(
+        record.contains("alias_deleted  ada@first.test  by operator  about info@ada.example"),
+        "{record}"
+    );
     world
         .fails_about("domain release ada.example", "nobody claims ada.example")
         .await;

@@ -45,6 +45,8 @@ const VOID_OTHERS: &str = "DELETE FROM domains \
 const DELETE: &str = "DELETE FROM domains WHERE account_id = $1 AND domain = $2";
 const LIVE_ALIASES: &str = "SELECT COUNT(*) FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live";
+const END_ALIASES: &str = "UPDATE addresses SET live = FALSE, changed_at = $3 \
+    WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live RETURNING address";
 /// Whoever has a domain next is to be able to have every alias on it. What the operator holds stays, and so does what everybody else had there.
 const FORGET_ALIASES: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND NOT live \
@@ -113,6 +115,15 @@ pub struct By<'a> {
     pub sid: Option<&'a str>,
     /// Now.
     pub at: Timestamp,
+}
+
+/// What becomes of an account's aliases on a domain that it is to have no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remaining {
+    /// While there are any, it keeps the domain.
+    Keep,
+    /// They are deleted with it.
+    Delete,
 }
 
 /// What came of a claim.
@@ -373,7 +384,7 @@ impl Directory {
         }))
     }
 
-    /// Gives a domain or a claim up: its keys go with it, and so do the addresses that were on it and are no more.
+    /// Gives a domain or a claim up: its keys go with it, and so do the addresses that were on it and are no more, or are to be no more.
     ///
     /// # Errors
     /// [`Error`] where the database fails; all is as it was then.
@@ -381,6 +392,7 @@ impl Directory {
         &self,
         by: By<'_>,
         name: &str,
+        aliases: Remaining,
         origin: &Origin,
     ) -> Result<Released, Error> {
         let mut tx = self.db.begin().await?;
@@ -391,12 +403,17 @@ impl Directory {
         let Some(domain) = own(&mut tx, by.account_id, name).await? else {
             return Ok(Released::Unknown);
         };
-        let aliases: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(LIVE_ALIASES)
-            .bind(name)
-            .bind(by.account_id)
-            .fetch_one(db).await)?;
-        if aliases > 0 {
-            return Ok(Released::HasAliases);
+        match aliases {
+            Remaining::Delete => end_aliases(&mut tx, by, name, origin).await?,
+            Remaining::Keep => {
+                let aliases: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(LIVE_ALIASES)
+                    .bind(name)
+                    .bind(by.account_id)
+                    .fetch_one(db).await)?;
+                if aliases > 0 {
+                    return Ok(Released::HasAliases);
+                }
+            }
         }
         // A claim alone says nothing of whose the addresses are.
         if domain.verified_at.is_some() {
@@ -420,6 +437,23 @@ impl Directory {
         events::commit(tx, released, origin).await?;
         Ok(Released::Released)
     }
+}
+
+/// Deletes the account's aliases on a domain, each recorded.
+async fn end_aliases(tx: &mut Tx, by: By<'_>, name: &str, origin: &Origin) -> Result<(), Error> {
+    let mut ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_ALIASES)
+        .bind(name)
+        .bind(by.account_id)
+        .bind(by.at.millis())
+        .fetch_all(db).await)?;
+    ended.sort_unstable();
+    for address in &ended {
+        let deleted = Event::of(Kind::AliasDeleted, by.account_id, by.at)
+            .about(address)
+            .detail("its domain was released");
+        events::record(tx, deleted, origin).await?;
+    }
+    Ok(())
 }
 
 async fn own(tx: &mut Tx, account_id: &str, name: &str) -> Result<Option<Domain>, Error> {

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use super::{Desk, Service, folded, keys, list, say, sentence, shown, shown_domains};
 use crate::auth::keyring::Keyring;
 use crate::directory::administration::Freeing;
-use crate::directory::domains::{By, Claim, Domain, Released, Verified};
+use crate::directory::domains::{By, Claim, Domain, Released, Remaining, Verified};
 use crate::directory::held::Holding;
 use crate::directory::platform_domains::{Added, PlatformDomain, Removed};
 use crate::dkim;
@@ -51,6 +51,9 @@ pub enum Verb {
         /// The account's address; needed where several claim it.
         #[arg(long, value_name = "ADDRESS")]
         account: Option<String>,
+        /// Delete the account's aliases on it, too: without it, a domain with aliases stays.
+        #[arg(long)]
+        aliases: bool,
     },
     /// Make a domain the platform's, beside those of the configuration: for everybody's aliases, and for accounts that the operator makes.
     Add {
@@ -91,7 +94,19 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
             desk.verify_domain(&domain, account.as_deref(), unchecked)
                 .await
         }
-        Verb::Release { domain, account } => desk.release_domain(&domain, account.as_deref()).await,
+        Verb::Release {
+            domain,
+            account,
+            aliases,
+        } => {
+            let aliases = if aliases {
+                Remaining::Delete
+            } else {
+                Remaining::Keep
+            };
+            desk.release_domain(&domain, account.as_deref(), aliases)
+                .await
+        }
         Verb::Add { domain } => desk.add_domain(&domain).await,
         Verb::Remove { domain } => desk.remove_domain(&domain).await,
         Verb::Hold { address } => desk.hold(&address).await,
@@ -200,19 +215,30 @@ impl Desk {
         }
     }
 
-    async fn release_domain(&self, domain: &str, account: Option<&str>) -> anyhow::Result<()> {
+    async fn release_domain(
+        &self,
+        domain: &str,
+        account: Option<&str>,
+        aliases: Remaining,
+    ) -> anyhow::Result<()> {
         let claim = self.claim(&named(domain)?, account).await?;
         let (name, owner) = (&claim.domain.name, &claim.owner);
         let released = self
             .directory
-            .release_domain(self.by(&claim), name, &self.origin);
+            .release_domain(self.by(&claim), name, aliases, &self.origin);
+        let with_them = match aliases {
+            Remaining::Keep => "",
+            Remaining::Delete => "the aliases on it are deleted, ",
+        };
         match released.await? {
             Released::Released if claim.domain.verified_at.is_some() => say(&format!(
-                "{name} is {owner}'s no longer: mail for it is refused, and its key is destroyed."
+                "{name} is {owner}'s no longer: {with_them}mail for it is refused, and its key is destroyed."
             )),
             Released::Released => say(&format!("{owner} claims {name} no longer.")),
             Released::HasAliases => {
-                bail!("{owner} has aliases on {name}, which have to be deleted first")
+                bail!(
+                    "{owner} has aliases on {name}, which have to be deleted first; --aliases deletes them"
+                )
             }
             Released::Unknown | Released::SessionOver => bail!("{owner} gave {name} up meanwhile"),
         }

@@ -53,7 +53,8 @@ async fn verify(fresh: &Fresh, account: &str, name: &str) -> Verified {
 
 async fn release(fresh: &Fresh, account: &str, name: &str) -> Released {
     let origin = Origin::default();
-    let released = fresh.directory.release_domain(by(account), name, &origin);
+    let directory = &fresh.directory;
+    let released = directory.release_domain(by(account), name, Remaining::Keep, &origin);
     released.await.unwrap()
 }
 
@@ -245,6 +246,38 @@ async fn what_others_had_on_a_domain_is_free_for_whoever_verifies_it(fresh: Fres
     assert_eq!((fresh.number(rows).await, fresh.number(kept).await), (4, 4));
 }
 
+async fn aliases_on_a_domain_go_with_it_where_that_is_wanted(fresh: Fresh) {
+    two(&fresh).await;
+    fresh.domain("ada", EXAMPLE, true).await;
+    fresh
+        .execute(
+            "INSERT INTO addresses (address, kind, account_id, live, active) VALUES \
+             ('off@ada.example', 'alias', 'ada', TRUE, FALSE), ('gone@ada.example', 'alias', 'ada', FALSE, TRUE), \
+             ('on@ada.example', 'alias', 'ada', TRUE, TRUE), ('list@ada.example', 'held', NULL, TRUE, FALSE), \
+             ('else@else.example', 'alias', 'ada', TRUE, TRUE)",
+        )
+        .await;
+    let operator = Origin::operator();
+    let released = fresh
+        .directory
+        .release_domain(by("ada"), EXAMPLE, Remaining::Delete, &operator);
+    assert_eq!(released.await.unwrap(), Released::Released);
+    let rows = "SELECT COUNT(*) FROM addresses WHERE domain = 'ada.example'";
+    assert_eq!(fresh.number(rows).await, 1, "what the operator holds");
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM domains").await, 0);
+    let read = fresh.as_mail_server(ALIASES).await;
+    assert!(
+        read.iter()
+            .all(|(address, _)| !address.ends_with("@ada.example"))
+    );
+    let other = "SELECT COUNT(*) FROM addresses WHERE address = 'else@else.example' AND live";
+    assert_eq!(fresh.number(other).await, 1);
+    let recorded = "SELECT COUNT(*) FROM security_events WHERE kind = 'alias_deleted' AND actor = 'operator' \
+        AND subject IN ('on@ada.example', 'off@ada.example')";
+    assert_eq!(fresh.number(recorded).await, 2);
+    assert_eq!(events(&fresh, "ada@example.org").await, ["domain_released"]);
+}
+
 async fn whoever_has_verified_a_domain_keeps_it_whatever_is_claimed_beside(fresh: Fresh) {
     two(&fresh).await;
     claim(&fresh, "ada", EXAMPLE, 5).await;
@@ -354,8 +387,8 @@ async fn nothing_is_done_for_a_session_that_ended(fresh: Fresh) {
     let keys = keys("s");
     let verified = directory.activate_domain(over, EXAMPLE, "adas-challenge", &keys, &origin);
     assert_eq!(verified.await.unwrap(), Verified::SessionOver);
-    let released = directory.release_domain(over, EXAMPLE, &origin).await;
-    assert_eq!(released.unwrap(), Released::SessionOver);
+    let released = directory.release_domain(over, EXAMPLE, Remaining::Delete, &origin);
+    assert_eq!(released.await.unwrap(), Released::SessionOver);
 }
 
 async fn the_domains_of_a_deleted_account_are_free(fresh: Fresh) {
@@ -387,6 +420,7 @@ both!(
     domains_are_listed_newest_first_and_only_to_their_owner,
     the_platforms_domains_cannot_be_claimed_whatever_the_configuration_says,
     what_others_had_on_a_domain_is_free_for_whoever_verifies_it,
+    aliases_on_a_domain_go_with_it_where_that_is_wanted,
     whoever_has_verified_a_domain_keeps_it_whatever_is_claimed_beside,
     what_others_had_on_the_platforms_domain_is_kept_whoever_releases_it,
     a_domain_with_aliases_stays_and_a_released_one_leaves_nothing,
