@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use crate::auth::account::{Session, session_over};
 use crate::auth::keyring::Keyring;
@@ -37,6 +40,11 @@ const LONGEST_NAME: usize = 253;
 
 /// How long a failed check answers in place of another look.
 const REMEMBERED: Duration = Duration::from_secs(30);
+/// Requests of one account that look into the DNS at a time. Somebody's name server may be slow, and all of a module's sandboxes are not to wait
+/// for it.
+const LOOKING: usize = 2;
+/// How long another one waits, in its sandbox, before it is told to come back.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Failed checks that are remembered at a time.
 const MOST_REMEMBERED: usize = 10_000;
 
@@ -119,8 +127,19 @@ pub enum Verification {
     Invalid,
     /// The account has no such domain.
     Unknown,
-    /// The DNS cannot be read now.
+    /// The DNS cannot be read now, or the account has as much looked up as it may at a time.
     Unreadable,
+}
+
+/// What came of reading a domain's records.
+#[derive(Clone, Debug)]
+pub enum Inspection {
+    /// The domain, and how it stands.
+    Found(Inspected),
+    /// The account has no such domain.
+    Unknown,
+    /// The account has as much looked up as it may at a time.
+    Busy,
 }
 
 /// Custom domains.
@@ -137,6 +156,11 @@ pub struct Domains {
     failed: Cache<String, Duration>,
     /// Checks of one claim take turns: the second finds what came of the first.
     checking: Turns,
+    /// Which of the checks that could not read the DNS was a claim's last, so that whoever waited for it does not look again.
+    unreadable: Cache<String, u64>,
+    /// How many there were.
+    unread: AtomicU64,
+    looking: Turns,
 }
 
 impl Domains {
@@ -159,6 +183,9 @@ impl Domains {
             clock,
             failed: Cache::new(MOST_REMEMBERED),
             checking: Turns::new(1),
+            unreadable: Cache::new(MOST_REMEMBERED),
+            unread: AtomicU64::new(0),
+            looking: Turns::new(LOOKING),
         }
     }
 
@@ -202,15 +229,18 @@ impl Domains {
         })
     }
 
-    /// A domain of an account, its records looked up now. None where it has no such domain.
+    /// A domain of an account, its records looked up now.
     ///
     /// # Errors
     /// 500.
-    pub async fn inspect(&self, account: &str, name: &str) -> Result<Option<Inspected>, Failure> {
+    pub async fn inspect(&self, account: &str, name: &str) -> Result<Inspection, Failure> {
         let Some(domain) = self.of(account, name).await? else {
-            return Ok(None);
+            return Ok(Inspection::Unknown);
         };
-        Ok(Some(self.inspected(domain).await))
+        let Some(_turn) = self.turn_to_look(account).await else {
+            return Ok(Inspection::Busy);
+        };
+        Ok(Inspection::Found(self.inspected(domain).await))
     }
 
     /// Looks for the challenge of a claim, unless it was looked for in vain moments ago, and makes the domain active where it is found.
@@ -226,36 +256,69 @@ impl Domains {
         let Some(domain) = self.of(session.account, name).await? else {
             return Ok(Verification::Unknown);
         };
-        let check = format!("{} {}", session.account, domain.name);
+        let asked_at = self.unread.load(Ordering::SeqCst);
+        let Some(_turn) = self.turn_to_look(session.account).await else {
+            return Ok(Verification::Unreadable);
+        };
+        match self
+            .checked(session, &domain.name, asked_at, origin)
+            .await?
+        {
+            Ok(domain) => Ok(Verification::Active(self.inspected(domain).await)),
+            Err(verification) => Ok(verification),
+        }
+    }
+
+    /// The domain of a claim, active; or why it is not. Whoever comes second has its turn before the first has its records looked up.
+    async fn checked(
+        &self,
+        session: Session<'_>,
+        name: &str,
+        asked_at: u64,
+        origin: &Origin,
+    ) -> Result<Result<Domain, Verification>, Failure> {
+        let check = format!("{} {name}", session.account);
         let _turn = self.checking.turn(&check).await;
         // What stood before there was a turn may have changed.
-        let Some(domain) = self.directory.domain(session.account, &domain.name).await? else {
-            return Ok(Verification::Unknown);
+        let Some(domain) = self.directory.domain(session.account, name).await? else {
+            return Ok(Err(Verification::Unknown));
         };
         let Some(challenge) = Challenge::of(&domain) else {
-            return Ok(Verification::Active(self.inspected(domain).await));
+            return Ok(Ok(domain));
         };
         if self.failed_lately(&check) {
-            return Ok(Verification::Missing);
+            return Ok(Err(Verification::Missing));
+        }
+        if self.unreadable.get(&check).is_some_and(|at| at > asked_at) {
+            return Ok(Err(Verification::Unreadable));
         }
         match self.proved(&challenge).await {
-            None => return Ok(Verification::Unreadable),
+            None => {
+                let at = self.unread.fetch_add(1, Ordering::SeqCst) + 1;
+                self.unreadable.insert(check, at);
+                return Ok(Err(Verification::Unreadable));
+            }
             Some(false) => {
                 self.failed.insert(check, self.clock.monotonic());
-                return Ok(Verification::Missing);
+                return Ok(Err(Verification::Missing));
             }
             Some(true) => {}
         }
         let verified = self.activate(self.by(session), &domain, origin).await?;
         Ok(match verified {
-            Verified::Active(domain) => Verification::Active(self.inspected(domain).await),
-            Verified::Taken => Verification::Taken,
-            Verified::Platform => Verification::Invalid,
-            Verified::Gone => Verification::Unknown,
+            Verified::Active(domain) => Ok(domain),
+            Verified::Taken => Err(Verification::Taken),
+            Verified::Platform => Err(Verification::Invalid),
+            Verified::Gone => Err(Verification::Unknown),
             Verified::SessionOver => return Err(session_over()),
         })
     }
 
+    /// One of the account's turns to look into the DNS. None where others keep them too long.
+    async fn turn_to_look(&self, account: &str) -> Option<OwnedSemaphorePermit> {
+        let turn = self.looking.turn(account);
+        timeout(PATIENCE, turn).await.ok().flatten()
+    }
     /// Gives a domain up.
     ///
     /// # Errors

@@ -696,6 +696,49 @@ async fn what_is_not_there_is_missing_and_what_cannot_be_read_is_told_apart() {
 }
 
 #[tokio::test]
+async fn many_checks_at_once_of_what_cannot_be_read_look_once() {
+    let world = World::with("dns.timeout = 2").await;
+    let ada = world.service.person("ada").await;
+    let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
+    let host = text(&claimed["verification"], "host");
+    world.dns.silent(host);
+    verify(&ada, EXAMPLE).await.fails(503, UNREADABLE);
+    let looks = world.dns.asked(host);
+    for answer in join_all((0..8).map(|_| verify(&ada, EXAMPLE))).await {
+        answer.fails(503, UNREADABLE);
+    }
+    // How often one look asks depends on the moment: some five or six times.
+    let more = world.dns.asked(host) - looks;
+    assert!(2 * more < 3 * looks, "one looked for all: {looks}, {more}");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_slow_dns_server_keeps_nobody_elses_domains_waiting() {
+    let world = World::with("modules.domains.concurrency = 8\ndns.timeout = 9").await;
+    let service = &world.service;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    claim(&bob, "bob.example").await.succeeds(201);
+    claim(&ada, EXAMPLE).await.succeeds(201);
+    world.dns.silent(EXAMPLE);
+    let asking = join_all((0..8).map(|_| read(&ada, EXAMPLE)));
+    let meanwhile = async {
+        // Once one of them looks, all of them are there.
+        while world.dns.asked(EXAMPLE) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        list(&bob).await;
+        read(&bob, "bob.example").await.succeeds(200);
+    };
+    let (answers, ()) = tokio::join!(asking, meanwhile);
+    let told = |status: u16| answers.iter().filter(|one| one.status == status).count();
+    assert_eq!((told(200), told(503)), (2, 6));
+    for answer in answers.iter().filter(|answer| answer.status == 503) {
+        answer.fails(503, UNREADABLE);
+        assert!(answer.header("retry-after").is_some());
+    }
+}
+
+#[tokio::test]
 async fn without_a_dns_server_a_domain_is_still_claimed_read_and_released() {
     let service = Service::with("dns.server = '127.0.0.1:1'").await;
     let ada = service.person("ada").await;

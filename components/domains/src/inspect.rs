@@ -17,7 +17,8 @@ use crate::model::InspectedDomain;
     params(("domain" = String, Path, description = "The domain")),
     responses(
         (status = 200, description = "The domain and its records", body = InspectedDomain),
-        (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed)
+        (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
+        (status = 503, description = "`Couldn't read DNS right now, try again shortly`: other requests look already", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn get_domain(

@@ -8,7 +8,7 @@ use latchmail_bindings::latchmail::host::types::Error;
 use super::{Call, Own};
 use crate::directory::domains::{Domain, Released};
 use crate::dns::{Kind, Record};
-use crate::domains::{Challenge, Claim, Domains, Inspected, Verification};
+use crate::domains::{Challenge, Claim, Domains, Inspected, Inspection, Verification};
 
 /// A caller who is signed in, and the room that does what it asks.
 struct Owner {
@@ -74,8 +74,11 @@ impl Owner {
     }
 
     async fn inspect(&self, name: &str) -> Result<wit::Inspected, Error> {
-        let found = self.domains.inspect(&self.own.account, name).await?;
-        found.map(inspected).ok_or(Error::NotFound)
+        match self.domains.inspect(&self.own.account, name).await? {
+            Inspection::Found(found) => Ok(inspected(found)),
+            Inspection::Unknown => Err(Error::NotFound),
+            Inspection::Busy => Err(Error::Unavailable),
+        }
     }
 
     async fn verify(&self, name: &str) -> Result<wit::Verification, Error> {
