@@ -5,20 +5,12 @@ use latchmail::directory::{Db, Directory};
 
 use crate::Person;
 
-const DOMAINS: &str = "SELECT domain FROM platform_domains";
 const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, active) \
      VALUES ($1, 'alias', (SELECT id FROM accounts WHERE address = $2), $3)";
 
-/// The directory in that database. Its domains stay those that the service wrote: opening sets them, and without them no more mail is taken.
+/// The directory in that database, beside the service that runs.
 pub(crate) async fn open(database: &Database) -> Directory {
-    let db = Db::open(database).await.unwrap();
-    let domains: Vec<String> = match &db {
-        Db::Sqlite(pool) => sqlx::query_scalar(DOMAINS).fetch_all(pool).await,
-        Db::Postgres(pool) => sqlx::query_scalar(DOMAINS).fetch_all(pool).await,
-    }
-    .unwrap();
-    db.close().await;
-    Directory::open(database, &domains).await.unwrap()
+    Directory::beside(database).await.unwrap()
 }
 
 /// Gives a person one more address, which delivers and may be sent from where it is active.
