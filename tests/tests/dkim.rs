@@ -178,6 +178,10 @@ async fn a_domain_signs_from_its_verification_to_its_release_and_no_longer() {
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     alias(&ada, "me@ada.example", true).await;
+    // Hers to send from, whoever has verified it.
+    service
+        .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
+        .await;
     let signatures = async |client: &mut Imap, records: &Records| {
         let sent = sends(&ada, &mail("s", "t")).await;
         verifies(&comes(client, "Sent", &sent).await.bytes, records)

@@ -4,8 +4,11 @@ use super::aliases::Whose;
 use super::db::on;
 use super::{Directory, Error};
 
-const OWN: &str = "SELECT 1 FROM addresses WHERE address = $1 AND account_id = $2 \
-    AND live AND active AND kind IN ('account', 'alias')";
+/// An alias is one while its domain is the platform's or the account's, as what mail servers read has it.
+const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
+    AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
+        EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
+        OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = $2 AND d.verified_at IS NOT NULL))))";
 
 /// What an address is to an account that would send from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +65,8 @@ mod tests {
                  ('on@example.org', 'alias', 'ada', TRUE, TRUE), ('off@example.org', 'alias', 'ada', TRUE, FALSE), \
                  ('gone@example.org', 'alias', 'ada', FALSE, TRUE), ('held@example.org', 'held', 'ada', TRUE, TRUE), \
                  ('me@ada.example', 'alias', 'ada', TRUE, TRUE), ('off@ada.example', 'alias', 'ada', TRUE, FALSE), \
-                 ('me@bob.example', 'alias', 'bob', TRUE, TRUE)",
+                 ('me@bob.example', 'alias', 'bob', TRUE, TRUE), ('me@once.example', 'alias', 'ada', TRUE, TRUE), \
+                 ('ada@bob.example', 'alias', 'ada', TRUE, TRUE), ('me@pending.example', 'alias', 'ada', TRUE, TRUE)",
             )
             .await;
         for (address, standing) in [
@@ -78,6 +82,8 @@ mod tests {
             ("nobody@ada.example", Standing::Foreign),
             ("me@pending.example", Standing::ForeignDomain),
             ("me@bob.example", Standing::ForeignDomain),
+            ("ada@bob.example", Standing::ForeignDomain),
+            ("me@once.example", Standing::ForeignDomain),
             ("me@sub.ada.example", Standing::ForeignDomain),
             ("ada@elsewhere.example", Standing::ForeignDomain),
             ("", Standing::ForeignDomain),

@@ -1,5 +1,6 @@
 //! The contract `mailserver_*`, version 1, read as a mail daemon reads it.
 
+use super::Directory;
 use super::credentials::AppPasswordKind;
 use super::db::on;
 use super::testing::{Fresh, NOW, both, new_app_password, session};
@@ -12,6 +13,7 @@ const ALIASES: &str = "SELECT address, destination FROM mailserver_aliases ORDER
 const SENDERS: &str = "SELECT address, login FROM mailserver_senders ORDER BY 1, 2";
 
 const TWO_ALIASES: &str = "
+    INSERT INTO platform_domains (domain) VALUES ('example.org');
     INSERT INTO addresses (address, kind, account_id) VALUES ('one@example.org', 'alias', 'a');
     INSERT INTO addresses (address, kind, account_id) VALUES ('two@example.org', 'alias', 'a')";
 
@@ -78,6 +80,53 @@ async fn an_alias_delivers_and_sends_while_it_lives_and_is_active(fresh: Fresh) 
         .execute("DELETE FROM addresses WHERE kind = 'alias'")
         .await;
     assert_eq!(fresh.as_mail_server(ALIASES).await, []);
+}
+
+async fn an_alias_is_one_while_its_domain_is_the_platforms_or_its_accounts(fresh: Fresh) {
+    const GIVEN: &str = "UPDATE domains SET account_id = 'b' WHERE domain = 'ada.example'";
+    for (id, address) in [("a", "ada@first.test"), ("b", "bob@first.test")] {
+        fresh.directory.with(id, address, &[]).await;
+    }
+    fresh
+        .execute(
+            "INSERT INTO addresses (address, kind, account_id) VALUES \
+             ('ada@once.example', 'alias', 'a'), ('me@ada.example', 'alias', 'a')",
+        )
+        .await;
+    let aliases = |of: &[&str]| -> Vec<(String, String)> {
+        let to_ada = |alias: &&str| (alias.to_string(), "ada@first.test".to_owned());
+        of.iter().map(to_ada).collect()
+    };
+    let is = async |after: &'static str, of: &[&str]| {
+        if !after.is_empty() {
+            fresh.execute(after).await;
+        }
+        let read = fresh.as_mail_server(ALIASES).await;
+        assert_eq!(read, aliases(of), "{after}");
+        let mut senders = fresh.as_mail_server(SENDERS).await;
+        senders.retain(|(address, login)| address != login);
+        assert_eq!(senders, aliases(of), "{after}");
+    };
+    is("", &[]).await;
+    let add = "INSERT INTO platform_domains (domain) VALUES ('once.example')";
+    is(add, &["ada@once.example"]).await;
+    fresh.domain("a", "ada.example", false).await;
+    is("", &["ada@once.example"]).await;
+    let verify = "UPDATE domains SET verified_at = 1, dkim_selector = 's', dkim_public_key = 'k', dkim_private_key = 'x'";
+    is(verify, &["ada@once.example", "me@ada.example"]).await;
+    is("DELETE FROM platform_domains", &["me@ada.example"]).await;
+    is(GIVEN, &[]).await;
+    is("DELETE FROM domains", &[]).await;
+    fresh.domain("a", "ada.example", true).await;
+    is("", &["me@ada.example"]).await;
+    is("DELETE FROM domains", &[]).await;
+    // As the rows of a whole start.
+    Directory::open(&fresh.config, &["once.example".into()])
+        .await
+        .unwrap();
+    is("", &["ada@once.example"]).await;
+    Directory::open(&fresh.config, &[]).await.unwrap();
+    is("", &[]).await;
 }
 
 async fn mail_is_taken_for_a_domain_while_somebody_has_it(fresh: Fresh) {
@@ -218,6 +267,7 @@ both!(
     a_new_account_can_log_in_and_has_mail_at_once,
     a_log_in_tells_what_it_is_for,
     an_alias_delivers_and_sends_while_it_lives_and_is_active,
+    an_alias_is_one_while_its_domain_is_the_platforms_or_its_accounts,
     mail_is_taken_for_a_domain_while_somebody_has_it,
     an_account_that_is_not_active_is_not_there,
     what_is_deleted_by_reference_goes_too,

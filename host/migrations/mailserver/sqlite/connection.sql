@@ -2,7 +2,7 @@
 -- `mailserver`: temporary triggers may write to attached databases, so a change of the truth changes the projection in the very
 -- same transaction, whichever query makes it.
 --
--- The due_* views say what ought to stand in the file; they are the twins of the views in ../../postgres/0002_mailserver.sql. A
+-- The due_* views say what ought to stand in the file; they are the twins of the views in ../../postgres/0002_mailserver.sql and after. A
 -- trigger takes out what a changed row stood for and puts in what it stands for now. Deletions by foreign key fire them too.
 
 -- FULL as for the main file: an alias whose making was answered must not bounce after a power cut because a mail server came up
@@ -25,7 +25,9 @@ CREATE TEMP VIEW due_domains AS
 CREATE TEMP VIEW due_aliases AS
     SELECT d.address, a.address AS destination
     FROM main.addresses d JOIN main.accounts a ON a.id = d.account_id
-    WHERE d.kind = 'alias' AND d.live AND d.active AND a.active;
+    WHERE d.kind = 'alias' AND d.live AND d.active AND a.active AND (
+        EXISTS (SELECT 1 FROM main.platform_domains p WHERE p.domain = d.domain)
+        OR EXISTS (SELECT 1 FROM main.domains o WHERE o.domain = d.domain AND o.account_id = d.account_id AND o.verified_at IS NOT NULL));
 
 CREATE TEMP VIEW due_senders AS
     SELECT address, address AS login FROM main.accounts WHERE active
@@ -137,4 +139,63 @@ END;
 CREATE TEMP TRIGGER project_domains_delete AFTER DELETE ON main.domains BEGIN
     DELETE FROM mailserver_domains WHERE domain = OLD.domain;
     INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = OLD.domain;
+END;
+
+-- The aliases on them. A claim alone changes nothing.
+
+CREATE TEMP TRIGGER project_platform_domains_aliases_insert AFTER INSERT ON main.platform_domains BEGIN
+    DELETE FROM mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+    DELETE FROM mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+    INSERT INTO mailserver_senders SELECT * FROM due_senders
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+END;
+
+CREATE TEMP TRIGGER project_platform_domains_aliases_update AFTER UPDATE OF domain ON main.platform_domains BEGIN
+    DELETE FROM mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+    DELETE FROM mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+    INSERT INTO mailserver_senders SELECT * FROM due_senders
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+END;
+
+CREATE TEMP TRIGGER project_platform_domains_aliases_delete AFTER DELETE ON main.platform_domains BEGIN
+    DELETE FROM mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
+    DELETE FROM mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
+    INSERT INTO mailserver_senders SELECT * FROM due_senders
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
+END;
+
+CREATE TEMP TRIGGER project_domains_aliases_insert AFTER INSERT ON main.domains
+WHEN NEW.verified_at IS NOT NULL BEGIN
+    DELETE FROM mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+    DELETE FROM mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+    INSERT INTO mailserver_senders SELECT * FROM due_senders
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');
+END;
+
+CREATE TEMP TRIGGER project_domains_aliases_update AFTER UPDATE OF account_id, domain, verified_at ON main.domains
+WHEN OLD.verified_at IS NOT NULL OR NEW.verified_at IS NOT NULL BEGIN
+    DELETE FROM mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+    DELETE FROM mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+    INSERT INTO mailserver_senders SELECT * FROM due_senders
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain IN (OLD.domain, NEW.domain) AND kind = 'alias');
+END;
+
+CREATE TEMP TRIGGER project_domains_aliases_delete AFTER DELETE ON main.domains
+WHEN OLD.verified_at IS NOT NULL BEGIN
+    DELETE FROM mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
+    DELETE FROM mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
+    INSERT INTO mailserver_aliases SELECT * FROM due_aliases
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
+    INSERT INTO mailserver_senders SELECT * FROM due_senders
+        WHERE address IN (SELECT address FROM main.addresses WHERE domain = OLD.domain AND kind = 'alias');
 END;

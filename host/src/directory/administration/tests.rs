@@ -15,7 +15,8 @@ async fn people(fresh: &Fresh) {
     directory.with("b", "bob@example.org", &["s3"]).await;
     fresh
         .execute(
-            "INSERT INTO addresses (address, kind, account_id) VALUES ('shop@example.org', 'alias', 'a');
+            "INSERT INTO platform_domains (domain) VALUES ('example.org');
+             INSERT INTO addresses (address, kind, account_id) VALUES ('shop@example.org', 'alias', 'a');
              INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) VALUES
                ('client', 'a', 'app_password', 'Phone', 'x1', 'h', 5), ('behind', 'a', 'api_token', 'Token', 'x2', 'h', 6),
                ('grant', 'a', 'oauth_grant', 'Agent', 'x3', 'h', 7), ('key', 'a', 'team_key', 'Team', 'x4', 'h', 8);

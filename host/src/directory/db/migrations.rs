@@ -71,6 +71,12 @@ const STEPS: &[Step] = &[
         postgres: include_str!("../../../migrations/postgres/0009_milter.sql"),
     },
     Step {
+        version: 10,
+        description: "owned aliases",
+        sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
+        postgres: include_str!("../../../migrations/postgres/0010_owned_aliases.sql"),
+    },
+    Step {
         version: 11,
         description: "milter keys",
         sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
