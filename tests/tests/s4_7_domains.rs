@@ -714,7 +714,7 @@ async fn many_checks_at_once_of_what_cannot_be_read_look_once() {
 
 #[tokio::test]
 async fn whoever_waits_for_a_slow_dns_server_keeps_nobody_elses_domains_waiting() {
-    let world = World::with("modules.domains.concurrency = 8\ndns.timeout = 9").await;
+    let world = World::with("modules.domains.concurrency = 8\ndns.timeout = 6").await;
     let service = &world.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     claim(&bob, "bob.example").await.succeeds(201);
