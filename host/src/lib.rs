@@ -36,6 +36,7 @@ pub mod dkim;
 pub mod dns;
 pub mod domains;
 pub mod error;
+mod hexadecimal;
 pub mod http;
 pub mod limits;
 pub mod logging;

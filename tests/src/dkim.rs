@@ -12,7 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail::auth::keyring::Keyring;
 use latchmail::directory::Db;
-use latchmail::dkim::{KeyPair, record};
+use latchmail::dkim::KeyPair;
+use latchmail::dns::dkim_value;
 use serde_json::json;
 
 use crate::{Person, directory};
@@ -51,7 +52,7 @@ pub type Records = BTreeMap<String, String>;
 /// Where a key is published, and as what.
 pub fn published(domain: &str, selector: &str, public_key: &str) -> (String, String) {
     let name = format!("{selector}._domainkey.{domain}");
-    (name, record(public_key))
+    (name, dkim_value(public_key))
 }
 
 /// For each message, whether each of its signatures is good.

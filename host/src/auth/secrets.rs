@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::error::Failure;
+use crate::hexadecimal;
 
 /// RFC 4648, section 6, in lower case: 32 symbols, so that five bits of a random byte are one symbol without bias.
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
@@ -118,12 +119,7 @@ pub fn refresh_token() -> Result<SecretString, Failure> {
 /// SHA-256 of a text, 64 lower-case hexadecimal digits.
 #[must_use]
 pub fn sha256_hex(text: &str) -> String {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    Sha256::digest(text)
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|nibble| char::from(HEX[usize::from(nibble)]))
-        .collect()
+    hexadecimal::lower(&Sha256::digest(text))
 }
 
 fn symbol(byte: u8) -> char {

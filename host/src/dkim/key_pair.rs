@@ -17,6 +17,7 @@ use super::Error;
 use crate::auth::keyring::Keyring;
 use crate::auth::sealing::Purpose;
 use crate::error::Failure;
+use crate::hexadecimal;
 
 const BITS: usize = 2048;
 
@@ -91,22 +92,9 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-/// The TXT record that publishes a public key (RFC 6376, section 3.6.1), at `<selector>._domainkey.<domain>`.
-#[must_use]
-pub fn record(public_key: &str) -> String {
-    format!("v=DKIM1; k=rsa; p={public_key}")
-}
-
 fn selector(public_key: &[u8]) -> String {
-    use fmt::Write as _;
-
     let digest = Sha256::digest(public_key);
-    let mut selector = "lm".to_owned();
-    for byte in &digest[..DIGITS / 2] {
-        // Writing to a string does not fail.
-        let _ = write!(selector, "{byte:02x}");
-    }
-    selector
+    format!("lm{}", hexadecimal::lower(&digest[..DIGITS / 2]))
 }
 
 #[cfg(test)]
@@ -152,10 +140,5 @@ mod tests {
             keys.open_bytes(Purpose::ApiToken, "ada.example", &sealed)
                 .is_none()
         );
-    }
-
-    #[test]
-    fn a_record_holds_the_whole_key_on_one_line() {
-        assert_eq!(record("AbC="), "v=DKIM1; k=rsa; p=AbC=");
     }
 }

@@ -16,7 +16,7 @@ mod key_pair;
 mod keys;
 mod signer;
 
-pub use key_pair::{KeyPair, record};
+pub use key_pair::KeyPair;
 pub use keys::Keys;
 pub use signer::Signer;
 

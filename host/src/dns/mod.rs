@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 pub use name::{DomainName, NoDomain, fold};
-pub use records::{DMARC_VALUE, Kind, Record, dkim_value, spf_value};
+pub use records::{Kind, Record, dkim_value};
 
 use crate::config;
 use crate::error::StartError;

@@ -12,15 +12,15 @@ use super::{Dns, Unreadable, dmarc, spf};
 const IN_A_ROW: u32 = 2;
 
 /// What a DMARC record is to say. The mildest policy that still does something; any other counts too.
-pub const DMARC_VALUE: &str = "v=DMARC1; p=quarantine";
+const DMARC_VALUE: &str = "v=DMARC1; p=quarantine";
 
 /// What the SPF record of a domain is to say whose mail leaves from this host.
-#[must_use]
-pub fn spf_value(mail_host: &str) -> String {
+fn spf_value(mail_host: &str) -> String {
     format!("v=spf1 include:{mail_host} ~all")
 }
 
-/// What a DKIM record is to say that publishes this RSA key (`SubjectPublicKeyInfo`, DER, base64).
+/// What a DKIM record is to say that publishes this RSA key (`SubjectPublicKeyInfo`, DER, base64), at `<selector>._domainkey.<domain>` (RFC
+/// 6376, section 3.6.1).
 #[must_use]
 pub fn dkim_value(key: &str) -> String {
     format!("v=DKIM1; k=rsa; p={key}")
@@ -174,6 +174,11 @@ fn decoded(base64: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dkim_record_holds_the_whole_key_on_one_line() {
+        assert_eq!(dkim_value("AbC="), "v=DKIM1; k=rsa; p=AbC=");
+    }
 
     #[test]
     fn a_key_counts_however_it_is_written() {

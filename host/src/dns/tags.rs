@@ -1,4 +1,4 @@
-//! Tag lists, the form of DKIM's and DMARC's records (RFC 6376, section 3.2).
+//! Tag lists, the form of DKIM's records (RFC 6376, section 3.2). DMARC's are read more leniently, see `dmarc`.
 
 /// Tags of a record: four times as many as the RFCs know. Whoever publishes more would have them compared in pairs.
 const MOST: usize = 32;

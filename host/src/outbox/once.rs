@@ -1,7 +1,6 @@
 //! A sending under a key of its client's: it happens once in 24 hours, and whoever asks again is told what became of it.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::{Error, Outbox, Sent, filed};
 use crate::directory::Directory;
 use crate::directory::sendings::{Key, Sending};
 use crate::error::StartError;
+use crate::hexadecimal;
 use crate::mail::{self, Access};
 
 /// What another process began is taken to be under way for so long: no sending takes longer.
@@ -152,7 +152,7 @@ fn written(outcome: Result<(), crate::directory::Error>) {
 pub(super) fn key(account: &str, key: &str) -> Key {
     Key {
         account: account.to_owned(),
-        hash: hexadecimal(&Sha256::digest(key)),
+        hash: hexadecimal::lower(&Sha256::digest(key)),
     }
 }
 
@@ -160,13 +160,5 @@ pub(super) fn key(account: &str, key: &str) -> Key {
 pub(super) fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 12];
     getrandom::fill(&mut bytes)?;
-    Ok(hexadecimal(&bytes))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Ok(hexadecimal::lower(&bytes))
 }

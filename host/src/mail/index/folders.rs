@@ -1,10 +1,9 @@
 //! What is noted of folders: their paths, their UIDVALIDITY, and from which UID on messages may have come that nobody looked at.
 
-use std::fmt::Write as _;
-
 use super::Opened;
 use crate::directory::Db;
 use crate::directory::db::{Error, Tx, on, on_tx};
+use crate::hexadecimal;
 use crate::mail::identity::Identity;
 
 const ALL: &str =
@@ -181,8 +180,5 @@ fn fresh_id() -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|e| Error::Unusable(format!("the system gives no randomness: {e}")))?;
-    Ok(bytes.iter().fold(String::new(), |mut id, byte| {
-        let _ = write!(id, "{byte:02x}");
-        id
-    }))
+    Ok(hexadecimal::lower(&bytes))
 }
