@@ -187,13 +187,7 @@ impl Tx {
     /// # Errors
     /// [`Error::Database`] where the database fails.
     pub async fn lock_domain(&mut self, domain: &str) -> Result<(), Error> {
-        if let Self::Postgres(tx) = self {
-            sqlx::query(LOCK_DOMAIN)
-                .bind(domain)
-                .execute(&mut **tx)
-                .await?;
-        }
-        Ok(())
+        self.advisory(LOCK_DOMAIN, domain).await
     }
 
     /// Makes transactions that change whose a domain is wait until this one has ended, and this one for them; others that do the same do
@@ -202,11 +196,13 @@ impl Tx {
     /// # Errors
     /// [`Error::Database`] where the database fails.
     pub async fn keep_domain(&mut self, domain: &str) -> Result<(), Error> {
+        self.advisory(KEEP_DOMAIN, domain).await
+    }
+
+    /// On SQLite whoever writes is alone anyway.
+    async fn advisory(&mut self, lock: &'static str, of: &str) -> Result<(), Error> {
         if let Self::Postgres(tx) = self {
-            sqlx::query(KEEP_DOMAIN)
-                .bind(domain)
-                .execute(&mut **tx)
-                .await?;
+            sqlx::query(lock).bind(of).execute(&mut **tx).await?;
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use super::{Directory, Error};
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
 const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains WHERE verified_at IS NOT NULL ORDER BY domain";
-const IS_PLATFORMS: &str = "SELECT 1 FROM platform_domains WHERE domain = $1";
 const RESEAL: &str =
     "UPDATE domains SET dkim_private_key = $3 WHERE domain = $1 AND dkim_private_key = $2";
 
@@ -50,18 +49,6 @@ impl Directory {
             on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
         let key = |(domain, selector, sealed)| (domain, SealedKey { selector, sealed });
         Ok(rows.into_iter().map(key).collect())
-    }
-
-    /// Whether a domain is the platform's now.
-    ///
-    /// # Errors
-    /// [`Error`] where the database fails.
-    pub async fn is_platforms(&self, domain: &str) -> Result<bool, Error> {
-        let found: Option<i32> = on!(&self.db, pool => sqlx::query_scalar(IS_PLATFORMS)
-            .bind(domain)
-            .fetch_optional(pool)
-            .await)?;
-        Ok(found.is_some())
     }
 
     /// Puts the same key, sealed anew, in the place of `sealed`, unless another one stands there by now.

@@ -108,6 +108,16 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
     }
 
+    /// One of them; none where the domain is none of the platform's now.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn platform_domain(&self, domain: &str) -> Result<Option<PlatformDomain>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(ONE)
+            .bind(domain)
+            .fetch_optional(pool).await)?)
+    }
+
     /// What there is on a domain, whoever's it is.
     ///
     /// # Errors

@@ -164,7 +164,8 @@ impl Keys {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);
         };
-        Ok(self.directory.is_platforms(domain).await?.then_some(key))
+        let platforms = self.directory.platform_domain(domain).await?;
+        Ok(platforms.map(|_| key))
     }
 
     fn for_milter(&self, domain: String, key: SealedKey) -> Result<MilterKey, Error> {

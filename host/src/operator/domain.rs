@@ -11,7 +11,7 @@ use crate::auth::keyring::Keyring;
 use crate::directory::administration::Freeing;
 use crate::directory::domains::{By, Claim, Domain, Released, Remaining, Verified};
 use crate::directory::held::Holding;
-use crate::directory::platform_domains::{Added, PlatformDomain, Removed};
+use crate::directory::platform_domains::{Added, Removed};
 use crate::dkim;
 use crate::dns::{self, Dns};
 use crate::domains::{Challenge, Domains};
@@ -138,7 +138,7 @@ impl Desk {
 
     async fn show_domain(&self, domain: &str, json: bool) -> anyhow::Result<()> {
         let name = named(domain)?;
-        let platform = self.platform_domain(&name).await?;
+        let platform = self.directory.platform_domain(&name).await?;
         let claims = self.directory.domain_claims(&name).await?;
         if platform.is_none() && claims.is_empty() {
             bail!("{name} is none of the platform's domains, and nobody claims it");
@@ -338,11 +338,6 @@ impl Desk {
                 )
             }
         }
-    }
-
-    async fn platform_domain(&self, name: &str) -> anyhow::Result<Option<PlatformDomain>> {
-        let platform = self.directory.platform_domains().await?;
-        Ok(platform.into_iter().find(|own| own.domain == name))
     }
 
     fn domains(&self, keys: Keyring) -> anyhow::Result<Domains> {
