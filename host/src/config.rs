@@ -10,6 +10,7 @@ use std::time::Duration;
 use config::{Environment, File, FileFormat};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+use crate::auth::address;
 use crate::error::StartError;
 
 /// Variables of the same prefix that are not configuration: they steer the command line.
@@ -573,14 +574,11 @@ impl Config {
 /// A domain as domains are compared: lower case, ASCII (RFC 5890), without the last dot.
 fn folded(domain: &str) -> Result<String, StartError> {
     let bare = domain.trim();
-    let ascii = idna::domain_to_ascii(bare.strip_suffix('.').unwrap_or(bare)).unwrap_or_default();
-    let name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
-    if ascii.is_empty() || ascii.split('.').any(str::is_empty) || !ascii.chars().all(name) {
-        return Err(StartError::new(format!(
+    address::fold_domain(bare.strip_suffix('.').unwrap_or(bare)).ok_or_else(|| {
+        StartError::new(format!(
             "`registration.domains` holds `{domain}`, which is not a domain"
-        )));
-    }
-    Ok(ascii)
+        ))
+    })
 }
 
 /// The key of a module's list, where an environment variable names one: `LATCHMAIL_MODULES__MAIL__GRANTS`.

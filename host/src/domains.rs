@@ -319,6 +319,7 @@ impl Domains {
         let turn = self.looking.turn(account);
         timeout(PATIENCE, turn).await.ok().flatten()
     }
+
     /// Gives a domain up.
     ///
     /// # Errors
