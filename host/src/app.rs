@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::http::HeaderMap;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::aliases::Aliases;
@@ -13,16 +14,18 @@ use crate::api::Services;
 use crate::auth::{Auth, Recognised};
 use crate::caller::Caller;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Breaker, Config};
 use crate::directory::Directory;
 use crate::dkim;
 use crate::dns::Dns;
 use crate::domains::Domains;
 use crate::error::{Failure, StartError};
+use crate::http::admin::socket::Listening;
 use crate::http::{self, About, Http, Part, Table};
+use crate::life::{Life, Surface};
 use crate::limits::Key;
 use crate::mail::Mail;
-use crate::modules;
+use crate::modules::{Failing, Module};
 use crate::outbox::Outbox;
 
 /// How often what is over is forgotten.
@@ -53,6 +56,8 @@ pub struct App {
     pub auth: Arc<Auth>,
     /// The keys that domains sign with.
     pub dkim: Arc<dkim::Keys>,
+    /// The modules.
+    pub life: Life,
     /// The routes, the limits, and what else a request passes on its way in.
     pub http: Http<Self>,
 }
@@ -75,6 +80,27 @@ impl http::State for App {
     }
 }
 
+impl Surface for App {
+    fn prepare<'a>(
+        &'a self,
+        modules: &[Arc<Module>],
+    ) -> Result<Box<dyn FnOnce() + Send + 'a>, StartError> {
+        let table = table(&self.config, modules)?;
+        Ok(Box::new(move || self.http.replace(table)))
+    }
+}
+
+/// The service's own routes, and those of modules.
+fn table(config: &Config, modules: &[Arc<Module>]) -> Result<Table<App>, StartError> {
+    let mut parts = vec![
+        http::service::part()?,
+        http::auth::part()?,
+        http::admin::part("admin")?,
+    ];
+    parts.extend(modules.iter().map(Part::module));
+    Table::build(&About::of(config), parts)
+}
+
 /// A service that runs.
 #[derive(Debug)]
 #[must_use = "a service is ended by stopping it"]
@@ -84,6 +110,8 @@ pub struct Running {
     /// Its rooms, for what an operator does beside the requests.
     pub app: Arc<App>,
     server: http::Running,
+    socket: Option<Listening>,
+    breaking: JoinHandle<()>,
     sweeping: JoinHandle<()>,
     writing: JoinHandle<()>,
     ending: JoinHandle<()>,
@@ -139,12 +167,11 @@ impl App {
             aliases: Aliases::new(directory.clone(), clock.clone()),
             domains: Arc::new(domains),
         };
-        let modules = modules::load(&config.modules, &config.cache_dir, &services).await?;
-        let mut parts = vec![http::service::part()?, http::auth::part()?];
-        parts.extend(modules.iter().map(Part::module));
-        let table = Table::build(&About::of(&config), parts)?;
+        let (life, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
+        let table = table(&config, &[])?;
         let app = Arc::new(Self {
             http: Http::new(&config, clock.clone(), table)?,
+            life,
             config,
             clock,
             directory,
@@ -154,7 +181,10 @@ impl App {
             dkim,
         });
 
+        app.life.begin(&*app).await?;
+        let socket = http::admin::socket::listen(&app).await?;
         let server = http::serve(Arc::clone(&app), listener)?;
+        let breaking = tokio::spawn(break_failing(Arc::clone(&app), failing));
         let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
         let writing = tokio::spawn(write_uses(Arc::clone(&app)));
         let ending = tokio::spawn(end_again(Arc::clone(&app)));
@@ -163,6 +193,8 @@ impl App {
             address,
             app,
             server,
+            socket,
+            breaking,
             sweeping,
             writing,
             ending,
@@ -210,6 +242,19 @@ async fn write_uses(app: Arc<App>) {
     }
 }
 
+/// Looks after modules of which most requests began to trap, for as long as the service runs: each is reported, and rolled back where its operator chose so.
+async fn break_failing(app: Arc<App>, mut failing: mpsc::UnboundedReceiver<Failing>) {
+    while let Some(told) = failing.recv().await {
+        if app.life.failing(&told) != Some(Breaker::RollBack) {
+            continue;
+        }
+        let back = app.life.roll_back_from(&*app, &told.module, &told.digest);
+        if let Err(why) = back.await {
+            tracing::error!(module = &*told.module, "it could not be rolled back: {why}");
+        }
+    }
+}
+
 /// Ends what was left open at the mail server, at once and then every minute, for as long as the service runs.
 async fn end_again(app: Arc<App>) {
     loop {
@@ -223,7 +268,11 @@ async fn end_again(app: Arc<App>) {
 impl Running {
     /// Stops taking requests, finishes those in flight within the configured grace, and releases everything.
     pub async fn stop(self) {
+        if let Some(socket) = self.socket {
+            socket.stop().await;
+        }
         self.server.stop().await;
+        self.breaking.abort();
         self.sweeping.abort();
         self.writing.abort();
         self.ending.abort();

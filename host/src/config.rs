@@ -91,9 +91,18 @@ pub struct Config {
     /// The agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,
-    /// The modules to load, by name.
+    /// What modules may do, by name, and which there are at the first start.
     #[serde(default)]
     pub modules: BTreeMap<String, Module>,
+    /// What a module may do that is not named; none: there can be no such module.
+    #[serde(default)]
+    pub new_modules: Option<Module>,
+    /// How modules are changed while the service runs.
+    #[serde(default)]
+    pub admin: Admin,
+    /// The file that this was read from; none where it was not.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     /// What accounts may have, by the plan's name. The plan `default` exists where it is not configured.
     #[serde(default)]
     pub plans: BTreeMap<String, Plan>,
@@ -410,12 +419,43 @@ impl Default for Limits {
     }
 }
 
+/// `[admin]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admin {
+    /// The Unix socket that `latchmail module …` speaks to, which its owner alone may use. Empty: there is none.
+    pub socket: PathBuf,
+    /// Versions of each module that are kept beside the one that serves.
+    pub versions: u32,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            socket: "latchmail.sock".into(),
+            versions: 10,
+        }
+    }
+}
+
+/// What becomes of a module that traps on most requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Breaker {
+    /// It is reported, and goes on.
+    #[default]
+    Report,
+    /// The version before it serves again.
+    RollBack,
+}
+
 /// `[modules.<name>]`: what a module is and what it may do.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Module {
-    /// The component's file.
-    pub source: PathBuf,
+    /// The component's file, which serves from the first start on, and again each time that it is another. None: the module is installed
+    /// while the service runs.
+    pub source: Option<PathBuf>,
     /// The interfaces of `latchmail:host` that it may import, by name: `["caller", "mailbox"]`. `blobs`, `log` and `config`
     /// need no grant.
     #[serde(default)]
@@ -438,6 +478,12 @@ pub struct Module {
     /// Whether an instance may serve more than one request, one after the other.
     #[serde(default)]
     pub reuse: bool,
+    /// What becomes of it when it traps on most requests.
+    #[serde(default)]
+    pub breaker: Breaker,
+    /// A public GET route of its own, without named segments, that has to be answered before a version serves: not with 500 or more. Empty: none is asked.
+    #[serde(default)]
+    pub probe: String,
     /// The module's own settings, handed to it through `config`.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
@@ -478,7 +524,9 @@ impl Config {
             None => String::new(),
         };
         let named = file.map_or_else(|| "environment".into(), |p| p.display().to_string());
-        Self::parse(&text, &named, environment())
+        let mut config = Self::parse(&text, &named, environment())?;
+        config.file = file.map(Path::to_path_buf);
+        Ok(config)
     }
 
     /// Reads a configuration from its text and an environment. `name` is what errors call the text.

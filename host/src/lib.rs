@@ -8,6 +8,7 @@
 //! | [`http`] | the server, the router, the host's own routes, the API description |
 //! | [`auth`] | who is asking: the Authorization header, sessions, secrets, sealing |
 //! | [`limits`] | how often one may ask |
+//! | [`life`] | which modules there are, and every change of that while the service runs |
 //! | [`modules`] | the sandbox: loading components, calling one per request |
 //! | [`api`] | what a component may call, one file an interface: check, convert, delegate |
 //! | [`domains`] | custom domains: claimed, proved, released |
@@ -38,6 +39,7 @@ pub mod domains;
 pub mod error;
 mod hexadecimal;
 pub mod http;
+pub mod life;
 pub mod limits;
 pub mod logging;
 pub mod mail;

@@ -160,6 +160,7 @@ fn generous() -> String {
         "password_change",
         "domains_read",
         "domains_write",
+        "admin",
     ]
     .map(|area| format!("limits.{area} = 100000"))
     .join("\n")
@@ -191,6 +192,7 @@ fn config(
         "listen = '127.0.0.1:0'
 base_url = 'http://service.test'
 key_file = '{state}/latchmail.key'
+admin.socket = '{state}/admin.sock'
 cache_dir = '{cache}'
 database.url = 'sqlite:{state}/latchmail.db'
 database.mailserver = '{mailserver}'

@@ -13,7 +13,7 @@ use super::state::{self, RunFile};
 use super::{Lookup, Stack, demo};
 use crate::app::{App, Running};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, STATE_FILE};
 use crate::directory::Directory;
 use crate::logging;
 
@@ -105,6 +105,7 @@ impl Service {
             &text(Some(&config.database.url), Some(&servers)),
         );
         state::keep_settings(state, &kept)?;
+        config.file = Some(state.join(STATE_FILE));
         let (base_url, auth_url) = (config.base_url(), config.auth_url());
         let running = App::start(config, Clock::system()).await?;
         let demo = demo::account(&running.app.auth, state).await?;

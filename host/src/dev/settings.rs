@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::modules::GRANTABLE;
+
 /// The modules that run, as files of the modules' folder.
 pub(super) const MODULES: [&str; 4] = [MAIL, CREDENTIALS, ALIASES, DOMAINS];
 const MAIL: &str = "latchmail_mail.wasm";
@@ -36,6 +38,13 @@ pub(super) fn text(
         "key_file = {key}
 cache_dir = {cache}
 
+[admin]
+socket = {socket}
+
+# A developer installs what a developer wrote: it may import whatever may be granted.
+[new_modules]
+grants = [{grants}]
+
 [database]
 url = {url}
 mailserver = {mailserver}
@@ -60,6 +69,8 @@ source = {domains_module}
 grants = [\"caller\", \"domains\"]
 ",
         key = file(state, "latchmail.key"),
+        socket = file(state, "latchmail.sock"),
+        grants = GRANTABLE.map(quoted).join(", "),
         cache = file(state, "cache"),
         url = quoted(&url),
         mailserver = file(mail, "mailserver/mailserver.db"),

@@ -134,6 +134,16 @@ kinds! {
     AliasDisabled = "alias_disabled",
     /// It was deleted.
     AliasDeleted = "alias_deleted",
+    /// A version of a module was installed and serves from then on.
+    ModuleInstalled = "module_installed",
+    /// An earlier version serves again.
+    ModuleRolledBack = "module_rolled_back",
+    /// A module was switched on.
+    ModuleEnabled = "module_enabled",
+    /// It was switched off.
+    ModuleDisabled = "module_disabled",
+    /// It was removed, with every version of it.
+    ModuleRemoved = "module_removed",
 }
 
 /// Something that happened.

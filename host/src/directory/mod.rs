@@ -18,6 +18,7 @@ mod last_logins;
 #[cfg(test)]
 mod mailserver_tests;
 pub mod milter;
+pub mod modules;
 pub mod password;
 pub mod platform_domains;
 pub mod profiles;

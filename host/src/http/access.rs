@@ -4,6 +4,9 @@ use crate::caller::{Caller, Credential, SESSION_ONLY, Scope, missing};
 use crate::error::Failure;
 use crate::modules::Access;
 
+/// What a signed-in account is told that is no administrator's.
+const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
+
 /// Lets `caller` through, or says why not.
 ///
 /// # Errors
@@ -13,7 +16,9 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Credential::Session { .. })
         | (Access::OAuth, Credential::OAuth { .. }) => Ok(()),
-        (Access::Session, _) => Err(Failure::forbidden(SESSION_ONLY)),
+        (Access::Admin, Credential::Session { .. }) if caller.admin => Ok(()),
+        (Access::Admin, Credential::Session { .. }) => Err(Failure::forbidden(ADMINS_ONLY)),
+        (Access::Session | Access::Admin, _) => Err(Failure::forbidden(SESSION_ONLY)),
         (Access::Scoped { scope, .. }, Credential::ApiToken { .. }) if caller.holds(scope) => {
             Ok(())
         }
@@ -33,7 +38,7 @@ pub fn takes_oauth(access: Access) -> bool {
     match access {
         Access::Scoped { scope, oauth } => oauth && scope.opens_to_oauth(),
         Access::OAuth => true,
-        Access::Public | Access::Session => false,
+        Access::Public | Access::Session | Access::Admin => false,
     }
 }
 
@@ -42,7 +47,7 @@ pub fn takes_oauth(access: Access) -> bool {
 pub fn scope(access: Access) -> Option<Scope> {
     match access {
         Access::Scoped { scope, .. } => Some(scope),
-        Access::Public | Access::Session | Access::OAuth => None,
+        Access::Public | Access::Session | Access::Admin | Access::OAuth => None,
     }
 }
 

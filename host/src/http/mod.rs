@@ -12,9 +12,11 @@
 //! | `framing`, [`body`] | what a head must hold, and the body that follows it |
 //! | [`router`], [`openapi`] | the table of routes and the description that follows from it |
 //! | [`message`], `shape` | a request as a handler sees it, and its answer |
+//! | [`admin`] | modules changed while the service runs, by administrators and over the operator's socket |
 //! | [`service`] | health, readiness, the description |
 
 pub mod access;
+pub mod admin;
 mod answer;
 pub mod auth;
 pub mod body;

@@ -219,7 +219,7 @@ fn complete(
 fn security(access: Access) -> Value {
     let mut schemes = match access {
         Access::Public | Access::OAuth => vec![],
-        Access::Session => vec![json!({ shared::SESSION: [] })],
+        Access::Session | Access::Admin => vec![json!({ shared::SESSION: [] })],
         Access::Scoped { .. } => vec![json!({ shared::SESSION: [] }), json!({ shared::TOKEN: [] })],
     };
     if access::takes_oauth(access) {

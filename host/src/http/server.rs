@@ -18,7 +18,7 @@ use super::{State, connection, descriptors};
 use crate::error::StartError;
 
 /// How long to wait after a connection could not be accepted: the system has no more of something, and asking at once does not help.
-const BREATH: Duration = Duration::from_millis(100);
+pub(super) const BREATH: Duration = Duration::from_millis(100);
 
 /// A server that takes requests. It goes on when this is dropped; [`Running::stop`] ends it.
 #[derive(Debug)]

@@ -1,36 +1,48 @@
 //! One request through one fresh sandbox: wait for a place, make an instance, call it under the deadline, check its answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallError, Manifest, Module, Request, Response, Route, convert, sandbox};
+use super::{CallError, Failing, Module, Request, Response, Route, convert, sandbox};
 use crate::api::Call;
 
 /// How long a request waits for a sandbox to become free before it is told that there is none.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Module {
-    /// What it says of itself.
-    #[must_use]
-    pub fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
     /// Serves one request of `route` in a fresh sandbox. The deadline covers everything from here on, what the guest asks of the host included.
     ///
     /// # Errors
     /// Any of [`CallError`]; a failure that the module answered itself is a [`Response`].
     pub async fn handle(&self, route: &Route, request: Request) -> Result<Response, CallError> {
         let deadline = self.deadline.min(route.deadline);
-        tokio::time::timeout(deadline, self.serve(route, request))
+        let served = tokio::time::timeout(deadline, self.serve(route, request))
             .await
             .unwrap_or_else(|_| {
                 Err(CallError::Deadline {
                     module: self.name.to_string(),
                 })
-            })
+            });
+        match &served {
+            Ok(_) => self.health.answered(),
+            Err(error) => {
+                if self.health.failed(error, self.clock.now()) {
+                    // Nobody listens any more where the service ends.
+                    let _ = self.failing.send(Failing {
+                        module: Arc::clone(&self.name),
+                        digest: Arc::clone(&self.digest),
+                    });
+                }
+            }
+        }
+        served
     }
 
-    async fn serve(&self, route: &Route, request: Request) -> Result<Response, CallError> {
+    pub(super) async fn serve(
+        &self,
+        route: &Route,
+        request: Request,
+    ) -> Result<Response, CallError> {
         let account = request.caller.as_ref().map(|caller| &caller.account);
         let admitted = async {
             let turn = match account {

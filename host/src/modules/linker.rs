@@ -15,7 +15,7 @@ use crate::api::Call;
 const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
-pub(crate) const GRANTABLE: [&str; 7] = [
+pub const GRANTABLE: [&str; 7] = [
     "caller",
     "mailbox",
     "outbox",
@@ -48,17 +48,18 @@ const WASI: [&str; 18] = [
     "wasi:random/",
 ];
 
-/// The imports of `component` that `grants` do not cover, by name, all of them.
-pub(crate) fn ungranted(engine: &Engine, component: &Component, grants: &[String]) -> Vec<String> {
+/// What `component` imports, by name.
+pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
     component
         .component_type()
         .imports(engine)
         .map(|(name, _)| name.to_owned())
-        .filter(|import| !covered(import, grants))
         .collect()
 }
 
-fn covered(import: &str, grants: &[String]) -> bool {
+/// Whether `grants`, or what every module has, cover an import.
+#[must_use]
+pub fn covered(import: &str, grants: &[String]) -> bool {
     let interface = import.split('@').next().unwrap_or(import);
     if let Some(own) = interface.strip_prefix("latchmail:host/") {
         return UNGRANTED.contains(&own) || grants.iter().any(|grant| grant == own);
@@ -93,6 +94,13 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             unknown => return Err(wasmtime::Error::msg(format!("no interface `{unknown}`"))),
         }
     }
+    Ok(linker)
+}
+
+/// A linker in which whatever else `component` imports traps: enough to ask it what it is.
+pub(crate) fn closed(engine: &Engine, component: &Component) -> wasmtime::Result<Linker<Sandbox>> {
+    let mut linker = linker(engine, &[])?;
+    linker.define_unknown_imports_as_traps(component)?;
     Ok(linker)
 }
 

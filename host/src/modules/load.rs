@@ -1,27 +1,40 @@
-//! From a file to a module that can be called: read, compile, compare imports with grants, link, make one instance, ask it what it is.
-//! Whatever goes wrong is one sentence that names the module and the reason.
+//! From a component's bytes to a module that can be called. First what it says of itself is learnt ([`Loader::examine`]), from an instance that can
+//! call nothing; then it is held against what its operator granted, linked and made ready ([`Loader::load`]).
+//!
+//! Whatever goes wrong is a sentence that follows the module's name. What serves is not decided here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use latchmail_bindings::EverythingPre;
-use tokio::sync::Semaphore;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::engine::{self, LARGEST_MEMORY_MIB};
-use super::sandbox::{self, Budget};
-use super::{Module, Modules, convert, linker};
+use super::health::Health;
+use super::sandbox::{self, Budget, Sandbox};
+use super::{Access, Manifest, Module, convert, linker};
 use crate::api::{Call, Services};
 use crate::caller::Origin;
-use crate::config;
+use crate::clock::Clock;
+use crate::config::{self, Config};
 use crate::error::StartError;
+use crate::hexadecimal;
 use crate::turns::Turns;
 
 /// How long a module may take to say what it is.
 const DESCRIBE: Duration = Duration::from_secs(5);
+
+/// What it may use for that.
+const DESCRIBE_BUDGET: Budget = Budget {
+    memory: LARGEST_MEMORY_MIB as usize * 1024 * 1024,
+    cpu: DESCRIBE,
+};
 
 /// Calls of one account at a time, in all modules together. As many as it may have connections to the mail server by default: more
 /// would only wait there.
@@ -30,126 +43,290 @@ const SHARE: usize = 8;
 /// Sandboxes beyond those of the modules: for asking a new module what it is while all others are at work.
 const SPARE: u32 = 4;
 
-/// Loads every module of the configuration.
-///
-/// # Errors
-/// A sentence that names the first module that cannot be loaded, and the reason.
-pub async fn load(
-    modules: &BTreeMap<String, config::Module>,
-    cache_dir: &std::path::Path,
-    services: &Services,
-) -> Result<Modules, StartError> {
-    let sandboxes = modules.values().map(|m| m.concurrency).sum::<u32>() + SPARE;
-    let engine = engine::engine(sandboxes, cache_dir)?;
-    let turns = Arc::new(Turns::new(SHARE));
-    let mut loaded = Vec::with_capacity(modules.len());
-    for (name, config) in modules {
-        let module = one(&engine, &turns, name, config, services)
-            .await
-            .map_err(|reason| {
+/// Sandboxes for modules that the configuration does not name, where there may be such.
+const UNNAMED: u32 = 256;
+
+/// Makes modules of components.
+#[derive(Debug)]
+pub struct Loader {
+    engine: Engine,
+    services: Services,
+    clock: Clock,
+    turns: Arc<Turns>,
+    /// How many sandboxes each module may have, its versions together: while one replaces another both are at work.
+    places: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
+    failing: mpsc::UnboundedSender<Failing>,
+}
+
+/// A module of which most requests began to trap.
+#[derive(Clone, Debug)]
+pub struct Failing {
+    /// Its name.
+    pub module: Arc<str>,
+    /// Which version of it.
+    pub digest: Arc<str>,
+}
+
+/// A component that was compiled and said what it is. It may not fit what was granted to it.
+#[derive(Clone)]
+pub struct Examined {
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// SHA-256 of its bytes, 64 hexadecimal digits.
+    pub digest: Arc<str>,
+    /// The interfaces that it imports, with their versions.
+    pub imports: Arc<[String]>,
+    /// Its bytes.
+    pub bytes: Bytes,
+    component: Component,
+}
+
+impl std::fmt::Debug for Examined {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Examined")
+            .field("name", &self.manifest.name)
+            .field("digest", &self.digest)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Examined {
+    /// The imports that a ceiling does not cover, all of them.
+    #[must_use]
+    pub fn ungranted(&self, ceiling: &config::Module) -> Vec<String> {
+        let covered = |import: &&String| !linker::covered(import, &ceiling.grants);
+        self.imports.iter().filter(covered).cloned().collect()
+    }
+}
+
+impl Loader {
+    /// Makes the engine. What is received is told by modules of which most requests began to trap.
+    ///
+    /// # Errors
+    /// A sentence where the engine cannot be made, or names a ceiling that cannot be.
+    pub fn new(
+        config: &Config,
+        services: Services,
+        clock: Clock,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<Failing>), StartError> {
+        for (name, ceiling) in &config.modules {
+            check(ceiling).map_err(|reason| {
                 StartError::new(format!("module `{name}` cannot be loaded: {reason}"))
             })?;
-        loaded.push(Arc::new(module));
+        }
+        if let Some(ceiling) = &config.new_modules {
+            check(ceiling).map_err(|reason| StartError::new(format!("`new_modules`: {reason}")))?;
+        }
+        let named = config.modules.values().map(|m| m.concurrency).sum::<u32>();
+        let unnamed = config.new_modules.as_ref().map_or(0, |_| UNNAMED);
+        let (failing, told) = mpsc::unbounded_channel();
+        let loader = Self {
+            engine: engine::engine(named + unnamed + SPARE, &config.cache_dir)?,
+            services,
+            clock,
+            turns: Arc::new(Turns::new(SHARE)),
+            places: Mutex::default(),
+            failing,
+        };
+        Ok((loader, told))
     }
-    Ok(loaded)
+
+    /// Compiles a component and asks it what it is, with nothing behind its imports but what every module has.
+    ///
+    /// # Errors
+    /// A sentence that follows the component's name.
+    pub async fn examine(&self, bytes: Bytes) -> Result<Examined, String> {
+        let digest = hexadecimal::lower(&Sha256::digest(&bytes));
+        let component = compile(&self.engine, bytes.clone()).await?;
+        let imports = linker::imports(&self.engine, &component);
+        let pre = linker::closed(&self.engine, &component)
+            .and_then(|linker| linker.instantiate_pre(&component))
+            .and_then(EverythingPre::new)
+            .map_err(|e| format!("it does not fit this host: {e:#}"))?;
+        let said = self.describe(&pre).await?;
+        let manifest =
+            convert::manifest(said).map_err(|reason| format!("its manifest {reason}"))?;
+        Ok(Examined {
+            manifest,
+            digest: digest.into(),
+            imports: imports.into(),
+            bytes,
+            component,
+        })
+    }
+
+    /// Makes a module of it, within its ceiling.
+    ///
+    /// # Errors
+    /// A sentence that follows the module's name: what was not granted, which route lies elsewhere, what does not fit.
+    pub async fn load(
+        &self,
+        examined: &Examined,
+        ceiling: &config::Module,
+    ) -> Result<Module, String> {
+        check(ceiling)?;
+        let missing = examined.ungranted(ceiling);
+        if !missing.is_empty() {
+            return Err(format!(
+                "it imports what it was not granted: {}",
+                missing.join(", ")
+            ));
+        }
+        let manifest = examined.manifest.clone();
+        let elsewhere = manifest
+            .routes
+            .iter()
+            .find(|route| !ceiling.paths.iter().any(|own| route.path.starts_with(own)));
+        if let Some(route) = elsewhere {
+            return Err(format!(
+                "it has the route {}, and its paths begin with {}",
+                route.path,
+                ceiling.paths.join(" or ")
+            ));
+        }
+        let pre = linker::linker(&self.engine, &ceiling.grants)
+            .and_then(|linker| linker.instantiate_pre(&examined.component))
+            .and_then(EverythingPre::new)
+            .map_err(|e| format!("it does not fit this host: {e:#}"))?;
+        let module = Module {
+            name: manifest.name.as_str().into(),
+            digest: Arc::clone(&examined.digest),
+            imports: Arc::clone(&examined.imports),
+            engine: self.engine.clone(),
+            pre,
+            services: self.services.clone(),
+            settings: Arc::new(ceiling.config.clone()),
+            budget: Budget {
+                memory: ceiling.memory as usize * 1024 * 1024,
+                cpu: ceiling.cpu,
+            },
+            deadline: ceiling.deadline,
+            places: self.places(&manifest.name, ceiling.concurrency),
+            turns: Arc::clone(&self.turns),
+            health: Health::default(),
+            failing: self.failing.clone(),
+            clock: self.clock.clone(),
+            ceiling: ceiling.clone(),
+            manifest,
+        };
+        module.stands().await?;
+        module.probed().await?;
+        Ok(module)
+    }
+
+    fn places(&self, name: &str, concurrency: u32) -> Arc<Semaphore> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        match places.get(name) {
+            Some((as_before, places)) if *as_before == concurrency => Arc::clone(places),
+            _ => {
+                let made = Arc::new(Semaphore::new(concurrency as usize));
+                places.insert(name.to_owned(), (concurrency, Arc::clone(&made)));
+                made
+            }
+        }
+    }
+
+    async fn describe(
+        &self,
+        pre: &EverythingPre<Sandbox>,
+    ) -> Result<latchmail_bindings::exports::latchmail::host::module::Manifest, String> {
+        let call = Call::new(
+            self.services.clone(),
+            "new".into(),
+            Arc::default(),
+            None,
+            Origin::default(),
+        );
+        let asked = async {
+            let (mut store, instance) =
+                sandbox::instantiate(&self.engine, pre, call, DESCRIBE_BUDGET)
+                    .await
+                    .map_err(|e| format!("no instance of it can be made: {e:#}"))?;
+            instance
+                .latchmail_host_module()
+                .call_describe(&mut store)
+                .await
+                .map_err(|e| format!("`describe` trapped: {}", sandbox::trap(&store, &e)))
+        };
+        tokio::time::timeout(DESCRIBE, asked)
+            .await
+            .map_err(|_| format!("`describe` took longer than {} s", DESCRIBE.as_secs()))?
+    }
 }
 
-async fn one(
-    engine: &Engine,
-    turns: &Arc<Turns>,
-    name: &str,
-    config: &config::Module,
-    services: &Services,
-) -> Result<Module, String> {
-    check(config)?;
-    let bytes = tokio::fs::read(&config.source)
-        .await
-        .map_err(|e| format!("{} cannot be read: {e}", config.source.display()))?;
-    let component = compile(engine, bytes).await?;
-    let missing = linker::ungranted(engine, &component, &config.grants);
-    if !missing.is_empty() {
-        return Err(format!(
-            "it imports what it was not granted: {}",
-            missing.join(", ")
-        ));
+impl Module {
+    /// Makes one instance within its budget, so that what cannot be made is found before anybody asks.
+    async fn stands(&self) -> Result<(), String> {
+        let call = Call::new(
+            self.services.clone(),
+            Arc::clone(&self.name),
+            Arc::clone(&self.settings),
+            None,
+            Origin::default(),
+        );
+        sandbox::instantiate(&self.engine, &self.pre, call, self.budget)
+            .await
+            .map(drop)
+            .map_err(|e| format!("no instance of it can be made: {e:#}"))
     }
-    let pre = linker::linker(engine, &config.grants)
-        .and_then(|linker| linker.instantiate_pre(&component))
-        .and_then(EverythingPre::new)
-        .map_err(|e| format!("it does not fit this host: {e:#}"))?;
-    let mut module = Module {
-        manifest: super::Manifest {
-            name: name.into(),
-            version: String::new(),
-            routes: Vec::new(),
-            description: serde_json::Value::Null,
-        },
-        name: name.into(),
-        engine: engine.clone(),
-        pre,
-        services: services.clone(),
-        settings: Arc::new(config.config.clone()),
-        budget: Budget {
-            memory: config.memory as usize * 1024 * 1024,
-            cpu: config.cpu,
-        },
-        deadline: config.deadline,
-        places: Semaphore::new(config.concurrency as usize),
-        turns: Arc::clone(turns),
-    };
-    module.manifest = describe(&module).await?;
-    let elsewhere = module
-        .manifest
-        .routes
-        .iter()
-        .find(|route| !config.paths.iter().any(|own| route.path.starts_with(own)));
-    if let Some(route) = elsewhere {
-        return Err(format!(
-            "it has the route {}, and its paths begin with {}",
-            route.path,
-            config.paths.join(" or ")
-        ));
+
+    /// Asks the route that the configuration names, where it names one.
+    async fn probed(&self) -> Result<(), String> {
+        let path = &self.ceiling.probe;
+        if path.is_empty() {
+            return Ok(());
+        }
+        let route = self.manifest.routes.iter().find(|route| {
+            route.path == *path
+                && route.method == http::Method::GET
+                && route.access == Access::Public
+                && !path.contains('{')
+        });
+        let Some(route) = route else {
+            return Err(format!(
+                "its `probe` is {path}, and it has no public GET route of that path without named segments"
+            ));
+        };
+        match self.serve(route, super::Request::probe()).await {
+            Ok(response) if response.status.is_server_error() => Err(format!(
+                "its probe {path} was answered with {}",
+                response.status.as_u16()
+            )),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("its probe {path} had no answer: {error}")),
+        }
     }
-    tracing::info!(
-        module = name,
-        version = module.manifest.version,
-        routes = module.manifest.routes.len(),
-        "module loaded"
-    );
-    Ok(module)
 }
 
-fn check(config: &config::Module) -> Result<(), String> {
-    if let Some(unknown) = config
-        .grants
-        .iter()
-        .find(|grant| !linker::GRANTABLE.contains(&grant.as_str()))
-    {
+/// Whether a ceiling is one that this host can keep to.
+fn check(ceiling: &config::Module) -> Result<(), String> {
+    let known: BTreeSet<&str> = linker::GRANTABLE.into_iter().collect();
+    if let Some(unknown) = ceiling.grants.iter().find(|g| !known.contains(g.as_str())) {
         return Err(format!(
             "its grants name `{unknown}`; there are {}",
             linker::GRANTABLE.join(", ")
         ));
     }
-    if config.memory == 0 || config.memory > LARGEST_MEMORY_MIB {
+    if ceiling.memory == 0 || ceiling.memory > LARGEST_MEMORY_MIB {
         return Err(format!(
             "its memory is {} MiB; it may be 1 to {LARGEST_MEMORY_MIB}",
-            config.memory
+            ceiling.memory
         ));
     }
-    if !(1..=1000).contains(&config.concurrency) {
+    if !(1..=1000).contains(&ceiling.concurrency) {
         return Err(format!(
             "its concurrency is {}; it may be 1 to 1000",
-            config.concurrency
+            ceiling.concurrency
         ));
     }
-    if config.reuse {
+    if ceiling.reuse {
         return Err("`reuse` is not offered: every request gets a fresh sandbox".into());
     }
     Ok(())
 }
 
 /// Compiles on a thread of its own, fenced: the compiler panics once in a thousand times, and that must not end the service.
-async fn compile(engine: &Engine, bytes: Vec<u8>) -> Result<Component, String> {
+async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, String> {
     let engine = engine.clone();
     let compiled = tokio::task::spawn_blocking(move || {
         std::panic::catch_unwind(AssertUnwindSafe(|| Component::new(&engine, bytes)))
@@ -159,35 +336,5 @@ async fn compile(engine: &Engine, bytes: Vec<u8>) -> Result<Component, String> {
         Ok(Ok(Ok(component))) => Ok(component),
         Ok(Ok(Err(e))) => Err(format!("it is not a component that can be compiled: {e:#}")),
         Ok(Err(_)) | Err(_) => Err("the compiler failed on it".into()),
-    }
-}
-
-async fn describe(module: &Module) -> Result<super::Manifest, String> {
-    let call = Call::new(
-        module.services.clone(),
-        module.name.clone(),
-        module.settings.clone(),
-        None,
-        Origin::default(),
-    );
-    let asked = async {
-        let (mut store, instance) =
-            sandbox::instantiate(&module.engine, &module.pre, call, module.budget)
-                .await
-                .map_err(|e| format!("no instance of it can be made: {e:#}"))?;
-        instance
-            .latchmail_host_module()
-            .call_describe(&mut store)
-            .await
-            .map_err(|e| format!("`describe` trapped: {}", sandbox::trap(&store, &e)))
-    };
-    let said = tokio::time::timeout(DESCRIBE, asked)
-        .await
-        .map_err(|_| format!("`describe` took longer than {} s", DESCRIBE.as_secs()))??;
-    let manifest = convert::manifest(said).map_err(|reason| format!("its manifest {reason}"))?;
-    if manifest.name == *module.name {
-        Ok(manifest)
-    } else {
-        Err(format!("it calls itself `{}`", manifest.name))
     }
 }

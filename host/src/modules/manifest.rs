@@ -1,6 +1,7 @@
 //! What a module says of itself, as the host understands it: the WIT manifest, checked and in the host's own types.
 //! The host's own routes are described in the same words, so that one router and one API description serve both.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::Method;
@@ -23,6 +24,26 @@ pub enum Access {
     },
     /// An OAuth access token only.
     OAuth,
+    /// A signed-in web session of an administrator's account. For the host's own routes: no module can ask for it.
+    Admin,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Public => f.write_str("anybody"),
+            Self::Session => f.write_str("web sessions"),
+            Self::Scoped {
+                scope,
+                oauth: false,
+            } => write!(f, "web sessions and tokens with {scope}"),
+            Self::Scoped { scope, oauth: true } => {
+                write!(f, "web sessions, tokens with {scope} and OAuth tokens")
+            }
+            Self::OAuth => f.write_str("OAuth tokens"),
+            Self::Admin => f.write_str("administrators"),
+        }
+    }
 }
 
 /// In what form a request's body is handed over.

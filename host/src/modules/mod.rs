@@ -5,6 +5,7 @@
 mod call;
 mod convert;
 mod engine;
+mod health;
 mod linker;
 mod load;
 mod manifest;
@@ -17,15 +18,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 pub use engine::engine;
+pub use health::Counts;
 use http::{HeaderMap, StatusCode};
 use latchmail_bindings::{Blob, EverythingPre};
-pub use load::load;
+pub use linker::{GRANTABLE, covered as granted};
+pub use load::{Examined, Failing, Loader};
 pub use manifest::{Access, BodyForm, Manifest, Route};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 
 use crate::api::Services;
 use crate::caller::{Caller, Origin};
+use crate::clock::Clock;
+use crate::config;
+use health::Health;
 use sandbox::{Budget, Sandbox};
 
 /// A request on its way into a sandbox: routed, admitted and read.
@@ -106,14 +112,20 @@ pub enum CallError {
 pub struct Module {
     manifest: Manifest,
     name: Arc<str>,
+    digest: Arc<str>,
+    imports: Arc<[String]>,
+    ceiling: config::Module,
     engine: Engine,
     pre: EverythingPre<Sandbox>,
     services: Services,
     settings: Arc<BTreeMap<String, String>>,
     budget: Budget,
     deadline: Duration,
-    places: Semaphore,
+    places: Arc<Semaphore>,
     turns: Arc<crate::turns::Turns>,
+    health: Health,
+    failing: mpsc::UnboundedSender<Failing>,
+    clock: Clock,
 }
 
 impl fmt::Debug for Module {
@@ -124,5 +136,50 @@ impl fmt::Debug for Module {
     }
 }
 
-/// The modules that are loaded.
-pub type Modules = Vec<Arc<Module>>;
+impl Module {
+    /// What it says of itself.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// SHA-256 of its component, 64 hexadecimal digits.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The interfaces that it imports, with their versions.
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    /// What it may do and use.
+    #[must_use]
+    pub fn ceiling(&self) -> &config::Module {
+        &self.ceiling
+    }
+
+    /// What became of its requests.
+    #[must_use]
+    pub fn health(&self) -> Counts {
+        self.health.counts()
+    }
+}
+
+impl Request {
+    /// One that nobody made.
+    fn probe() -> Self {
+        Self {
+            id: "probe".into(),
+            path: Vec::new(),
+            query: Vec::new(),
+            headers: HeaderMap::new(),
+            body: Content::Bytes(Bytes::new()),
+            blobs: Vec::new(),
+            caller: None,
+            origin: Origin::service(),
+        }
+    }
+}

@@ -82,6 +82,12 @@ const STEPS: &[Step] = &[
         sqlite: "", // a file of its own: see migrations/mailserver/sqlite/
         postgres: include_str!("../../../migrations/postgres/0011_milter_keys.sql"),
     },
+    Step {
+        version: 12,
+        description: "modules",
+        sqlite: include_str!("../../../migrations/sqlite/0012_modules.sql"),
+        postgres: include_str!("../../../migrations/postgres/0012_modules.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -76,7 +76,10 @@ pub(super) fn components(about: &About) -> Value {
 /// The failures that the host answers for `route`, by status, each with the name of its component.
 pub(super) fn failures(owner: &str, route: &Route) -> Vec<(&'static str, &'static str)> {
     let credential = route.access != Access::Public;
-    let scoped = matches!(route.access, Access::Session | Access::Scoped { .. });
+    let scoped = matches!(
+        route.access,
+        Access::Session | Access::Admin | Access::Scoped { .. }
+    );
     let reads = route.max_body > 0 || route.path.contains('{');
     let module = owner.starts_with("module ");
     [

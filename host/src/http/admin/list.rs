@@ -1,0 +1,60 @@
+//! `GET /api/v1/admin/modules` and `GET /api/v1/admin/modules/{name}`.
+
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Managing, name};
+use crate::error::Failure;
+use crate::http::{Reply, Request};
+use crate::life::report::{Report, Summary};
+
+/// The modules.
+#[derive(Serialize, ToSchema)]
+struct Modules {
+    /// By name.
+    modules: Vec<Summary>,
+}
+
+/// Lists the modules.
+///
+/// Each with the version that serves, or why none does, and what became of its requests.
+///
+/// # Errors
+/// None in practice.
+#[utoipa::path(
+    get,
+    path = "/api/v1/admin/modules",
+    operation_id = "listModules",
+    tag = "Administration",
+    responses((status = 200, description = "The modules", body = Modules)),
+)]
+pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Failure> {
+    let modules = state.app().life.list();
+    Reply::json(StatusCode::OK, &Modules { modules })
+}
+
+/// Shows a module.
+///
+/// What it imports beside what it was granted, its routes, and the versions that are kept.
+///
+/// # Errors
+/// 404 where there is no such module.
+#[utoipa::path(
+    get,
+    path = "/api/v1/admin/modules/{name}",
+    operation_id = "showModule",
+    tag = "Administration",
+    params(("name" = String, Path, description = "The module's name")),
+    responses(
+        (status = 200, description = "The module", body = Report),
+        (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub(super) async fn show_module<S: Managing>(
+    state: &S,
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let report = state.app().life.show(name(request)).await?;
+    Reply::json(StatusCode::OK, &report)
+}

@@ -1,0 +1,187 @@
+//! Modules changed while the service runs: the routes under `/api/v1/admin/modules`, for administrators, and the same over a Unix socket, for the
+//! operator ([`socket`]). What a change is and whether it may be is in [`crate::life`].
+
+mod change;
+mod inspect;
+mod install;
+mod list;
+pub mod socket;
+
+use std::future::ready;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use utoipa::{OpenApi, ToSchema};
+
+use super::router::{HostRoute, Part};
+use super::{Request, State};
+use crate::app::App;
+use crate::caller::Origin;
+use crate::error::{Failure, StartError};
+use crate::life::Refusal;
+use crate::modules::{Access, BodyForm, Route};
+
+/// The largest body: components of some 90 MB in base64.
+const LARGEST_BODY: usize = 128 * 1024 * 1024;
+
+/// A body without components.
+const SMALL: usize = 16 * 1024;
+
+/// Compiling takes seconds where a component is large.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// Where components stand in a body.
+const COMPONENTS: &str = "/modules/*/component";
+
+/// Whoever serves these routes for the app: itself, or the socket.
+pub trait Managing: State {
+    /// The service whose modules they are.
+    fn app(&self) -> &App;
+
+    /// Who acts, for the record.
+    fn origin(&self, request: &Request) -> Origin;
+}
+
+impl Managing for App {
+    fn app(&self) -> &App {
+        self
+    }
+
+    fn origin(&self, request: &Request) -> Origin {
+        request.origin()
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(
+        list::list_modules,
+        list::show_module,
+        install::install_modules,
+        inspect::inspect_modules,
+        change::enable_module,
+        change::disable_module,
+        change::roll_module_back,
+        change::remove_module
+    ),
+    tags((name = "Administration", description = "Modules, changed while the service runs"))
+)]
+struct Description;
+
+/// The routes, each counted towards `area`.
+///
+/// # Errors
+/// A sentence where their description cannot be written.
+pub fn part<S: Managing>(area: &str) -> Result<Part<S>, StartError> {
+    const ALL: &str = "/api/v1/admin/modules";
+    const INSPECT: &str = "/api/v1/admin/modules/inspect";
+    const ONE: &str = "/api/v1/admin/modules/{name}";
+    const ENABLE: &str = "/api/v1/admin/modules/{name}/enable";
+    const DISABLE: &str = "/api/v1/admin/modules/{name}/disable";
+    const ROLL_BACK: &str = "/api/v1/admin/modules/{name}/rollback";
+    let route = |method, path, operation, max_body| route(area, method, path, operation, max_body);
+    Part::host(
+        vec![
+            HostRoute {
+                route: route(Method::GET, ALL, "listModules", 0),
+                handler: |state, _| Box::pin(ready(list::list_modules(state))),
+            },
+            HostRoute {
+                route: route(Method::GET, ONE, "showModule", 0),
+                handler: |state, request| Box::pin(list::show_module(state, request)),
+            },
+            HostRoute {
+                route: route(Method::POST, ALL, "installModules", LARGEST_BODY),
+                handler: |state, request| Box::pin(install::install_modules(state, request)),
+            },
+            HostRoute {
+                route: route(Method::POST, INSPECT, "inspectModules", LARGEST_BODY),
+                handler: |state, request| Box::pin(inspect::inspect_modules(state, request)),
+            },
+            HostRoute {
+                route: route(Method::POST, ENABLE, "enableModule", 0),
+                handler: |state, request| Box::pin(change::enable_module(state, request)),
+            },
+            HostRoute {
+                route: route(Method::POST, DISABLE, "disableModule", 0),
+                handler: |state, request| Box::pin(change::disable_module(state, request)),
+            },
+            HostRoute {
+                route: route(Method::POST, ROLL_BACK, "rollModuleBack", SMALL),
+                handler: |state, request| Box::pin(change::roll_module_back(state, request)),
+            },
+            HostRoute {
+                route: route(Method::DELETE, ONE, "removeModule", 0),
+                handler: |state, request| Box::pin(change::remove_module(state, request)),
+            },
+        ],
+        &Description::openapi(),
+    )
+}
+
+fn route(area: &str, method: Method, path: &str, operation: &str, max_body: usize) -> Route {
+    let components = max_body == LARGEST_BODY;
+    Route {
+        method,
+        path: path.into(),
+        operation: operation.into(),
+        access: Access::Admin,
+        area: area.into(),
+        max_body,
+        body: BodyForm::Bytes,
+        blob_fields: components.then(|| COMPONENTS.into()).into_iter().collect(),
+        deadline: DEADLINE,
+    }
+}
+
+/// Components to be installed or looked at.
+#[derive(Deserialize, ToSchema)]
+struct Components {
+    /// At least one; all of them are installed, or none.
+    modules: Vec<Component>,
+}
+
+/// One of them.
+#[derive(Deserialize, ToSchema)]
+struct Component {
+    /// The component, in base64.
+    #[schema(value_type = String)]
+    component: usize,
+}
+
+impl Components {
+    /// Their bytes, in their order.
+    fn bytes(&self, request: &Request) -> Result<Vec<Bytes>, Failure> {
+        let bytes = |one: &Component| request.fields.get(one.component).cloned();
+        let bytes: Option<Vec<_>> = self.modules.iter().map(bytes).collect();
+        bytes.ok_or_else(|| Failure::bad_request("component must be in base64"))
+    }
+}
+
+/// The module that a path names.
+fn name(request: &Request) -> &str {
+    request.path.first().map_or("", |(_, name)| name)
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let status = match &refusal {
+            Refusal::Unusable(_) => StatusCode::BAD_REQUEST,
+            Refusal::Unknown(_) => StatusCode::NOT_FOUND,
+            Refusal::Conflict(_) | Refusal::Consent(_) => StatusCode::CONFLICT,
+            Refusal::Failed(_) => return Self::internal(refusal),
+        };
+        Self::new(status, sentence(&refusal.to_string()))
+    }
+}
+
+/// A reason as a sentence: it begins with a capital.
+fn sentence(reason: &str) -> String {
+    let mut letters = reason.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}

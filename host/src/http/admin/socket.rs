@@ -1,0 +1,217 @@
+//! The operator's socket: the routes that change modules, over HTTP on a Unix socket that the service's own user alone may use. `latchmail module …` speaks
+//! to it.
+//!
+//! Who may open the socket is the operator: no credential is asked for. Whose process it is is asked of the system at every connection.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rustix::process::geteuid;
+use secrecy::SecretString;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Managing;
+use crate::app::App;
+use crate::caller::{Caller, Credential, MailCredential, Origin};
+use crate::error::{Failure, StartError};
+use crate::http::{About, Http, Request, State, Table, pipeline};
+use crate::limits::Key;
+
+const ROOT: u32 = 0;
+
+/// Its owner may use it, nobody else.
+const PRIVATE: u32 = 0o600;
+
+/// The surface behind the socket.
+struct Socket {
+    app: Arc<App>,
+    http: Http<Self>,
+}
+
+impl State for Socket {
+    type Credential = ();
+
+    fn http(&self) -> &Http<Self> {
+        &self.http
+    }
+
+    fn recognise(&self, _headers: &HeaderMap) -> Result<((), Option<Key>), Failure> {
+        // Nothing here is limited.
+        Ok(((), Some(Key::client(peer()))))
+    }
+
+    async fn authenticate(&self, (): ()) -> Result<Caller, Failure> {
+        Ok(operator())
+    }
+}
+
+impl Managing for Socket {
+    fn app(&self) -> &App {
+        &self.app
+    }
+
+    fn origin(&self, request: &Request) -> Origin {
+        Origin {
+            request: Some(request.id.clone()),
+            ..Origin::operator()
+        }
+    }
+}
+
+/// What takes connections. It goes on when this is dropped; [`Listening::stop`] ends it.
+#[derive(Debug)]
+#[must_use = "a socket is closed by stopping it"]
+pub struct Listening {
+    path: PathBuf,
+    stop: CancellationToken,
+    accepting: JoinHandle<()>,
+    connections: TaskTracker,
+}
+
+/// Listens at the configured path; nowhere where none is configured.
+///
+/// # Errors
+/// A sentence where it cannot, or another service does.
+pub async fn listen(app: &Arc<App>) -> Result<Option<Listening>, StartError> {
+    let path = &app.config.admin.socket;
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let listener = bind(path).await?;
+    let table = Table::build(&About::of(&app.config), vec![super::part("")?])?;
+    let state = Arc::new(Socket {
+        http: Http::new(&app.config, app.clock.clone(), table)?,
+        app: Arc::clone(app),
+    });
+    let stop = CancellationToken::new();
+    let connections = TaskTracker::new();
+    let accepting = tokio::spawn(accept(state, listener, stop.clone(), connections.clone()));
+    Ok(Some(Listening {
+        path: path.clone(),
+        stop,
+        accepting,
+        connections,
+    }))
+}
+
+impl Listening {
+    /// Takes no more connections, and waits for the changes under way.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let _ = self.accepting.await;
+        self.connections.close();
+        self.connections.wait().await;
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!(%error, "the operator's socket was gone already");
+        }
+    }
+}
+
+/// A socket that a service left behind when it was killed makes room; one that another service listens on does not, nor does what is no socket.
+async fn bind(path: &Path) -> Result<UnixListener, StartError> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        StartError::new(format!(
+            "`admin.socket` {} cannot be used: {why}",
+            path.display()
+        ))
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(cannot(&"there is something else that is no socket"));
+        }
+        Ok(_) => {
+            if UnixStream::connect(path).await.is_ok() {
+                return Err(cannot(&"another service listens there"));
+            }
+            std::fs::remove_file(path).map_err(|e| cannot(&e))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot(&error)),
+    }
+    let listener = UnixListener::bind(path).map_err(|e| cannot(&e))?;
+    // Whoever was quicker than this is turned away by whose process it is.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(PRIVATE))
+        .map_err(|e| cannot(&e))?;
+    Ok(listener)
+}
+
+async fn accept(
+    state: Arc<Socket>,
+    listener: UnixListener,
+    stop: CancellationToken,
+    connections: TaskTracker,
+) {
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection on the operator's socket");
+                stop.run_until_cancelled(tokio::time::sleep(super::super::server::BREATH))
+                    .await;
+                continue;
+            }
+        };
+        if !trusted(&stream) {
+            tracing::warn!("somebody else's process was turned away at the operator's socket");
+            continue;
+        }
+        connections.spawn(serve(Arc::clone(&state), stream, stop.clone()));
+    }
+}
+
+/// Whether the other end is a process of the service's own user, or of root.
+fn trusted(stream: &UnixStream) -> bool {
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| [ROOT, geteuid().as_raw()].contains(&peer.uid()))
+}
+
+async fn serve(state: Arc<Socket>, stream: UnixStream, stop: CancellationToken) {
+    let service = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(pipeline::answer(&state, peer(), request).await) }
+    });
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection to the operator's socket ended early");
+    }
+}
+
+fn peer() -> IpAddr {
+    Ipv4Addr::LOCALHOST.into()
+}
+
+/// Who may do everything here, and has no account.
+fn operator() -> Caller {
+    let name = "operator";
+    Caller {
+        account: name.into(),
+        address: name.into(),
+        admin: true,
+        credential: Credential::Session { sid: name.into() },
+        mail: MailCredential {
+            id: String::new(),
+            username: String::new(),
+            password: SecretString::default(),
+        },
+    }
+}

@@ -1,0 +1,172 @@
+//! What a new version may do that the one before could not: the operator has to say yes to it.
+
+use std::collections::BTreeSet;
+
+use crate::caller::Scope;
+use crate::modules::{Access, Manifest, Module, Route};
+
+/// In words, one for each: new imports, new routes, routes that are open to more. Nothing where `new` is content with what `old` had.
+pub(super) fn more(old: &Module, new: &Module) -> Vec<String> {
+    let mut more = imports(old.imports(), new.imports());
+    more.extend(routes(old.manifest(), new.manifest()));
+    more
+}
+
+/// Without their versions: an interface of a later minor version is the same interface.
+fn imports(old: &[String], new: &[String]) -> Vec<String> {
+    let had: BTreeSet<&str> = old.iter().map(|import| interface(import)).collect();
+    new.iter()
+        .filter(|import| !had.contains(interface(import)) && !import.starts_with("wasi:"))
+        .map(|import| format!("it imports {import}"))
+        .collect()
+}
+
+fn interface(import: &str) -> &str {
+    import.split('@').next().unwrap_or(import)
+}
+
+fn routes(old: &Manifest, new: &Manifest) -> Vec<String> {
+    new.routes
+        .iter()
+        .filter_map(|route| {
+            let same =
+                |had: &&Route| had.method == route.method && shape(&had.path) == shape(&route.path);
+            let before = old.routes.iter().find(same);
+            match before {
+                None => Some(format!("it has the route {} {}", route.method, route.path)),
+                Some(before) if weaker(before.access, route.access) => Some(format!(
+                    "{} {} is for {} instead of {}",
+                    route.method, route.path, route.access, before.access
+                )),
+                Some(_) => None,
+            }
+        })
+        .collect()
+}
+
+/// A path with the names of its segments left out: what it matches.
+fn shape(path: &str) -> Vec<&str> {
+    path.split('/')
+        .map(|segment| {
+            if segment.starts_with('{') {
+                "{}"
+            } else {
+                segment
+            }
+        })
+        .collect()
+}
+
+/// Whether `new` lets somebody in whom `old` did not.
+fn weaker(old: Access, new: Access) -> bool {
+    let had = let_in(old);
+    let more = || let_in(new).iter().any(|who| !had.contains(who));
+    old != Access::Public && (new == Access::Public || more())
+}
+
+/// Whoever may be let in besides everybody.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Administrator,
+    Session,
+    Token(Scope),
+    OAuth,
+}
+
+fn let_in(access: Access) -> Vec<Who> {
+    let sessions = [Who::Administrator, Who::Session];
+    match access {
+        Access::Public => Vec::new(),
+        Access::Admin => vec![Who::Administrator],
+        Access::Session => sessions.to_vec(),
+        Access::Scoped { scope, oauth } => {
+            let oauth = oauth.then_some(Who::OAuth);
+            let tokens = [Who::Token(scope)];
+            sessions.into_iter().chain(tokens).chain(oauth).collect()
+        }
+        Access::OAuth => vec![Who::OAuth],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::testing::route;
+
+    const READ: Access = Access::Scoped {
+        scope: Scope::MailRead,
+        oauth: false,
+    };
+    const READ_OAUTH: Access = Access::Scoped {
+        scope: Scope::MailRead,
+        oauth: true,
+    };
+    const SEND: Access = Access::Scoped {
+        scope: Scope::MailSend,
+        oauth: false,
+    };
+
+    #[test]
+    fn a_route_that_lets_somebody_in_who_was_not_let_in_before_is_weaker() {
+        let all = [
+            Access::Public,
+            Access::Session,
+            READ,
+            READ_OAUTH,
+            SEND,
+            Access::OAuth,
+        ];
+        for one in all {
+            assert!(!weaker(one, one), "{one}");
+            assert!(!weaker(Access::Public, one), "{one}");
+        }
+        for (old, new) in [
+            (Access::Session, Access::Public),
+            (Access::Session, READ),
+            (Access::Session, Access::OAuth),
+            (READ, READ_OAUTH),
+            (READ, SEND),
+            (READ, Access::OAuth),
+            (Access::OAuth, Access::Session),
+            (Access::OAuth, READ_OAUTH),
+        ] {
+            assert!(weaker(old, new), "{old} {new}");
+        }
+        for (old, new) in [
+            (READ_OAUTH, READ),
+            (READ_OAUTH, Access::OAuth),
+            (READ, Access::Session),
+        ] {
+            assert!(!weaker(old, new), "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn an_interface_of_a_later_version_is_no_new_import() {
+        let old = ["latchmail:host/mailbox@1.0.0".to_owned()];
+        let new = [
+            "latchmail:host/mailbox@1.4.0".to_owned(),
+            "latchmail:host/outbox@1.4.0".to_owned(),
+            "wasi:random/random@0.2.6".to_owned(),
+        ];
+        assert_eq!(
+            imports(&old, &new),
+            ["it imports latchmail:host/outbox@1.4.0"]
+        );
+    }
+
+    #[test]
+    fn a_path_whose_segments_have_other_names_is_no_new_route() {
+        let manifest = |path| Manifest {
+            name: "x".into(),
+            version: "1.0.0".into(),
+            routes: vec![route("GET", path)],
+            description: serde_json::Value::Null,
+        };
+        assert!(routes(&manifest("/a/{b}"), &manifest("/a/{c}")).is_empty());
+        assert_eq!(
+            routes(&manifest("/a/{b}"), &manifest("/a/b")),
+            ["it has the route GET /a/b"]
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! Which modules serve when the service starts: what the database says, and what is new in the configuration.
+//!
+//! One that cannot be loaded is reported, the last version of it that can be loaded serves, and the others are not concerned.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::ceilings::Allowed;
+use super::{Life, Refusal, Slot, Slots, Surface, serving};
+use crate::caller::Origin;
+use crate::config;
+use crate::directory::modules::{Installed, NewVersion};
+use crate::directory::{self};
+use crate::error::StartError;
+use crate::hexadecimal;
+use crate::modules::{Examined, Module};
+
+impl Life {
+    /// Loads what is to serve and puts it on the surface.
+    ///
+    /// # Errors
+    /// A sentence where the database cannot be read, or the service's own routes do not go together.
+    pub async fn begin(&self, surface: &dyn Surface) -> Result<(), StartError> {
+        let _turn = self.turn.lock().await;
+        let failed = |error: directory::Error| StartError::new(error.to_string());
+        let installed = self.directory.installed_modules().await.map_err(failed)?;
+        let allowed = self.ceilings.at_start();
+        let names: BTreeSet<&str> = allowed
+            .named
+            .iter()
+            .filter(|(_, ceiling)| ceiling.source.is_some())
+            .map(|(name, _)| name.as_str())
+            .chain(installed.iter().map(|one| one.module.as_str()))
+            .collect();
+        let mut slots = Slots::new();
+        for name in names {
+            let as_installed = installed.iter().find(|one| one.module == name);
+            let slot = self
+                .first(surface, &slots, allowed, name, as_installed)
+                .await;
+            if let Some(problem) = &slot.problem {
+                tracing::error!(module = name, serves = slot.serving.is_some(), "{problem}");
+            }
+            slots.insert(name.to_owned(), slot);
+        }
+        surface.prepare(&serving(&slots))?();
+        self.slots.store(Arc::new(slots));
+        Ok(())
+    }
+
+    /// What there is to be of a module, and why not what there should be.
+    async fn first(
+        &self,
+        surface: &dyn Surface,
+        slots: &Slots,
+        allowed: &Allowed,
+        name: &str,
+        installed: Option<&Installed>,
+    ) -> Slot {
+        let mut slot = Slot {
+            serving: None,
+            digest: installed.map(|one| one.digest.clone()),
+            enabled: installed.is_none_or(|one| one.enabled),
+            problem: None,
+        };
+        let ceiling = match allowed.ceiling(name) {
+            Ok(ceiling) => ceiling,
+            Err(why) => {
+                slot.problem = Some(why.to_string());
+                return slot;
+            }
+        };
+        match self.source(surface, slots, name, ceiling, installed).await {
+            Ok(Some(module)) => {
+                slot.digest = Some(module.digest().to_owned());
+                slot.serving = Some(module);
+                slot.enabled = true;
+                return slot;
+            }
+            Ok(None) => {}
+            Err(why) => slot.problem = Some(why.to_string()),
+        }
+        if !slot.enabled {
+            return slot;
+        }
+        let Some(installed) = installed else {
+            return slot;
+        };
+        match self
+            .last_good(surface, slots, name, ceiling, installed)
+            .await
+        {
+            Ok((module, problem)) => {
+                slot.serving = module;
+                slot.problem = slot.problem.or(problem);
+            }
+            Err(why) => slot.problem = Some(why.to_string()),
+        }
+        slot
+    }
+
+    /// The configuration's file, where it is another than when it was last looked at: it is as good as installed. A file that was seen before is nothing
+    /// new; what was installed since goes on.
+    async fn source(
+        &self,
+        surface: &dyn Surface,
+        slots: &Slots,
+        name: &str,
+        ceiling: &config::Module,
+        installed: Option<&Installed>,
+    ) -> Result<Option<Arc<Module>>, Refusal> {
+        let Some(file) = &ceiling.source else {
+            return Ok(None);
+        };
+        let bytes = tokio::fs::read(file).await.map_err(|error| {
+            Refusal::unusable(name, &format!("{} cannot be read: {error}", file.display()))
+        })?;
+        let bytes = Bytes::from(bytes);
+        let digest = hexadecimal::lower(&Sha256::digest(&bytes));
+        let serves = installed.is_some_and(|one| one.digest == digest);
+        let seen = installed.is_some_and(|one| one.source_digest.as_ref() == Some(&digest));
+        if seen && !(serves && installed.is_some_and(|one| one.enabled)) {
+            return Ok(None);
+        }
+        let examined = self.examined(name, bytes).await?;
+        let module = self.fitting(surface, slots, &examined, ceiling).await?;
+        if !seen {
+            let new = NewVersion {
+                module: name,
+                digest: &digest,
+                version: &examined.manifest.version,
+                component: &examined.bytes,
+                source: true,
+            };
+            let (now, origin) = (self.clock.now(), Origin::service());
+            self.directory
+                .install_modules(&[new], self.versions, now, &origin)
+                .await?;
+        }
+        Ok(Some(module))
+    }
+
+    /// What was decided last, or the version before it that can be loaded, and then what is wrong with the former.
+    async fn last_good(
+        &self,
+        surface: &dyn Surface,
+        slots: &Slots,
+        name: &str,
+        ceiling: &config::Module,
+        installed: &Installed,
+    ) -> Result<(Option<Arc<Module>>, Option<String>), Refusal> {
+        let versions = self.versions(name).await?;
+        let from = versions.iter().position(|v| v.digest == installed.digest);
+        let mut problem = None;
+        for version in versions.iter().skip(from.unwrap_or(0)) {
+            let loaded = match self.kept(name, &version.digest).await {
+                Ok(examined) => self.fitting(surface, slots, &examined, ceiling).await,
+                Err(why) => Err(why),
+            };
+            match loaded {
+                Ok(module) => return Ok((Some(module), problem)),
+                Err(why) => {
+                    let why = format!("version {} does not serve: {why}", version.version);
+                    problem.get_or_insert(why);
+                }
+            }
+        }
+        Ok((None, problem))
+    }
+
+    /// Compiled, asked what it is, and found to be the module of this name.
+    async fn examined(&self, name: &str, bytes: Bytes) -> Result<Examined, Refusal> {
+        let examined = self
+            .loader
+            .examine(bytes)
+            .await
+            .map_err(|why| Refusal::unusable(name, &why))?;
+        if examined.manifest.name == name {
+            Ok(examined)
+        } else {
+            let why = format!("it calls itself `{}`", examined.manifest.name);
+            Err(Refusal::unusable(name, &why))
+        }
+    }
+
+    /// Loaded within its ceiling, and found to go together with those that serve already.
+    async fn fitting(
+        &self,
+        surface: &dyn Surface,
+        slots: &Slots,
+        examined: &Examined,
+        ceiling: &config::Module,
+    ) -> Result<Arc<Module>, Refusal> {
+        let module = self.loaded(examined, ceiling).await?;
+        let mut together = serving(slots);
+        together.push(Arc::clone(&module));
+        surface
+            .prepare(&together)
+            .map(drop)
+            .map_err(|why| Refusal::clash(&why))?;
+        Ok(module)
+    }
+}

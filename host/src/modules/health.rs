@@ -1,0 +1,162 @@
+//! How a module does: what became of its requests, and whether most of the latest ended in a trap.
+//!
+//! Counts and remembers; what is done about it is decided by who loaded the module.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::CallError;
+use crate::api::bounded;
+use crate::clock::Timestamp;
+
+/// The latest requests that are looked at together.
+const WINDOW: u32 = 20;
+
+/// With fewer than these nothing is said of most.
+const ENOUGH: u32 = 10;
+
+/// What became of the requests of a module since it was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that came to an end, one way or another.
+    pub requests: u64,
+    /// Of these, those that trapped, its memory and its CPU time among the reasons.
+    pub trapped: u64,
+    /// Those whose answer could not be sent.
+    pub wrong: u64,
+    /// Those that passed their deadline.
+    pub late: u64,
+    /// Those for which no sandbox became free in time.
+    pub busy: u64,
+    /// The last of these, in words, and when it was.
+    pub last: Option<(Timestamp, String)>,
+    /// Whether most of the latest requests trapped or could not be answered.
+    pub failing: bool,
+}
+
+/// One module's.
+#[derive(Debug, Default)]
+pub(crate) struct Health(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    counts: Counts,
+    /// The latest requests, the newest in the lowest bit: whether each failed.
+    latest: u32,
+    seen: u32,
+}
+
+impl Health {
+    /// A request was answered.
+    pub(crate) fn answered(&self) {
+        let mut state = self.state();
+        state.counts.requests += 1;
+        state.saw(false);
+    }
+
+    /// A request was not answered. Whether the module is failing from this one on.
+    pub(crate) fn failed(&self, error: &CallError, now: Timestamp) -> bool {
+        let mut state = self.state();
+        state.counts.requests += 1;
+        state.counts.last = Some((now, bounded(&error.to_string())));
+        match error {
+            CallError::Trapped { .. } => state.counts.trapped += 1,
+            CallError::Answer { .. } => state.counts.wrong += 1,
+            CallError::Deadline { .. } => {
+                state.counts.late += 1;
+                return false;
+            }
+            CallError::Busy { .. } => {
+                state.counts.busy += 1;
+                return false;
+            }
+        }
+        state.saw(true)
+    }
+
+    /// As things stand.
+    pub(crate) fn counts(&self) -> Counts {
+        self.state().counts.clone()
+    }
+
+    /// Counting goes on where a thread panicked in the middle of it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether this one makes the module a failing one.
+    fn saw(&mut self, failed: bool) -> bool {
+        self.latest = ((self.latest << 1) | u32::from(failed)) & ((1 << WINDOW) - 1);
+        self.seen = (self.seen + 1).min(WINDOW);
+        let before = self.counts.failing;
+        self.counts.failing = self.seen >= ENOUGH && self.latest.count_ones() * 2 > self.seen;
+        self.counts.failing && !before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(0);
+
+    fn trap() -> CallError {
+        CallError::Trapped {
+            module: "x".into(),
+            detail: "it gave up".into(),
+        }
+    }
+
+    #[test]
+    fn a_module_fails_when_most_of_its_latest_requests_trap_and_is_said_to_once() {
+        let health = Health::default();
+        let said: Vec<bool> = (0..15).map(|_| health.failed(&trap(), NOW)).collect();
+        assert_eq!(said.iter().filter(|&&said| said).count(), 1);
+        assert!(said[9], "the tenth is enough");
+        assert!(health.counts().failing);
+        assert_eq!(health.counts().trapped, 15);
+    }
+
+    #[test]
+    fn a_module_that_traps_on_half_of_its_requests_or_less_is_not_failing() {
+        let health = Health::default();
+        for _ in 0..50 {
+            assert!(!health.failed(&trap(), NOW) || !health.counts().failing);
+            health.answered();
+            health.answered();
+        }
+        assert!(!health.counts().failing);
+        assert_eq!(health.counts().requests, 150);
+    }
+
+    #[test]
+    fn a_module_that_recovers_may_fail_again() {
+        let health = Health::default();
+        let fail = || (0..20).any(|_| health.failed(&trap(), NOW));
+        assert!(fail());
+        for _ in 0..20 {
+            health.answered();
+        }
+        assert!(!health.counts().failing);
+        assert!(fail());
+    }
+
+    #[test]
+    fn who_is_late_or_finds_no_place_is_counted_and_does_not_make_a_module_fail() {
+        let health = Health::default();
+        for _ in 0..20 {
+            let module = String::from("x");
+            assert!(!health.failed(
+                &CallError::Busy {
+                    module: module.clone()
+                },
+                NOW
+            ));
+            assert!(!health.failed(&CallError::Deadline { module }, NOW));
+        }
+        let counts = health.counts();
+        assert_eq!((counts.busy, counts.late, counts.failing), (20, 20, false));
+        assert!(counts.last.unwrap().1.contains("deadline"));
+    }
+}
