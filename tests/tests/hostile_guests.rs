@@ -165,7 +165,7 @@ async fn an_import_that_was_not_granted_is_named() {
     let sentence = refusal(&hostile("").replace("grants = ['caller']", "grants = []")).await;
     assert_eq!(
         sentence,
-        "module `hostile` cannot be loaded: it imports what it was not granted: latchmail:host/caller@1.3.0"
+        "module `hostile` cannot be loaded: it imports what it was not granted: latchmail:host/caller@1.4.0"
     );
 }
 

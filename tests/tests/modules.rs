@@ -120,7 +120,7 @@ async fn a_module_that_cannot_be_loaded_stops_the_start_with_its_name_and_the_re
         (module("x", &garbage, ""), ["`x`", "not a component"]),
         (
             module("mail", &mail, "'caller'"),
-            ["`mail`", "latchmail:host/mailbox@1.3.0"],
+            ["`mail`", "latchmail:host/mailbox@1.4.0"],
         ),
         (
             module("mail", &mail, "'caller', 'teapot'"),

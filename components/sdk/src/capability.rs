@@ -11,6 +11,9 @@ pub use crate::bindings::latchmail::host::credentials::{
 pub use crate::bindings::latchmail::host::domains::{
     Challenge, Claimed, Domain, Expected, Held as HeldDomains, Inspected, RecordKind, Verification,
 };
+pub use crate::bindings::latchmail::host::http_client::{
+    Request as HttpRequest, Response as HttpResponse,
+};
 pub use crate::bindings::latchmail::host::log::Level;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Detail, FlagAction, Folder, Listing, Page, Role, Summary,
@@ -19,7 +22,8 @@ pub use crate::bindings::latchmail::host::outbox::Sent;
 pub use crate::bindings::latchmail::host::profile::{Changes, Details, PasswordChange};
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
 use crate::bindings::latchmail::host::{
-    aliases, blobs, caller, config, credentials, domains, log, mailbox, outbox, profile,
+    aliases, blobs, caller, config, credentials, domains, http_client, log, mailbox, outbox,
+    profile, store,
 };
 
 /// Bytes that stay with the host, to be handed on as the body of an answer.
@@ -293,6 +297,63 @@ pub trait Domains {
     fn release_domain(&self, name: &str) -> Result<(), Error>;
 }
 
+/// Keys and values that the module keeps for the caller's account. A key is 1 to 256 bytes without control characters, a value at most 65,536 bytes. Each
+/// function may also answer `Denied` (where there is no caller), `Invalid` (for another key) and `Internal`; those that change something
+/// `CredentialRefused`.
+pub trait Store {
+    /// The value of a key; none where there is none.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Gives a key a value, whatever it had before.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for a larger value, and where there is no room for it in the module's quota.
+    fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error>;
+
+    /// Takes a key away. To take one away that is not there is no error.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn delete_value(&self, key: &str) -> Result<(), Error>;
+
+    /// Gives a key a value, or takes it away where `value` is none, provided that it has the value that was expected; none: that it has no value. Whether
+    /// it had, in one step that no other change comes between.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] as [`Store::set_value`].
+    fn compare_and_set(
+        &self,
+        key: &str,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<bool, Error>;
+
+    /// The keys that begin with `prefix`, in the order of their bytes, from the first one beyond `after` on.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a limit that is not 1 to 1,000.
+    fn list_keys(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, Error>;
+}
+
+/// HTTP requests to the hosts that the operator listed for the module. Redirects are not followed.
+pub trait HttpClient {
+    /// Sends a request and waits for the whole of its answer, whatever its status.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] for a host that is not listed, or at an address that may not be reached; [`Error::Invalid`] for what makes no request;
+    /// [`Error::TooLarge`] for a request or an answer of more than 4 MiB; [`Error::Unavailable`] where no answer came and nothing was changed by asking;
+    /// [`Error::OutcomeUnknown`] where the request was begun and no whole answer came.
+    fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error>;
+}
+
 /// The host's log.
 pub trait Log {
     /// Writes one line. Never message content or secrets.
@@ -486,6 +547,44 @@ impl Domains for Host {
 
     fn release_domain(&self, name: &str) -> Result<(), Error> {
         domains::release(name)
+    }
+}
+
+impl Store for Host {
+    fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        store::get(key)
+    }
+
+    fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        store::set(key, value)
+    }
+
+    fn delete_value(&self, key: &str) -> Result<(), Error> {
+        store::delete(key)
+    }
+
+    fn compare_and_set(
+        &self,
+        key: &str,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        store::compare_and_set(key, expected, value)
+    }
+
+    fn list_keys(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, Error> {
+        store::list(prefix, after, limit)
+    }
+}
+
+impl HttpClient for Host {
+    fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error> {
+        http_client::send(request)
     }
 }
 
