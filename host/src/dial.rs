@@ -1,4 +1,4 @@
-//! Connections to the mail server: TCP, and TLS from the first byte (RFC 8314) where it is configured. Knows no protocol above.
+//! Connections to the mail server, and what others that connect share with it: TCP, and TLS from the first byte (RFC 8314) where it is configured. Knows no protocol above.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::error::StartError;
 
-/// A stream to a mail server, with or without TLS.
+/// A stream to a server, with or without TLS.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
@@ -41,6 +41,16 @@ impl fmt::Display for Dial {
     }
 }
 
+/// TLS towards servers whose certificates this machine trusts. `whom` is what an error calls them.
+pub(crate) fn tls_towards(whom: &str) -> Result<TlsConnector, StartError> {
+    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(|e| StartError::new(format!("TLS towards {whom} cannot be used: {e}")))?
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(client)))
+}
+
 impl Dial {
     /// Reads the address that the configuration's `key` holds. Nothing is connected.
     pub(crate) fn new(key: &str, address: &str, tls: bool) -> Result<Self, StartError> {
@@ -58,14 +68,7 @@ impl Dial {
                 .trim_end_matches(']')
                 .to_owned();
             let name = ServerName::try_from(host).map_err(|e| unusable(&e.to_string()))?;
-            let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .and_then(BuilderVerifierExt::with_platform_verifier)
-                .map_err(|e| {
-                    StartError::new(format!("TLS towards the mail server cannot be used: {e}"))
-                })?
-                .with_no_client_auth();
-            Some((TlsConnector::from(Arc::new(client)), name))
+            Some((tls_towards("the mail server")?, name))
         } else {
             None
         };

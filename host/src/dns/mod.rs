@@ -22,6 +22,7 @@ use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+pub(crate) use name::host;
 pub use name::{DomainName, NoDomain, fold};
 pub use records::{Kind, Record, dkim_value};
 
@@ -122,6 +123,20 @@ impl Dns {
             _ => None,
         };
         self.look_up(name, RecordType::MX, exchange).await
+    }
+
+    /// The addresses of a name, those of IPv4 first. Where one family cannot be read, those of the other.
+    ///
+    /// # Errors
+    /// [`Unreadable`].
+    pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unreadable> {
+        let of = |kind| self.look_up(name, kind, |data| data.ip_addr());
+        match tokio::join!(of(RecordType::A), of(RecordType::AAAA)) {
+            (Ok(v4), Ok(v6)) => Ok(v4.into_iter().chain(v6).collect()),
+            (Ok(found), Err(error)) | (Err(error), Ok(found)) if found.is_empty() => Err(error),
+            (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+            (Err(error), Err(_)) => Err(error),
+        }
     }
 
     /// Whether a name has an address, of whichever family.

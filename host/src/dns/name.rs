@@ -46,7 +46,7 @@ pub fn fold(typed: &str) -> Result<DomainName, NoDomain> {
 }
 
 /// Folds the name of a host, which need not be anybody's own domain.
-pub(super) fn host(typed: &str) -> Result<String, NoDomain> {
+pub(crate) fn host(typed: &str) -> Result<String, NoDomain> {
     let bare = typed.strip_suffix('.').unwrap_or(typed);
     let ascii = Uts46::new()
         .to_ascii(

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName};
 
 use crate::error::StartError;
+use crate::network::Network;
 
 /// `X-Request-Id`
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -18,12 +19,6 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The proxies whose word is believed.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies(Vec<Network>);
-
-#[derive(Clone, Copy, Debug)]
-struct Network {
-    base: IpAddr,
-    bits: u32,
-}
 
 impl Proxies {
     /// Reads `http.trusted_proxies`: addresses, or networks as `10.0.0.0/8`.
@@ -73,37 +68,6 @@ impl Proxies {
             }
         }
         client
-    }
-}
-
-impl Network {
-    fn parse(entry: &str) -> Option<Self> {
-        let (address, bits) = match entry.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
-            None => (entry, None),
-        };
-        let base: IpAddr = address.parse().ok()?;
-        let width = if base.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(width);
-        (bits <= width).then_some(Self { base, bits })
-    }
-
-    fn holds(self, address: IpAddr) -> bool {
-        match (self.base, address) {
-            (IpAddr::V4(base), IpAddr::V4(address)) => {
-                (base.to_bits() ^ address.to_bits())
-                    .checked_shr(32 - self.bits)
-                    .unwrap_or(0)
-                    == 0
-            }
-            (IpAddr::V6(base), IpAddr::V6(address)) => {
-                (base.to_bits() ^ address.to_bits())
-                    .checked_shr(128 - self.bits)
-                    .unwrap_or(0)
-                    == 0
-            }
-            _ => false,
-        }
     }
 }
 
