@@ -1,6 +1,6 @@
 //! Latchmail: an HTTP API over real mailboxes.
 //!
-//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail, outbox, aliases, fetch}`; every room
+//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail, outbox, aliases, store, fetch}`; every room
 //! may use [`error`], [`config`], [`clock`] and [`caller`].
 //!
 //! | room | what it is for |
@@ -16,6 +16,7 @@
 //! | [`aliases`] | further addresses of accounts: which there can be |
 //! | [`mail`] | the mailbox, over IMAP |
 //! | [`dkim`] | the keys that domains sign their mail with, and signing |
+//! | [`store`] | what modules keep for accounts |
 //! | [`fetch`] | HTTP requests to the world, never to an address that is not meant to be reached |
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
 //! | [`dns`] | what the DNS says of custom domains |
@@ -49,4 +50,5 @@ pub mod modules;
 mod network;
 pub mod operator;
 pub mod outbox;
+pub mod store;
 mod turns;

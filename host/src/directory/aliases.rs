@@ -74,7 +74,7 @@ impl<'a> Acting<'a> {
     }
 
     /// Locks the account. Whether the credential is good.
-    async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
+    pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
         let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(LIVES)
             .bind(self.account_id)

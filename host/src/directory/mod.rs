@@ -24,6 +24,7 @@ pub mod platform_domains;
 pub mod profiles;
 pub mod sendings;
 pub mod sessions;
+pub mod store;
 mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

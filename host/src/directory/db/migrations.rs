@@ -88,6 +88,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0012_modules.sql"),
         postgres: include_str!("../../../migrations/postgres/0012_modules.sql"),
     },
+    Step {
+        version: 13,
+        description: "stores",
+        sqlite: include_str!("../../../migrations/sqlite/0013_stores.sql"),
+        postgres: include_str!("../../../migrations/postgres/0013_stores.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.
