@@ -20,6 +20,7 @@ use crate::dkim;
 use crate::dns::Dns;
 use crate::domains::Domains;
 use crate::error::{Failure, StartError};
+use crate::fetch::Fetch;
 use crate::http::admin::socket::Listening;
 use crate::http::{self, About, Http, Part, Table};
 use crate::life::{Life, Surface};
@@ -27,6 +28,7 @@ use crate::limits::Key;
 use crate::mail::Mail;
 use crate::modules::{Failing, Module};
 use crate::outbox::Outbox;
+use crate::store::Store;
 
 /// How often what is over is forgotten.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
@@ -152,10 +154,11 @@ impl App {
             clock.clone(),
         )?;
         let outbox = Arc::new(outbox);
+        let dns = Arc::new(Dns::new(&config.dns)?);
         let domains = Domains::new(
             &config,
             directory.clone(),
-            Arc::new(Dns::new(&config.dns)?),
+            Arc::clone(&dns),
             auth.keys(),
             Arc::clone(&dkim),
             clock.clone(),
@@ -166,6 +169,8 @@ impl App {
             auth: Arc::clone(&auth),
             aliases: Aliases::new(directory.clone(), clock.clone()),
             domains: Arc::new(domains),
+            store: Store::new(directory.clone(), clock.clone()),
+            fetch: Fetch::new(dns)?,
         };
         let (life, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
         let table = table(&config, &[])?;

@@ -484,6 +484,13 @@ pub struct Module {
     /// A public GET route of its own, without named segments, that has to be answered before a version serves: not with 500 or more. Empty: none is asked.
     #[serde(default)]
     pub probe: String,
+    /// What it may keep for one account through `store`, in KiB.
+    #[serde(default = "default_store")]
+    pub store: u32,
+    /// The hosts that it may reach through `http-client`: `api.example.com`, `*.example.com:8443`, `http://127.0.0.1:8080`; and networks
+    /// beyond the public internet that they may be in, `10.0.0.0/8`.
+    #[serde(default)]
+    pub hosts: Vec<String>,
     /// The module's own settings, handed to it through `config`.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
@@ -633,7 +640,7 @@ fn folded(domain: &str) -> Result<String, StartError> {
 fn module_list(variable: &str) -> Option<String> {
     let key = variable.strip_prefix("LATCHMAIL_MODULES__")?.to_lowercase();
     let (name, list) = key.split_once("__")?;
-    ["grants", "paths"]
+    ["grants", "paths", "hosts"]
         .contains(&list)
         .then(|| format!("modules.{name}.{list}"))
 }
@@ -681,6 +688,10 @@ fn default_cpu() -> Duration {
 
 fn default_deadline() -> Duration {
     Duration::from_secs(30)
+}
+
+fn default_store() -> u32 {
+    1024
 }
 
 fn default_concurrency() -> u32 {
@@ -738,6 +749,7 @@ mod tests {
                 ("LATCHMAIL_CONFIG", "elsewhere/latchmail.toml"),
                 ("LATCHMAIL_MODULES__MAIL__DEADLINE", "1.5"),
                 ("LATCHMAIL_MODULES__MAIL__GRANTS", "caller,mailbox"),
+                ("LATCHMAIL_MODULES__MAIL__HOSTS", "a.example,10.0.0.0/8"),
                 ("LATCHMAIL_DKIM__MILTER", "true"),
                 ("LATCHMAIL_DKIM__KEYS__MAIN__DOMAIN", "a.example"),
                 ("LATCHMAIL_DKIM__KEYS__MAIN__SELECTOR", "2026"),
@@ -751,6 +763,7 @@ mod tests {
         assert_eq!(config.registration.domains, ["a.example", "b.example"]);
         assert_eq!(config.modules["mail"].deadline, Duration::from_millis(1500));
         assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
+        assert_eq!(config.modules["mail"].hosts, ["a.example", "10.0.0.0/8"]);
         assert!(config.dkim.milter && config.database.with_milter);
         assert_eq!(config.dkim.keys["main"].domain, "a.example");
         assert_eq!(config.dkim.keys["main"].selector, "2026");

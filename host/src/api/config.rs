@@ -13,12 +13,13 @@ impl Host for Call {
     async fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
         #[cfg(feature = "testing")]
         assert_ne!(key, PANIC, "a capability panicked");
-        Ok(self.settings.get(&key).cloned())
+        Ok(self.settings.config.get(&key).cloned())
     }
 
     async fn all(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
         Ok(self
             .settings
+            .config
             .iter()
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect())

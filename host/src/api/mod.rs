@@ -10,15 +10,18 @@ mod config;
 mod convert;
 mod credentials;
 mod domains;
+mod http_client;
 mod log;
 mod mailbox;
 mod outbox;
 mod profile;
+mod settings;
+mod store;
 
 pub(crate) use convert::held;
 pub(crate) use log::bounded;
+pub use settings::Settings;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use latchmail_bindings::latchmail::host::types::Error;
@@ -29,8 +32,10 @@ use crate::auth::Auth;
 use crate::auth::account::Session;
 use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
 use crate::domains::Domains;
+use crate::fetch::Fetch;
 use crate::mail::{Access, Mail};
 use crate::outbox::{Outbox, Sender};
+use crate::store::Store;
 
 /// Handles that a guest may hold at a time: each costs the host memory.
 const MOST_HANDLES: usize = 1024;
@@ -48,6 +53,10 @@ pub struct Services {
     pub aliases: Aliases,
     /// Custom domains.
     pub domains: Arc<Domains>,
+    /// What modules keep for accounts.
+    pub store: Store,
+    /// Requests to the world.
+    pub fetch: Fetch,
 }
 
 /// One request, as the capabilities see it.
@@ -55,7 +64,7 @@ pub struct Services {
 pub struct Call {
     services: Services,
     module: Arc<str>,
-    settings: Arc<BTreeMap<String, String>>,
+    settings: Arc<Settings>,
     caller: Option<Caller>,
     origin: Origin,
     lines: u32,
@@ -91,7 +100,7 @@ impl Call {
     pub fn new(
         services: Services,
         module: Arc<str>,
-        settings: Arc<BTreeMap<String, String>>,
+        settings: Arc<Settings>,
         caller: Option<Caller>,
         origin: Origin,
     ) -> Self {

@@ -15,7 +15,7 @@ use crate::api::Call;
 const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
-pub const GRANTABLE: [&str; 7] = [
+pub const GRANTABLE: [&str; 9] = [
     "caller",
     "mailbox",
     "outbox",
@@ -23,6 +23,8 @@ pub const GRANTABLE: [&str; 7] = [
     "credentials",
     "aliases",
     "domains",
+    "store",
+    "http-client",
 ];
 
 /// The part of WASI 0.2 that a language's standard library leans on. There is nothing behind it: no arguments, no environment, no
@@ -91,6 +93,10 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             }
             "aliases" => host::aliases::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             "domains" => host::domains::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "store" => host::store::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "http-client" => {
+                host::http_client::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+            }
             unknown => return Err(wasmtime::Error::msg(format!("no interface `{unknown}`"))),
         }
     }

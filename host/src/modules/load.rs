@@ -19,7 +19,7 @@ use super::engine::{self, LARGEST_MEMORY_MIB};
 use super::health::Health;
 use super::sandbox::{self, Budget, Sandbox};
 use super::{Access, Manifest, Module, convert, linker};
-use crate::api::{Call, Services};
+use crate::api::{Call, Services, Settings};
 use crate::caller::Origin;
 use crate::clock::Clock;
 use crate::config::{self, Config};
@@ -195,7 +195,7 @@ impl Loader {
             engine: self.engine.clone(),
             pre,
             services: self.services.clone(),
-            settings: Arc::new(ceiling.config.clone()),
+            settings: Arc::new(Settings::of(ceiling)?),
             budget: Budget {
                 memory: ceiling.memory as usize * 1024 * 1024,
                 cpu: ceiling.cpu,
@@ -319,6 +319,7 @@ fn check(ceiling: &config::Module) -> Result<(), String> {
             ceiling.concurrency
         ));
     }
+    Settings::of(ceiling)?;
     if ceiling.reuse {
         return Err("`reuse` is not offered: every request gets a fresh sandbox".into());
     }

@@ -11,7 +11,6 @@ mod load;
 mod manifest;
 mod sandbox;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ pub use manifest::{Access, BodyForm, Manifest, Route};
 use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 
-use crate::api::Services;
+use crate::api::{Services, Settings};
 use crate::caller::{Caller, Origin};
 use crate::clock::Clock;
 use crate::config;
@@ -118,7 +117,7 @@ pub struct Module {
     engine: Engine,
     pre: EverythingPre<Sandbox>,
     services: Services,
-    settings: Arc<BTreeMap<String, String>>,
+    settings: Arc<Settings>,
     budget: Budget,
     deadline: Duration,
     places: Arc<Semaphore>,

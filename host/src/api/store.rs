@@ -1,0 +1,89 @@
+//! `store`: keys and values that the module keeps for the caller's account.
+
+use latchmail_bindings::latchmail::host::store::Host;
+use latchmail_bindings::latchmail::host::types::Error;
+
+use super::Call;
+use crate::store::{self, Keeper};
+
+impl Host for Call {
+    async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
+        Ok(async move {
+            let keeper = self.keeper()?;
+            Ok(self.services.store.get(keeper, &key).await?)
+        }
+        .await)
+    }
+
+    async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
+        Ok(async move {
+            let keeper = self.keeper()?;
+            Ok(self.services.store.set(keeper, &key, Some(&value)).await?)
+        }
+        .await)
+    }
+
+    async fn delete(&mut self, key: String) -> wasmtime::Result<Result<(), Error>> {
+        Ok(async move {
+            let keeper = self.keeper()?;
+            Ok(self.services.store.set(keeper, &key, None).await?)
+        }
+        .await)
+    }
+
+    async fn compare_and_set(
+        &mut self,
+        key: String,
+        expected: Option<Vec<u8>>,
+        value: Option<Vec<u8>>,
+    ) -> wasmtime::Result<Result<bool, Error>> {
+        Ok(async move {
+            let keeper = self.keeper()?;
+            let (expected, value) = (expected.as_deref(), value.as_deref());
+            let store = &self.services.store;
+            Ok(store.compare_and_set(keeper, &key, expected, value).await?)
+        }
+        .await)
+    }
+
+    async fn list(
+        &mut self,
+        prefix: String,
+        after: Option<String>,
+        limit: u32,
+    ) -> wasmtime::Result<Result<Vec<String>, Error>> {
+        Ok(async move {
+            let keeper = self.keeper()?;
+            let store = &self.services.store;
+            Ok(store.list(keeper, &prefix, after.as_deref(), limit).await?)
+        }
+        .await)
+    }
+}
+
+impl Call {
+    /// The module, and the caller for whose account it keeps. Which credential the caller came with is the routes' to say.
+    fn keeper(&self) -> Result<Keeper<'_>, Error> {
+        Ok(Keeper {
+            module: &self.module,
+            quota: self.settings.store,
+            caller: self.caller()?,
+        })
+    }
+}
+
+/// Only the name of a failure enters a sandbox; what lies behind it is logged here, once.
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        let sentence = error.to_string();
+        match error {
+            store::Error::Invalid(_) => Self::Invalid(sentence),
+            store::Error::TooLarge(_) => Self::TooLarge(sentence),
+            store::Error::CredentialOver => Self::CredentialRefused,
+            store::Error::Directory(_) => {
+                tracing::error!("what a module keeps could not be read or changed: {sentence}");
+                Self::Internal
+            }
+        }
+    }
+}
