@@ -1,7 +1,7 @@
 //! A DNS server on loopback, by UDP and TCP, with what a test publishes. Its answers are a name server's own: hickory-server writes them, and says when they do not fit UDP.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use hickory_server::Server;
 use hickory_server::net::runtime::Time;
 use hickory_server::net::xfer::Protocol;
 use hickory_server::proto::op::{Header, HeaderCounts, Metadata, ResponseCode};
-use hickory_server::proto::rr::rdata::{A, CNAME, MX, NS, SOA, TXT};
+use hickory_server::proto::rr::rdata::{A, AAAA, CNAME, MX, NS, SOA, TXT};
 use hickory_server::proto::rr::{Name, RData, Record, RecordType};
 use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
 use hickory_server::zone_handler::MessageResponseBuilder;
@@ -112,6 +112,15 @@ impl Nameserver {
     /// An address, and nothing else.
     pub fn a(&self, name: &str) {
         self.publish(name, vec![RData::A(A(Ipv4Addr::LOCALHOST))]);
+    }
+
+    /// Addresses of either family.
+    pub fn addresses(&self, name: &str, addresses: &[IpAddr]) {
+        let record = |address: &IpAddr| match address {
+            IpAddr::V4(v4) => RData::A(A(*v4)),
+            IpAddr::V6(v6) => RData::AAAA(AAAA(*v6)),
+        };
+        self.publish(name, addresses.iter().map(record).collect());
     }
 
     /// An alias.

@@ -1,0 +1,277 @@
+//! What a module may ask of other servers, as an operator lists them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use latchmail_tests::{Log, Nameserver, Service, fixtures, refusal};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+/// The module that asks what it is told, with these hosts, and further lines of the configuration.
+fn keeper(hosts: &[&str], more: &str) -> String {
+    let source = fixtures().join("fixture_keeper.wasm");
+    format!(
+        "modules.keeper.source = '{}'\nmodules.keeper.grants = ['store', 'http-client']\n\
+         modules.keeper.paths = ['/keeper/']\nmodules.keeper.hosts = {hosts:?}\n{more}",
+        source.display()
+    )
+}
+
+async fn asks(service: &Service, asked: &Value) -> Value {
+    let answer = service.post("/keeper/public/fetch", asked).await;
+    answer.succeeds(200)
+}
+
+/// What came of asking for an address.
+async fn gets(service: &Service, url: &str) -> Value {
+    asks(service, &json!({ "method": "GET", "url": url })).await
+}
+
+#[track_caller]
+fn failed(answer: &Value, how: &str) {
+    let failed = answer["failed"].as_str().unwrap_or_default();
+    assert!(failed.starts_with(how), "{answer} is not {how}");
+}
+
+/// A server in the world, and how often it was connected to. What it answers tells the first line and the host that it was asked for.
+struct World {
+    at: SocketAddr,
+    connections: Arc<AtomicUsize>,
+}
+
+impl World {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    let mut read = vec![0; 16 * 1024];
+                    let many = stream.read(&mut read).await.unwrap_or(0);
+                    let asked = String::from_utf8_lossy(&read[..many]).into_owned();
+                    if asked.contains("/silence") {
+                        // Until the other side has had enough.
+                        let _ = stream.read(&mut read).await;
+                        return;
+                    }
+                    let first = asked.lines().next().unwrap_or_default();
+                    let host = asked.lines().find(|line| line.starts_with("host: "));
+                    let told = format!("{first}; {}", host.unwrap_or_default());
+                    let answer = format!(
+                        "HTTP/1.1 200 OK\r\nx-answer: yes\r\ncontent-length: {}\r\n\r\n{told}",
+                        told.len()
+                    );
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                });
+            }
+        });
+        Self { at, connections }
+    }
+
+    fn url(&self, host: &str, path: &str) -> String {
+        format!("http://{host}:{}{path}", self.at.port())
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn a_module_asks_a_host_that_is_listed_and_is_told_all_it_says() {
+    let world = World::start().await;
+    let listed = format!("http://{}", world.at);
+    let service = Service::with(&keeper(&[&listed], "")).await;
+    let answer = asks(
+        &service,
+        &json!({
+            "method": "POST", "url": world.url("127.0.0.1", "/a?b=c"), "body": "hello",
+            "headers": [["x-a", "b"]],
+        }),
+    )
+    .await;
+    assert_eq!(answer["ok"]["status"], 200);
+    assert_eq!(
+        answer["ok"]["body"],
+        format!("POST /a?b=c HTTP/1.1; host: {}", world.at)
+    );
+    let headers = answer["ok"]["headers"].as_array().unwrap();
+    assert!(headers.contains(&json!(["x-answer", "yes"])), "{answer}");
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_listed_is_denied_and_hears_nothing() {
+    let world = World::start().await;
+    let other = format!("http://127.0.0.1:{}", world.at.port() ^ 1);
+    let service = Service::with(&keeper(&[&other, "api.example.com"], "")).await;
+    for url in [
+        world.url("127.0.0.1", "/"),
+        world.url("localhost", "/"),
+        world.url("[::ffff:127.0.0.1]", "/"),
+        world.url("api.example.com", "/"),
+        format!("https://{}/", world.at),
+    ] {
+        failed(&gets(&service, &url).await, "Error::Denied(");
+    }
+    for url in [
+        world.url("user@127.0.0.1", "/"),
+        world.url("2130706433", "/"),
+        world.url("127.1", "/"),
+        world.url("0x7f.1", "/"),
+    ] {
+        failed(&gets(&service, &url).await, "Error::Invalid(");
+    }
+    assert_eq!(world.connections(), 0);
+
+    let nothing_listed = Service::with(&keeper(&[], "")).await;
+    let answer = gets(&nothing_listed, &world.url("127.0.0.1", "/")).await;
+    failed(&answer, "Error::Denied(");
+    assert_eq!(world.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_listed_name_that_leads_to_a_private_address_is_denied_unless_that_is_listed_too() {
+    let world = World::start().await;
+    let names = Nameserver::start().await;
+    let dns = format!("dns.server = '{}'", names.address);
+    let port = world.at.port();
+    let listed = format!("http://*.example.com:{port}");
+    let inside = |address: [u8; 4]| vec![IpAddr::from(address)];
+    names.addresses("a.example.com", &inside([127, 0, 0, 1]));
+    names.addresses("cloud.example.com", &inside([169, 254, 169, 254]));
+    names.addresses(
+        "mapped.example.com",
+        &[Ipv4Addr::LOCALHOST.to_ipv6_mapped().into()],
+    );
+    names.cname("alias.example.com", "inside.elsewhere.example");
+    names.addresses("inside.elsewhere.example", &inside([127, 0, 0, 1]));
+
+    let service = Service::with(&keeper(&[&listed], &dns)).await;
+    for name in ["a", "cloud", "mapped", "alias"] {
+        let url = world.url(&format!("{name}.example.com"), "/");
+        failed(&gets(&service, &url).await, "Error::Denied(");
+    }
+    assert_eq!(world.connections(), 0);
+
+    for opened in ["127.0.0.0/8".to_owned(), format!("127.0.0.1:{port}")] {
+        let service = Service::with(&keeper(&[&listed, &opened], &dns)).await;
+        for name in ["a", "mapped", "alias"] {
+            let host = format!("{name}.example.com");
+            let answer = gets(&service, &world.url(&host, "/")).await;
+            assert_eq!(
+                answer["ok"]["body"],
+                format!("GET / HTTP/1.1; host: {host}:{port}"),
+                "{answer}"
+            );
+        }
+        let cloud = gets(&service, &world.url("cloud.example.com", "/")).await;
+        failed(&cloud, "Error::Denied(");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_leads_elsewhere_from_one_look_to_the_next_is_looked_up_once_a_request() {
+    let world = World::start().await;
+    let names = Nameserver::start().await;
+    let port = world.at.port();
+    let listed = [
+        format!("http://api.example.com:{port}"),
+        // What may be reached; what the name leads to afterwards may not.
+        "127.0.0.1/32".to_owned(),
+    ];
+    let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
+    let dns = format!("dns.server = '{}'", names.address);
+    let service = Service::with(&keeper(&listed, &dns)).await;
+    let url = world.url("api.example.com", "/");
+
+    names.addresses("api.example.com", &[Ipv4Addr::LOCALHOST.into()]);
+    let answer = gets(&service, &url).await;
+    assert_eq!(answer["ok"]["status"], 200, "{answer}");
+    // Once for each family of addresses.
+    assert_eq!(names.asked("api.example.com"), 2);
+    assert_eq!(world.connections(), 1);
+
+    // Each request looks anew: what was good once is not remembered as good.
+    names.addresses("api.example.com", &[Ipv4Addr::new(127, 0, 0, 2).into()]);
+    failed(&gets(&service, &url).await, "Error::Denied(");
+    // Of several addresses those are tried that may be reached.
+    names.addresses(
+        "api.example.com",
+        &[
+            Ipv4Addr::new(10, 0, 0, 1).into(),
+            Ipv4Addr::LOCALHOST.into(),
+        ],
+    );
+    let answer = gets(&service, &url).await;
+    assert_eq!(answer["ok"]["status"], 200, "{answer}");
+    assert_eq!(world.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_or_a_server_that_is_not_there_is_unavailable_and_the_log_says_why()
+ {
+    let log = Log::keep();
+    let world = World::start().await;
+    let names = Nameserver::start().await;
+    names.servfail("broken.example.com");
+    let listed = [
+        format!("http://*.example.com:{}", world.at.port()),
+        "http://127.0.0.1:1".to_owned(),
+    ];
+    let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
+    let dns = format!("dns.server = '{}'", names.address);
+    let service = Service::with(&keeper(&listed, &dns)).await;
+    for url in [
+        world.url("none.example.com", "/"),
+        world.url("broken.example.com", "/"),
+        "http://127.0.0.1:1/".to_owned(),
+    ] {
+        let asked = json!({ "method": "POST", "url": url });
+        let answer = service.post("/keeper/public/fetch", &asked).await;
+        let id = answer.header("x-request-id").unwrap().to_owned();
+        failed(&answer.succeeds(200), "Error::Unavailable");
+        let lines = log.about(&id);
+        let host = url.split('/').nth(2).unwrap();
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.contains("keeper") && line.contains(host)),
+            "{lines:#?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_holds_a_request_no_longer_than_asked_or_than_the_route_has() {
+    let world = World::start().await;
+    let listed = format!("http://{}", world.at);
+    let service = Service::with(&keeper(&[&listed], "modules.keeper.deadline = 1")).await;
+    let url = world.url("127.0.0.1", "/silence");
+    let asked = |method: &str, timeout: Option<u32>| json!({ "method": method, "url": url, "timeout": timeout });
+    let read = asks(&service, &asked("GET", Some(200))).await;
+    failed(&read, "Error::Unavailable");
+    let changed = asks(&service, &asked("POST", Some(200))).await;
+    failed(&changed, "Error::OutcomeUnknown");
+    // The call's own deadline goes before what it asked for.
+    let asking = service.post("/keeper/public/fetch", &asked("GET", Some(30_000)));
+    let late = tokio::time::timeout(Duration::from_secs(5), asking).await;
+    assert_eq!(late.unwrap().status, 500);
+}
+
+#[tokio::test]
+async fn hosts_that_cannot_be_read_stop_the_start_by_name() {
+    for entry in ["https://api.example.com/path", "*", "10.0.0.0/40"] {
+        let sentence = refusal(&keeper(&["good.example.com", entry], "")).await;
+        assert!(
+            sentence.contains("`keeper`")
+                && sentence.contains(&format!("its `hosts` hold `{entry}`")),
+            "{sentence}"
+        );
+    }
+}

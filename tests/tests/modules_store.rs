@@ -1,0 +1,206 @@
+//! What a module keeps for accounts, as the clients of its routes see it.
+
+use latchmail_tests::{Answer, Person, Service, fixtures};
+use serde_json::{Value, json};
+
+/// The module that keeps what it is told, and further lines of its section.
+fn keeper(more: &str) -> String {
+    let source = fixtures().join("fixture_keeper.wasm");
+    let mut settings = String::new();
+    for line in [
+        &*format!("source = '{}'", source.display()),
+        "grants = ['store', 'http-client']",
+        "paths = ['/keeper/']",
+        more,
+    ] {
+        if !line.is_empty() {
+            settings.extend(["modules.keeper.", line, "\n"]);
+        }
+    }
+    settings
+}
+
+/// What came of a deed: `{"ok": …}` or `{"failed": …}`.
+async fn keeps(person: &Person<'_>, deed: &Value) -> Value {
+    let answer = person.post("/keeper/store", deed).await;
+    answer.succeeds(200)
+}
+
+async fn set(person: &Person<'_>, key: &str, value: &str) -> Value {
+    keeps(person, &json!({ "do": "set", "key": key, "value": value })).await
+}
+
+async fn get(person: &Person<'_>, key: &str) -> Value {
+    keeps(person, &json!({ "do": "get", "key": key })).await["ok"].clone()
+}
+
+fn done(value: impl Into<Value>) -> Value {
+    json!({ "ok": value.into() })
+}
+
+#[track_caller]
+fn failed(answer: &Value, how: &str) {
+    let failed = answer["failed"].as_str().unwrap_or_default();
+    assert!(failed.starts_with(how), "{answer} is not {how}");
+}
+
+#[tokio::test]
+async fn a_module_keeps_values_for_each_account_apart_and_finds_them_after_a_restart() {
+    let mut service = Service::with(&keeper("")).await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    assert_eq!(get(&ada, "k").await, Value::Null);
+    assert_eq!(set(&ada, "k", "ada's").await, done(()));
+    assert_eq!(set(&bob, "k", "bob's").await, done(()));
+    assert_eq!(get(&ada, "k").await, "ada's");
+    assert_eq!(get(&bob, "k").await, "bob's");
+    set(&ada, "kä", "1").await;
+    set(&ada, "l", "1").await;
+    let list = json!({ "do": "list", "prefix": "k", "limit": 10 });
+    assert_eq!(keeps(&ada, &list).await, done(json!(["k", "kä"])));
+    let rest = json!({ "do": "list", "prefix": "", "after": "k", "limit": 1 });
+    assert_eq!(keeps(&ada, &rest).await, done(json!(["kä"])));
+    let delete = json!({ "do": "delete", "key": "k" });
+    assert_eq!(keeps(&bob, &delete).await, done(()));
+    assert_eq!(keeps(&bob, &delete).await, done(()));
+    assert_eq!(get(&bob, "k").await, Value::Null);
+
+    let access = ada.access.clone();
+    service.restart().await;
+    let request = service
+        .request("POST /keeper/store")
+        .json(&json!({ "do": "get", "key": "k" }))
+        .bearer_auth(access);
+    assert_eq!(Answer::of(request).await.succeeds(200), done("ada's"));
+}
+
+#[tokio::test]
+async fn whatever_credential_the_routes_let_in_reaches_the_accounts_values() {
+    let service = Service::with(&keeper("")).await;
+    let ada = service.person("ada").await;
+    set(&ada, "k", "v").await;
+    let token = ada.token(&["mail:read"]).await;
+    let token = token["token"].as_str().unwrap();
+    let with_token = async |deed: Value| {
+        let request = service.request("POST /keeper/scoped/store");
+        let answer = Answer::of(request.bearer_auth(token).json(&deed)).await;
+        answer.succeeds(200)
+    };
+    assert_eq!(
+        with_token(json!({ "do": "get", "key": "k" })).await,
+        done("v")
+    );
+    let set = json!({ "do": "set", "key": "k", "value": "w" });
+    assert_eq!(with_token(set).await, done(()));
+    assert_eq!(get(&ada, "k").await, "w");
+}
+
+#[tokio::test]
+async fn where_nobody_is_known_nothing_is_kept_or_found() {
+    let service = Service::with(&keeper("")).await;
+    let ada = service.person("ada").await;
+    set(&ada, "k", "v").await;
+    for deed in [
+        json!({ "do": "get", "key": "k" }),
+        json!({ "do": "set", "key": "k", "value": "w" }),
+        json!({ "do": "delete", "key": "k" }),
+        json!({ "do": "compare", "key": "k", "expected": "v" }),
+        json!({ "do": "list", "prefix": "", "limit": 9 }),
+    ] {
+        // Not even for somebody who shows a credential where none is asked for.
+        let by_ada = ada.post("/keeper/public/store", &deed).await;
+        failed(&by_ada.succeeds(200), "Error::Denied(");
+        let by_nobody = service.post("/keeper/public/store", &deed).await;
+        failed(&by_nobody.succeeds(200), "Error::Denied(");
+    }
+    assert_eq!(get(&ada, "k").await, "v");
+}
+
+#[tokio::test]
+async fn a_change_that_expects_something_else_is_not_made() {
+    let service = Service::with(&keeper("")).await;
+    let ada = service.person("ada").await;
+    let compare = async |expected: Value, value: Value| {
+        let deed = json!({ "do": "compare", "key": "k", "expected": expected, "value": value });
+        keeps(&ada, &deed).await
+    };
+    assert_eq!(compare(json!("v"), json!("w")).await, done(false));
+    assert_eq!(compare(Value::Null, json!("v")).await, done(true));
+    assert_eq!(compare(Value::Null, json!("w")).await, done(false));
+    assert_eq!(compare(json!("v"), json!("w")).await, done(true));
+    assert_eq!(get(&ada, "k").await, "w");
+    assert_eq!(compare(json!("v"), Value::Null).await, done(false));
+    assert_eq!(compare(json!("w"), Value::Null).await, done(true));
+    assert_eq!(get(&ada, "k").await, Value::Null);
+}
+
+#[tokio::test]
+async fn of_those_who_change_a_value_at_once_one_wins() {
+    let service = Service::with(&keeper("")).await;
+    let ada = service.person("ada").await;
+    let claim = |number: u32| {
+        let deed =
+            json!({ "do": "compare", "key": "k", "expected": null, "value": number.to_string() });
+        let ada = &ada;
+        async move { keeps(ada, &deed).await }
+    };
+    let claims = futures_util::future::join_all((0..8).map(claim)).await;
+    let won = claims.iter().filter(|claim| **claim == done(true)).count();
+    let lost = claims.iter().filter(|claim| **claim == done(false)).count();
+    assert_eq!((won, lost), (1, 7), "{claims:?}");
+}
+
+#[tokio::test]
+async fn keys_values_and_lists_have_bounds_that_are_named() {
+    let service = Service::with(&keeper("")).await;
+    let ada = service.person("ada").await;
+    let longest = "é".repeat(128);
+    assert_eq!(set(&ada, &longest, "v").await, done(()));
+    assert_eq!(get(&ada, &longest).await, "v");
+    for key in [
+        "",
+        &*format!("{longest}x"),
+        "a\nb",
+        "a\0b",
+        "a\u{7f}b",
+        "a\u{85}b",
+    ] {
+        failed(&set(&ada, key, "v").await, "Error::Invalid(");
+        let get = json!({ "do": "get", "key": key });
+        failed(&keeps(&ada, &get).await, "Error::Invalid(");
+    }
+    let largest = "x".repeat(65_536);
+    assert_eq!(set(&ada, "k", &largest).await, done(()));
+    assert_eq!(get(&ada, "k").await, *largest);
+    let over = set(&ada, "k", &format!("{largest}x")).await;
+    failed(&over, "Error::TooLarge(");
+    assert_eq!(get(&ada, "k").await, *largest);
+    for limit in [0, 1001] {
+        let list = json!({ "do": "list", "prefix": "", "limit": limit });
+        failed(&keeps(&ada, &list).await, "Error::Invalid(");
+    }
+    let list = json!({ "do": "list", "prefix": "\n", "limit": 1 });
+    failed(&keeps(&ada, &list).await, "Error::Invalid(");
+    let list = json!({ "do": "list", "prefix": "", "limit": 1000 });
+    assert_eq!(keeps(&ada, &list).await, done(json!(["k", longest])));
+}
+
+#[tokio::test]
+async fn what_is_over_the_quota_of_an_account_is_refused_and_room_can_be_made() {
+    let service = Service::with(&keeper("store = 10")).await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    // A key of one byte, and 64 for the entry.
+    let half = "x".repeat(5 * 1024 - 65);
+    assert_eq!(set(&ada, "a", &half).await, done(()));
+    assert_eq!(set(&ada, "b", &half).await, done(()));
+    failed(&set(&ada, "c", "").await, "Error::TooLarge(");
+    failed(
+        &set(&ada, "b", &format!("{half}x")).await,
+        "Error::TooLarge(",
+    );
+    assert_eq!(get(&ada, "b").await, *half);
+    assert_eq!(get(&ada, "c").await, Value::Null);
+    assert_eq!(set(&bob, "a", &half).await, done(()));
+    let delete = json!({ "do": "delete", "key": "a" });
+    assert_eq!(keeps(&ada, &delete).await, done(()));
+    assert_eq!(set(&ada, "c", &half).await, done(()));
+}
