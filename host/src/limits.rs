@@ -82,6 +82,7 @@ areas! {
     DomainsWrite = domains_write,
     Mcp = mcp,
     Teams = teams,
+    Modules = modules,
     Public = public,
     Readiness = readiness,
     Session = session,

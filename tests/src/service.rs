@@ -161,6 +161,7 @@ fn generous() -> String {
         "domains_read",
         "domains_write",
         "admin",
+        "modules",
     ]
     .map(|area| format!("limits.{area} = 100000"))
     .join("\n")

@@ -1,0 +1,214 @@
+//! GET `/api/v1/digest`: what is new.
+
+use latchmail_sdk::capability::{Caller, Error, Mailbox, Page, Store, Summary};
+use latchmail_sdk::time::iso8601;
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::mark;
+use crate::settings::Settings;
+
+/// The newest messages of a folder that are looked at: one page. What lies deeper is no news.
+const LOOKED_AT: u32 = 100;
+
+const SEEN: &str = "\\Seen";
+
+/// A message that is new.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DigestMessage {
+    /// Names the message across the whole mailbox.
+    #[schema(minimum = 1)]
+    uid: u64,
+    /// The folder it is in.
+    folder: String,
+    /// Who sent it: the name where there is one, else the address; empty where neither is told.
+    from: String,
+    /// The subject; empty where there is none.
+    subject: String,
+    /// When it was written.
+    #[schema(format = DateTime)]
+    date: String,
+    /// The beginning of its text. The sender's own words: show it as text, never as HTML.
+    preview: String,
+}
+
+/// What is new.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Digest {
+    /// The unread messages that came since the last mark, newest first.
+    messages: Vec<DigestMessage>,
+    /// How many more there are than are shown.
+    more: usize,
+    /// What to mark once this was read: the highest number in it, or the last mark where there is nothing new.
+    upto: u64,
+}
+
+/// What is new
+///
+/// The unread messages of the chosen folders that came since the last mark. Reading the digest changes nothing: neither the messages nor the mark.
+#[utoipa::path(
+    get,
+    path = "/api/v1/digest",
+    operation_id = "getDigest",
+    tag = "Digest",
+    responses((status = 200, description = "The digest", body = Digest))
+)]
+pub(crate) fn get_digest(
+    host: &(impl Caller + Mailbox + Store),
+    _: &Request,
+) -> Result<Reply, Failure> {
+    let digest = digest(host).map_err(|error| Failure::of(error, "Folder not found", host))?;
+    Reply::json(&digest)
+}
+
+fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
+    let mark = mark::kept(host)?;
+    let settings = Settings::kept(host)?;
+    let mut found: Vec<(String, Summary)> = Vec::new();
+    for folder in settings.folders {
+        let page = Page {
+            offset: 0,
+            limit: LOOKED_AT,
+        };
+        let listing = match host.list_messages(&folder, page) {
+            // It was there when it was chosen.
+            Err(Error::NotFound) => continue,
+            other => other?,
+        };
+        let new =
+            |message: &Summary| message.uid > mark && message.flags.iter().all(|flag| flag != SEEN);
+        let messages = listing.messages.into_iter().filter(new);
+        found.extend(messages.map(|message| (folder.clone(), message)));
+    }
+    found.sort_by_key(|(_, message)| std::cmp::Reverse(message.uid));
+    let upto = found.first().map_or(mark, |(_, message)| message.uid);
+    let more = found.len().saturating_sub(settings.limit);
+    found.truncate(settings.limit);
+    Ok(Digest {
+        messages: found.into_iter().map(shown).collect(),
+        more,
+        upto,
+    })
+}
+
+fn shown((folder, message): (String, Summary)) -> DigestMessage {
+    let sender = message.from.into_iter().next();
+    let from = sender.map_or_else(String::new, |sender| {
+        if sender.name.is_empty() {
+            sender.address
+        } else {
+            sender.name
+        }
+    });
+    DigestMessage {
+        uid: message.uid,
+        folder,
+        from,
+        subject: message.subject,
+        date: iso8601(message.date),
+        preview: message.preview,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::capability::{Error, Mailbox as _, Scope};
+    use latchmail_sdk::testing::{Letter, Service};
+    use serde_json::{Value, json};
+
+    fn subjects(digest: &Value) -> Vec<&str> {
+        let messages = digest["messages"].as_array().unwrap().iter();
+        messages.map(|m| m["subject"].as_str().unwrap()).collect()
+    }
+
+    fn letter(subject: &str) -> Letter {
+        Letter::from("Grace <grace@example.org>").subject(subject)
+    }
+
+    #[test]
+    fn what_is_unread_and_came_since_the_mark_is_new() {
+        let service = Service::of(crate::module());
+        service.host.deliver(letter("old"));
+        service.host.deliver(letter("older than the mark"));
+        service
+            .post("/api/v1/digest/mark", &json!({ "upto": 2 }))
+            .succeeds(200);
+        service.host.deliver(letter("new").text("Are you\ncoming?"));
+        service.host.deliver(letter("read already").flag("\\Seen"));
+        let digest = service.get("/api/v1/digest").succeeds(200);
+        assert_eq!(
+            digest,
+            json!({
+                "messages": [{
+                    "uid": 3, "folder": "INBOX", "from": "Grace", "subject": "new",
+                    "date": "2026-11-20T08:00:00.000Z", "preview": "Are you coming?",
+                }],
+                "more": 0,
+                "upto": 3,
+            })
+        );
+    }
+
+    #[test]
+    fn an_account_without_a_mark_has_everything_before_it() {
+        let service = Service::of(crate::module());
+        let empty = json!({ "messages": [], "more": 0, "upto": 0 });
+        assert_eq!(service.get("/api/v1/digest").succeeds(200), empty);
+        service.host.deliver(Letter::from("bare@example.org"));
+        let digest = service.get("/api/v1/digest").succeeds(200);
+        assert_eq!(digest["messages"][0]["from"], "bare@example.org");
+    }
+
+    #[test]
+    fn a_message_that_moves_is_no_news() {
+        let service = Service::of(crate::module());
+        service.host.file("Archive", letter("kept"));
+        service.host.deliver(letter("new"));
+        service
+            .post("/api/v1/digest/mark", &json!({ "upto": 2 }))
+            .succeeds(200);
+        service.host.move_messages(&[1], "INBOX").unwrap();
+        let digest = service.get("/api/v1/digest").succeeds(200);
+        assert!(subjects(&digest).is_empty(), "{digest}");
+    }
+
+    #[test]
+    fn the_newest_are_shown_and_the_rest_are_counted() {
+        let service = Service::of(crate::module());
+        let settings = json!({ "folders": ["INBOX", "Lists", "Gone"], "limit": 2 });
+        service
+            .put("/api/v1/digest/settings", &settings)
+            .succeeds(200);
+        service.host.deliver(letter("first"));
+        service.host.file("Lists", letter("second"));
+        service.host.deliver(letter("third"));
+        service.host.file("Junk", letter("not asked for"));
+        let digest = service.get("/api/v1/digest").succeeds(200);
+        assert_eq!(subjects(&digest), ["third", "second"]);
+        assert_eq!((&digest["more"], &digest["upto"]), (&json!(1), &json!(3)));
+    }
+
+    #[test]
+    fn it_is_for_whoever_may_read_the_mail() {
+        let service = Service::of(crate::module());
+        service.host.use_token(&[Scope::MailRead]);
+        service.get("/api/v1/digest").succeeds(200);
+        service.host.use_oauth();
+        service.get("/api/v1/digest").succeeds(200);
+        service.host.use_token(&[Scope::MailSend]);
+        let text = "This credential is missing the \"mail:read\" scope";
+        service.get("/api/v1/digest").fails(403, text);
+    }
+
+    #[test]
+    fn a_mail_server_that_is_away_is_told_so() {
+        let service = Service::of(crate::module());
+        service.host.fail(Error::Unavailable);
+        let answer = service.get("/api/v1/digest");
+        assert_eq!(
+            (answer.status, answer.header("retry-after")),
+            (503, Some("2"))
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! An example of a module: a digest of what is new in a mailbox. It remembers for each account how far its owner has read, and which folders they want
+//! to hear of.
+//!
+//! This file is the route list; an action is a file of its own. Which mailbox it is, and whose values are kept, are the host's to say: no line here
+//! names an account.
+
+mod digest;
+mod mark;
+mod settings;
+
+use latchmail_sdk::capability::{Caller, Mailbox, Scope, Store};
+use latchmail_sdk::{Module, Route};
+use utoipa::OpenApi;
+
+/// The largest body of any route, in bytes.
+const SMALL: u32 = 16 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(
+        digest::get_digest,
+        mark::mark_digest,
+        settings::get_digest_settings,
+        settings::set_digest_settings
+    ),
+    tags((name = "Digest", description = "What is new since one last looked"))
+)]
+struct Description;
+
+/// The module.
+#[must_use]
+pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
+    Module::new("digest", env!("CARGO_PKG_VERSION"), Description::openapi)
+        .route(
+            Route::get("/api/v1/digest", "getDigest", digest::get_digest)
+                .scoped(Scope::MailRead)
+                .with_oauth(),
+        )
+        .route(
+            // What a token that only reads may change, nobody would expect to be the list of what they have not seen.
+            Route::post("/api/v1/digest/mark", "markDigest", mark::mark_digest)
+                .scoped(Scope::MailWrite)
+                .takes(SMALL),
+        )
+        .route(
+            Route::get(
+                "/api/v1/digest/settings",
+                "getDigestSettings",
+                settings::get_digest_settings,
+            )
+            .scoped(Scope::MailRead),
+        )
+        .route(
+            Route::put(
+                "/api/v1/digest/settings",
+                "setDigestSettings",
+                settings::set_digest_settings,
+            )
+            .takes(SMALL),
+        )
+}
+
+latchmail_sdk::export!(module);

@@ -1,0 +1,158 @@
+//! GET and PUT `/api/v1/digest/settings`: what the caller wants to hear of.
+
+use latchmail_sdk::capability::{Caller, Error, Store};
+use latchmail_sdk::{Failure, Reply, Request, stored};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Where the settings are kept.
+const KEY: &str = "settings";
+
+/// Folders that may be chosen: each is a question to the mail server in every digest.
+const MOST_FOLDERS: usize = 10;
+
+/// Messages that a digest may show.
+const MOST_MESSAGES: usize = 100;
+
+/// What a digest is made of.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub(crate) struct Settings {
+    /// The paths of the folders, 1 to 10; one that is not there counts for nothing.
+    #[schema(min_items = 1, max_items = 10)]
+    pub(crate) folders: Vec<String>,
+    /// How many messages it shows at most.
+    #[schema(minimum = 1, maximum = 100)]
+    pub(crate) limit: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            folders: vec!["INBOX".into()],
+            limit: 20,
+        }
+    }
+}
+
+impl Settings {
+    /// The caller's; the usual ones where they chose none.
+    pub(crate) fn kept(host: &impl Store) -> Result<Self, Error> {
+        Ok(stored::read(host, KEY)?.unwrap_or_default())
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if !(1..=MOST_FOLDERS).contains(&self.folders.len()) {
+            return Err(Failure::bad_request("folders must name 1 to 10 folders"));
+        }
+        if !(1..=MOST_MESSAGES).contains(&self.limit) {
+            return Err(Failure::bad_request("limit must be 1 to 100"));
+        }
+        Ok(())
+    }
+}
+
+/// What a digest is made of
+#[utoipa::path(
+    get,
+    path = "/api/v1/digest/settings",
+    operation_id = "getDigestSettings",
+    tag = "Digest",
+    responses((status = 200, description = "The settings", body = Settings))
+)]
+pub(crate) fn get_digest_settings(
+    host: &(impl Caller + Store),
+    _: &Request,
+) -> Result<Reply, Failure> {
+    let settings = Settings::kept(host).map_err(|error| Failure::of(error, "Not found", host))?;
+    Reply::json(&settings)
+}
+
+/// Choose what a digest is made of
+#[utoipa::path(
+    put,
+    path = "/api/v1/digest/settings",
+    operation_id = "setDigestSettings",
+    tag = "Digest",
+    request_body = Settings,
+    responses(
+        (status = 200, description = "The settings as they are now", body = Settings),
+        (status = 400, description = "`folders must name 1 to 10 folders`, `limit must be 1 to 100`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn set_digest_settings(
+    host: &(impl Caller + Store),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let settings: Settings = request.json()?;
+    settings.check()?;
+    stored::write(host, KEY, &settings).map_err(|error| Failure::of(error, "Not found", host))?;
+    Reply::json(&settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::testing::Service;
+    use serde_json::json;
+
+    const PATH: &str = "/api/v1/digest/settings";
+
+    #[test]
+    fn settings_are_what_they_were_set_to() {
+        let service = Service::of(crate::module());
+        let usual = json!({ "folders": ["INBOX"], "limit": 20 });
+        assert_eq!(service.get(PATH).succeeds(200), usual);
+        let wanted = json!({ "folders": ["INBOX", "Work/Ü"], "limit": 5 });
+        assert_eq!(service.put(PATH, &wanted).succeeds(200), wanted);
+        assert_eq!(service.get(PATH).succeeds(200), wanted);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused_and_kept_nowhere() {
+        let service = Service::of(crate::module());
+        let many: Vec<String> = (0..11).map(|n| n.to_string()).collect();
+        for (body, text) in [
+            (json!({ "limit": 5 }), "folders is required"),
+            (
+                json!({ "folders": [], "limit": 5 }),
+                "folders must name 1 to 10 folders",
+            ),
+            (
+                json!({ "folders": many, "limit": 5 }),
+                "folders must name 1 to 10 folders",
+            ),
+            (
+                json!({ "folders": ["INBOX"], "limit": 0 }),
+                "limit must be 1 to 100",
+            ),
+            (
+                json!({ "folders": ["INBOX"], "limit": 101 }),
+                "limit must be 1 to 100",
+            ),
+            (
+                json!({ "folders": [7], "limit": 5 }),
+                "folders[0] must be a string",
+            ),
+        ] {
+            service.put(PATH, &body).fails(400, text);
+        }
+        assert!(service.host.kept().is_empty());
+    }
+
+    #[test]
+    fn what_has_no_room_is_told_so() {
+        let service = Service::of(crate::module());
+        service.host.set_quota(10);
+        let answer = service.put(PATH, &json!({ "folders": ["INBOX"], "limit": 5 }));
+        assert_eq!(answer.status, 413);
+    }
+
+    #[test]
+    fn a_token_changes_none() {
+        let service = Service::of(crate::module());
+        service
+            .host
+            .use_token(&latchmail_sdk::scope::ALL.map(|(scope, _)| scope));
+        let refused = service.put(PATH, &json!({ "folders": ["INBOX"], "limit": 5 }));
+        assert_eq!(refused.status, 403);
+    }
+}

@@ -1,0 +1,157 @@
+//! What a module keeps for the caller's account, as values of its own types: JSON under a key of [`Store`].
+//!
+//! ```
+//! use latchmail_sdk::capability::{Error, Store};
+//! use latchmail_sdk::stored;
+//! use latchmail_sdk::testing::FakeHost;
+//!
+//! fn count(host: &impl Store) -> Result<u32, Error> {
+//!     stored::change(host, "count", |count: Option<u32>| Some(count.unwrap_or_default() + 1))?;
+//!     Ok(stored::read(host, "count")?.unwrap_or_default())
+//! }
+//!
+//! let host = FakeHost::new();
+//! assert_eq!(count(&host).unwrap(), 1);
+//! assert_eq!(count(&host).unwrap(), 2);
+//! host.sign_in("grace@example.test");
+//! assert_eq!(count(&host).unwrap(), 1);
+//! ```
+//!
+//! A value outlives the version of the module that wrote it: give a field that is new a default (`#[serde(default)]`). A value that cannot be read
+//! is [`Error::Internal`], and stays as it is.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::capability::{Caller, Error, Store};
+use crate::failure::Failure;
+
+/// How often a change is tried where others come between. Each of them got through, so that many in a row are a flood.
+const ATTEMPTS: usize = 8;
+
+/// The value of a key; none where there is none.
+///
+/// # Errors
+/// As [`Store::get_value`]; [`Error::Internal`] where there is a value that is no `T`.
+pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<T>, Error> {
+    host.get_value(key)?.as_deref().map(parsed).transpose()
+}
+
+/// Gives a key a value, whatever it had before. Where two requests may do so at once, [`change`] is what is wanted.
+///
+/// # Errors
+/// As [`Store::set_value`]; [`Error::Internal`] where the value cannot be written as JSON.
+pub fn write<T: Serialize>(host: &impl Store, key: &str, value: &T) -> Result<(), Error> {
+    host.set_value(key, &written(value)?)
+}
+
+/// Makes a key's value another, with no other change between: `change` is given what it is, and answers what it is to be (none: nothing). Where
+/// something came between it is asked again. Answers the value that it is now.
+///
+/// # Errors
+/// As [`Store::compare_and_set`]; [`Error::Conflict`] where others came between time and again; [`Error::Internal`] where there is a value that is no
+/// `T`, or the new one cannot be written as JSON.
+pub fn change<T: Serialize + DeserializeOwned>(
+    host: &impl Store,
+    key: &str,
+    mut change: impl FnMut(Option<T>) -> Option<T>,
+) -> Result<Option<T>, Error> {
+    attempt(host, key, |was| Ok(change(was)), |error| error)
+}
+
+/// The same in a handler, where there may be something against it: with the first failure of `change` nothing is changed, and that failure is the
+/// answer.
+///
+/// # Errors
+/// What `change` answers; what [`change()`] answers, as [`Failure::of`] tells it.
+pub fn try_change<T: Serialize + DeserializeOwned>(
+    host: &(impl Store + Caller),
+    key: &str,
+    change: impl FnMut(Option<T>) -> Result<Option<T>, Failure>,
+) -> Result<Option<T>, Failure> {
+    let told = |error| Failure::of(error, "Not found", host);
+    attempt(host, key, change, told)
+}
+
+fn attempt<T: Serialize + DeserializeOwned, E>(
+    host: &impl Store,
+    key: &str,
+    mut change: impl FnMut(Option<T>) -> Result<Option<T>, E>,
+    told: impl Fn(Error) -> E,
+) -> Result<Option<T>, E> {
+    for _ in 0..ATTEMPTS {
+        let was = host.get_value(key).map_err(&told)?;
+        let parsed = was.as_deref().map(parsed).transpose().map_err(&told)?;
+        let value = change(parsed)?;
+        let new = value.as_ref().map(written).transpose().map_err(&told)?;
+        if new == was {
+            return Ok(value);
+        }
+        let set = host.compare_and_set(key, was.as_deref(), new.as_deref());
+        if set.map_err(&told)? {
+            return Ok(value);
+        }
+    }
+    Err(told(Error::Conflict(
+        "It is being changed, please try again in a moment".into(),
+    )))
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|_| Error::Internal)
+}
+
+fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(value).map_err(|_| Error::Internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::testing::FakeHost;
+
+    #[test]
+    fn a_change_is_made_to_what_is_there_when_it_is_made() {
+        let host = FakeHost::new();
+        let calls = Cell::new(0);
+        let now = change(&host, "n", |was: Option<u32>| {
+            // Another request comes between the first time.
+            if calls.replace(calls.get() + 1) == 0 {
+                write(&host, "n", &40).unwrap();
+            }
+            Some(was.unwrap_or_default() + 2)
+        });
+        assert_eq!((now.unwrap(), calls.get()), (Some(42), 2));
+        assert_eq!(read::<u32>(&host, "n").unwrap(), Some(42));
+    }
+
+    #[test]
+    fn others_that_always_come_between_are_a_conflict() {
+        let host = FakeHost::new();
+        let refused = change(&host, "n", |was: Option<u32>| {
+            write(&host, "n", &(was.unwrap_or_default() + 1)).unwrap();
+            Some(0)
+        });
+        assert!(matches!(refused, Err(Error::Conflict(_))));
+    }
+
+    #[test]
+    fn what_is_no_such_value_stays_as_it_is() {
+        let host = FakeHost::new();
+        host.set_value("n", b"\"seven\"").unwrap();
+        assert!(matches!(read::<u32>(&host, "n"), Err(Error::Internal)));
+        let refused = change(&host, "n", |_: Option<u32>| Some(7));
+        assert!(matches!(refused, Err(Error::Internal)));
+        assert_eq!(host.kept()["n"], b"\"seven\"");
+    }
+
+    #[test]
+    fn none_takes_the_value_away() {
+        let host = FakeHost::new();
+        write(&host, "n", &7).unwrap();
+        assert_eq!(change(&host, "n", |_: Option<u32>| None).unwrap(), None);
+        assert!(host.kept().is_empty());
+    }
+}

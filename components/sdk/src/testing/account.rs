@@ -1,0 +1,99 @@
+//! An account of the fake host, and its profile.
+
+use super::addresses::Addresses;
+use super::credentials::Held;
+use super::host::{FakeHost, Need};
+use super::mailbox::Messages;
+use super::outbox::Out;
+use super::store::Kept;
+use crate::capability::{Changes, Details, Error, PasswordChange, Profile, Scope, Timestamp};
+
+/// What an account holds.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) address: String,
+    pub(super) mail: Messages,
+    pub(super) out: Out,
+    pub(super) addresses: Addresses,
+    pub(super) credentials: Held,
+    pub(super) kept: Kept,
+    profile: Option<Details>,
+    password: String,
+}
+
+/// The password of an account until it is changed.
+const PASSWORD: &str = "Correct-Horse-7";
+
+impl Account {
+    pub(super) fn new(address: &str, now: Timestamp) -> Self {
+        Self {
+            address: address.into(),
+            mail: Messages::default(),
+            out: Out::default(),
+            addresses: Addresses::default(),
+            credentials: Held::default(),
+            kept: Kept::default(),
+            profile: Some(Details {
+                address: address.into(),
+                first_name: "Ada".into(),
+                last_name: "Lovelace".into(),
+                dob: "1990-12-10".into(),
+                created_at: now,
+            }),
+            password: PASSWORD.into(),
+        }
+    }
+}
+
+impl FakeHost {
+    /// The account that is signed in has no profile from now on: the operator made it.
+    ///
+    /// # Panics
+    /// Where nobody is signed in.
+    #[track_caller]
+    pub fn forget_profile(&self) {
+        self.with_account(|account| account.profile = None);
+    }
+}
+
+/// Names and passwords are taken as they are. An account's password is `Correct-Horse-7` until it is changed.
+impl Profile for FakeHost {
+    fn get(&self) -> Result<Details, Error> {
+        self.allow(Need::Scope(Scope::ProfileRead), |account| {
+            account.profile.clone().ok_or(Error::NotFound)
+        })
+    }
+
+    fn update(&self, changes: &Changes) -> Result<(), Error> {
+        let now = self.now();
+        self.allow(Need::Session, |account| {
+            let was = account.profile.as_ref();
+            let value = |new: &Option<String>, old: fn(&Details) -> &String| {
+                let value = new.clone().or_else(|| was.map(|was| old(was).clone()));
+                value.ok_or(Error::NotFound)
+            };
+            let profile = Details {
+                address: account.address.clone(),
+                first_name: value(&changes.first_name, |was| &was.first_name)?,
+                last_name: value(&changes.last_name, |was| &was.last_name)?,
+                dob: value(&changes.dob, |was| &was.dob)?,
+                created_at: was.map_or(now, |was| was.created_at),
+            };
+            account.profile = Some(profile);
+            Ok(())
+        })
+    }
+
+    fn change_password(&self, current: &str, new: &str) -> Result<PasswordChange, Error> {
+        self.allow(Need::Session, |account| {
+            Ok(if account.password != current {
+                PasswordChange::Wrong
+            } else if current == new {
+                PasswordChange::Same
+            } else {
+                account.password = new.into();
+                PasswordChange::Changed
+            })
+        })
+    }
+}

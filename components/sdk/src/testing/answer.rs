@@ -1,0 +1,79 @@
+//! An answer as a client sees it.
+
+use serde_json::{Value, json};
+
+use crate::capability::Blob;
+use crate::message::{Content, Reply};
+
+/// An answer of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers, names in lower case, the content type among them.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header's value; the first where there are several.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self
+            .headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// Where it is not JSON.
+    #[must_use]
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| {
+            let body = String::from_utf8_lossy(&self.body);
+            panic!("the body is not JSON: {body:?}")
+        })
+    }
+
+    /// The body as JSON, of a success with exactly this status.
+    ///
+    /// # Panics
+    /// Where it is another status, or not JSON.
+    #[expect(clippy::must_use_candidate, reason = "it is a check too")]
+    #[track_caller]
+    pub fn succeeds(&self, status: u16) -> Value {
+        let body = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.status, status, "{body}");
+        self.json()
+    }
+
+    /// Whether this is a failure with exactly this status and sentence.
+    ///
+    /// # Panics
+    /// Where it is not.
+    #[track_caller]
+    pub fn fails(&self, status: u16, sentence: &str) {
+        let expected = json!({ "error": sentence });
+        assert_eq!((self.status, self.json()), (status, expected));
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        let mut headers = reply.headers;
+        headers.push(("content-type".into(), reply.content_type.into()));
+        Self {
+            status: reply.status,
+            headers,
+            body: match reply.body {
+                Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => bytes,
+                Content::Blob(Blob::Host(_)) => panic!("there is no host that holds this blob"),
+            },
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a host refuses of a manifest, found before there is a host.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::route;
+use crate::bindings::exports::latchmail::host::module::{BodyForm, Manifest, Route};
+use crate::module::Module;
+
+/// The most routes, the largest description and the largest body of a request.
+const MOST_ROUTES: usize = 1000;
+const LARGEST_DESCRIPTION: usize = 1024 * 1024;
+const LARGEST_BODY: u32 = 40 * 1024 * 1024;
+
+/// Why no host would load this module, in a sentence; none where its manifest will do. What depends on the host is not looked at: its grants, the
+/// paths that the operator leaves to the module, the routes of other modules, the names of the rate limits.
+#[must_use]
+pub fn misfit<H>(module: &Module<H>) -> Option<String> {
+    check(&module.manifest()).err()
+}
+
+fn check(manifest: &Manifest) -> Result<(), String> {
+    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let name = &manifest.name;
+    if !(1..=32).contains(&name.len()) || !name.bytes().all(word) {
+        return Err(format!(
+            "the name {name:?} is not 1 to 32 lower-case letters, digits and hyphens"
+        ));
+    }
+    let version: Vec<_> = manifest.version.split('.').map(str::parse::<u32>).collect();
+    if version.len() != 3 || version.iter().any(Result::is_err) {
+        return Err(format!(
+            "the version {:?} is not major.minor.patch",
+            manifest.version
+        ));
+    }
+    if manifest.routes.is_empty() || manifest.routes.len() > MOST_ROUTES {
+        return Err(format!("a module has 1 to {MOST_ROUTES} routes"));
+    }
+    if manifest.description.len() > LARGEST_DESCRIPTION {
+        return Err(format!(
+            "the description has more than {LARGEST_DESCRIPTION} bytes"
+        ));
+    }
+    let mut operations = BTreeSet::new();
+    let mut paths = BTreeSet::new();
+    for route in &manifest.routes {
+        let named = format!("{} {}", route::method(route.method), route.path);
+        check_route(route).map_err(|reason| format!("{named} {reason}"))?;
+        if !operations.insert(&route.operation) {
+            return Err(format!(
+                "two routes are called {:?}, {named} is one of them",
+                route.operation
+            ));
+        }
+        if !paths.insert(named.clone()) {
+            return Err(format!("{named} is there twice"));
+        }
+    }
+    described(manifest)
+}
+
+fn check_route(route: &Route) -> Result<(), String> {
+    if !route::is_pattern(&route.path) {
+        return Err("is not an absolute path of plain words and whole `{names}`".into());
+    }
+    let operation = &route.operation;
+    if operation.is_empty() || !operation.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return Err(format!(
+            "is called {operation:?}, which is not letters and digits only"
+        ));
+    }
+    if route.area.is_empty() {
+        return Err("counts towards no rate limit".into());
+    }
+    if let Some(odd) = route.blob_fields.iter().find(|f| !f.starts_with('/')) {
+        return Err(format!(
+            "has the blob field {odd:?}, which is no JSON pointer"
+        ));
+    }
+    if !route.blob_fields.is_empty() && route.body != BodyForm::Bytes {
+        return Err("has blob fields of a body that is a blob".into());
+    }
+    if route.max_body > LARGEST_BODY {
+        return Err(format!("takes a body of more than {LARGEST_BODY} bytes"));
+    }
+    if route.deadline == 0 {
+        return Err("has no time at all".into());
+    }
+    Ok(())
+}
+
+/// The description is of the module's routes, all of them and no other.
+fn described(manifest: &Manifest) -> Result<(), String> {
+    let description: Value = serde_json::from_str(&manifest.description)
+        .map_err(|error| format!("the description is not JSON: {error}"))?;
+    let mut described = BTreeSet::new();
+    for (path, item) in description["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in item.as_object().into_iter().flatten() {
+            if let Some(id) = operation["operationId"].as_str() {
+                described.insert((method.to_ascii_uppercase(), path.clone(), id.to_owned()));
+            }
+        }
+    }
+    for route in &manifest.routes {
+        let method = route::method(route.method).to_owned();
+        let key = (method, route.path.clone(), route.operation.clone());
+        if !described.remove(&key) {
+            return Err(format!(
+                "the description lacks {} {} as operation {:?}",
+                key.0, key.1, key.2
+            ));
+        }
+    }
+    match described.first() {
+        None => Ok(()),
+        Some((method, path, _)) => Err(format!(
+            "the description has {method} {path}, which is no route"
+        )),
+    }
+}

@@ -1,0 +1,135 @@
+//! From a request line to a route of a module, as the host finds it.
+
+use crate::bindings::exports::latchmail::host::module::{Method, Route};
+
+/// A method's name.
+pub(super) fn method(method: Method) -> &'static str {
+    match method {
+        Method::Get => "GET",
+        Method::Post => "POST",
+        Method::Put => "PUT",
+        Method::Patch => "PATCH",
+        Method::Delete => "DELETE",
+    }
+}
+
+/// Whether every segment is either plain or `{name}` whole.
+pub(super) fn is_pattern(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix('/') else {
+        return false;
+    };
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    rest.split('/').all(|segment| match named(segment) {
+        Some(name) => !name.is_empty() && name.bytes().all(word),
+        None => !segment.is_empty() && segment.bytes().all(plain),
+    })
+}
+
+/// The name of a segment that is named.
+fn named(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+/// The routes of this path, whatever their methods. Plain words go before named segments.
+pub(super) fn at<'r>(routes: &'r [Route], path: &str) -> Vec<&'r Route> {
+    let mut fitting: Vec<&Route> = routes.iter().filter(|r| fits(&r.path, path)).collect();
+    let shape = |route: &Route| -> Vec<bool> {
+        let segments = route.path.split('/');
+        segments.map(|segment| named(segment).is_some()).collect()
+    };
+    fitting.sort_by_key(|route| shape(route));
+    let Some(first) = fitting.first().map(|route| route.path.clone()) else {
+        return Vec::new();
+    };
+    fitting.retain(|route| route.path == first);
+    fitting
+}
+
+fn fits(pattern: &str, path: &str) -> bool {
+    pattern.split('/').count() == path.split('/').count()
+        && pattern
+            .split('/')
+            .zip(path.split('/'))
+            .all(|(pattern, segment)| match named(pattern) {
+                Some(_) => !segment.is_empty(),
+                None => pattern == segment,
+            })
+}
+
+/// The values of a path's named segments; none where one is no percent-encoded text.
+pub(super) fn values(pattern: &str, path: &str) -> Option<Vec<(String, String)>> {
+    let pairs = pattern.split('/').zip(path.split('/'));
+    let values = pairs.filter_map(|(pattern, segment)| Some((named(pattern)?, segment)));
+    values
+        .map(|(name, segment)| Some((name.into(), decoded(segment)?)))
+        .collect()
+}
+
+/// The names and values of a query; none where one is no percent-encoded text.
+pub(super) fn query(query: &str) -> Option<Vec<(String, String)>> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let field = |text: &str| decoded(&text.replace('+', " "));
+            Some((field(name)?, field(value)?))
+        })
+        .collect()
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_decoded_after_the_path_was_taken_apart() {
+        let pattern = "/folders/{folder}/messages/{uid}";
+        let path = "/folders/A%2FB%20%C3%A9/messages/7";
+        assert!(fits(pattern, path) && !fits(pattern, "/folders/A/B/messages/7"));
+        let found = values(pattern, path).unwrap();
+        assert_eq!(found[0], ("folder".into(), "A/B é".into()));
+        assert_eq!(found[1], ("uid".into(), "7".into()));
+        for bad in ["%", "%4", "%zz", "%ff", "%00"] {
+            assert_eq!(decoded(bad), None, "{bad}");
+        }
+        let pairs = query("q=a+b%2B&empty&x=1&x=2").unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [
+            pair("q", "a b+"),
+            pair("empty", ""),
+            pair("x", "1"),
+            pair("x", "2"),
+        ];
+        assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn a_pattern_names_segments_whole_or_not_at_all() {
+        for good in ["/a", "/a/{b}/c.d", "/{_x1}"] {
+            assert!(is_pattern(good), "{good}");
+        }
+        for bad in [
+            "", "a", "/", "/a/", "/a//b", "/{}", "/x{y}", "/a b", "/{a-b}",
+        ] {
+            assert!(!is_pattern(bad), "{bad}");
+        }
+    }
+}

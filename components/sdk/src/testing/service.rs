@@ -1,0 +1,206 @@
+//! A whole module, served as the host serves it: the route found, the credential and the scope asked for, the request read.
+
+use std::cell::RefCell;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::host::{SESSION_ONLY, missing};
+use super::{Answer, FakeHost, blob_fields, manifest, route};
+use crate::bindings::exports::latchmail::host::module::{Access, Manifest, Route};
+use crate::capability::{Caller as _, Kind, Scope};
+use crate::failure::Failure;
+use crate::message::{Reply, Request};
+use crate::module::Module;
+
+/// Headers of a request that are of use to a module. The host hands over no other.
+const HANDED_IN: [&str; 12] = [
+    "accept",
+    "accept-language",
+    "content-type",
+    "idempotency-key",
+    "if-match",
+    "if-none-match",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "origin",
+    "user-agent",
+];
+
+/// What OAuth access tokens reach, whatever a route declares.
+const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+
+/// A module that is served by a [`FakeHost`].
+pub struct Service {
+    /// The host: who is signed in, what is in their mailbox.
+    pub host: FakeHost,
+    module: Module<FakeHost>,
+    manifest: Manifest,
+}
+
+impl Service {
+    /// Serves a module, with `ada@example.test` signed in.
+    ///
+    /// # Panics
+    /// Where no host would load it, with the reason.
+    #[must_use]
+    #[track_caller]
+    pub fn of(module: Module<FakeHost>) -> Self {
+        if let Some(reason) = manifest::misfit(&module) {
+            panic!("no host would load this module: {reason}");
+        }
+        Self {
+            host: FakeHost::new(),
+            manifest: module.manifest(),
+            module,
+        }
+    }
+
+    /// The answer to a GET.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[], Vec::new())
+    }
+
+    /// The answer to a POST with a JSON body.
+    ///
+    /// # Panics
+    /// Where the body cannot be written as JSON.
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &impl Serialize) -> Answer {
+        self.ask("POST", path, &[], json(body))
+    }
+
+    /// The answer to a PUT with a JSON body.
+    ///
+    /// # Panics
+    /// Where the body cannot be written as JSON.
+    #[track_caller]
+    pub fn put(&self, path: &str, body: &impl Serialize) -> Answer {
+        self.ask("PUT", path, &[], json(body))
+    }
+
+    /// The answer to a PATCH with a JSON body.
+    ///
+    /// # Panics
+    /// Where the body cannot be written as JSON.
+    #[track_caller]
+    pub fn patch(&self, path: &str, body: &impl Serialize) -> Answer {
+        self.ask("PATCH", path, &[], json(body))
+    }
+
+    /// The answer to a DELETE.
+    pub fn delete(&self, path: &str) -> Answer {
+        self.ask("DELETE", path, &[], Vec::new())
+    }
+
+    /// The answer to any request. `path` is as a client writes it, with the query and with percent signs; headers that the host hands to no module
+    /// are left out.
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+        let reply = self.serve(method, path, headers, body);
+        reply.unwrap_or_else(Reply::from).into()
+    }
+
+    fn serve(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        mut body: Vec<u8>,
+    ) -> Result<Reply, Failure> {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let routes = route::at(&self.manifest.routes, path);
+        if routes.is_empty() {
+            return Err(Failure::not_found("There is no such route"));
+        }
+        let route = routes
+            .into_iter()
+            .find(|r| route::method(r.method) == method);
+        let route =
+            route.ok_or_else(|| Failure::new(405, "This route does not take that method"))?;
+        self.admit(route)?;
+        let undecoded =
+            |what| Failure::bad_request(format!("The {what} is not valid percent-encoded UTF-8"));
+        let values = route::values(&route.path, path).ok_or_else(|| undecoded("path"))?;
+        let query = route::query(query).ok_or_else(|| undecoded("query"))?;
+        if body.len() > route.max_body as usize {
+            return Err(too_large(route.max_body));
+        }
+        let mut blobs = Vec::new();
+        if !route.blob_fields.is_empty()
+            && let Ok(mut value) = serde_json::from_slice::<Value>(&body)
+        {
+            blobs = blob_fields::take(&mut value, &route.blob_fields)?;
+            body = value.to_string().into_bytes();
+        }
+        let request = Request {
+            id: "a-request".into(),
+            path: values,
+            query,
+            headers: handed_in(headers),
+            body,
+            blobs: RefCell::new(blobs.into_iter().map(Some).collect()),
+        };
+        let serve = || self.module.serve(&self.host, &route.operation, &request);
+        // Whoever asks, a public route is told of nobody.
+        Ok(match route.access {
+            Access::Public => self.host.anonymously(serve),
+            _ => serve(),
+        })
+    }
+
+    /// Lets the caller through, or says why not.
+    fn admit(&self, route: &Route) -> Result<(), Failure> {
+        let caller = self.host.current();
+        if matches!(route.access, Access::Public) {
+            return Ok(());
+        }
+        match (route.access, caller.kind) {
+            (_, Kind::Anonymous) | (Access::Oauth, Kind::Session | Kind::ApiToken) => {
+                Err(Failure::new(401, "Missing or invalid Authorization header"))
+            }
+            (Access::Public, _)
+            | (Access::Session | Access::Scoped(_), Kind::Session)
+            | (Access::Oauth, Kind::Oauth) => Ok(()),
+            (Access::Session, _) => Err(Failure::new(403, SESSION_ONLY)),
+            (Access::Scoped(scoped), kind) => {
+                let held = caller.scopes.contains(&scoped.scope);
+                let open = scoped.oauth && OPEN_TO_OAUTH.contains(&scoped.scope);
+                if held && (kind == Kind::ApiToken || open) {
+                    Ok(())
+                } else {
+                    Err(Failure::new(403, missing(scoped.scope)))
+                }
+            }
+        }
+    }
+}
+
+fn handed_in(headers: &[(&str, &str)]) -> Vec<(String, String)> {
+    let lower = headers
+        .iter()
+        .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()));
+    lower
+        .filter(|(name, _)| HANDED_IN.contains(&name.as_str()))
+        .collect()
+}
+
+fn too_large(most: u32) -> Failure {
+    if most == 0 {
+        return Failure::new(413, "This route takes no request body");
+    }
+    Failure::new(
+        413,
+        format!("The request's body is larger than {most} bytes"),
+    )
+}
+
+#[track_caller]
+fn json(body: &impl Serialize) -> Vec<u8> {
+    match serde_json::to_vec(body) {
+        Ok(body) => body,
+        Err(error) => panic!("the body cannot be written as JSON: {error}"),
+    }
+}

@@ -1,0 +1,142 @@
+//! What the module keeps for accounts, in memory.
+
+use std::collections::BTreeMap;
+
+use super::host::{FakeHost, Need};
+use crate::capability::{Error, Store};
+
+/// The longest key and the largest value, in bytes; keys that are listed at once.
+const LONGEST_KEY: usize = 256;
+const LARGEST_VALUE: usize = 65_536;
+const MOST_KEYS: u32 = 1000;
+
+/// What an entry counts besides its key and its value.
+const ENTRY: usize = 64;
+
+/// What the module keeps for one account.
+#[derive(Debug)]
+pub(super) struct Kept {
+    entries: BTreeMap<String, Vec<u8>>,
+    quota: usize,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            quota: 1024 * 1024,
+        }
+    }
+}
+
+impl Kept {
+    fn change(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), Error> {
+        let Some(value) = value else {
+            self.entries.remove(key);
+            return Ok(());
+        };
+        if value.len() > LARGEST_VALUE {
+            return Err(Error::TooLarge(format!(
+                "A value is at most {LARGEST_VALUE} bytes"
+            )));
+        }
+        let counts = |key: &String, value: &[u8]| key.len() + value.len() + ENTRY;
+        let others = self.entries.iter().filter(|(other, _)| *other != key);
+        let used: usize = others.map(|(key, value)| counts(key, value)).sum();
+        if used + counts(&key.to_owned(), value) > self.quota {
+            return Err(Error::TooLarge(format!(
+                "There is no room for it in the {} bytes that the module may keep for an account",
+                self.quota
+            )));
+        }
+        self.entries.insert(key.into(), value.to_vec());
+        Ok(())
+    }
+}
+
+fn fits(key: &str) -> Result<(), Error> {
+    if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
+        return Err(Error::Invalid(format!(
+            "A key is 1 to {LONGEST_KEY} bytes without control characters"
+        )));
+    }
+    Ok(())
+}
+
+impl FakeHost {
+    /// How many bytes the module may keep for the account that is signed in; 1 MiB until it is told otherwise.
+    ///
+    /// # Panics
+    /// Where nobody is signed in.
+    #[track_caller]
+    pub fn set_quota(&self, bytes: usize) {
+        self.with_account(|account| account.kept.quota = bytes);
+    }
+
+    /// Everything that the module keeps for the account that is signed in, by key.
+    ///
+    /// # Panics
+    /// Where nobody is signed in.
+    #[must_use]
+    #[track_caller]
+    pub fn kept(&self) -> BTreeMap<String, Vec<u8>> {
+        self.with_account(|account| account.kept.entries.clone())
+    }
+}
+
+/// Each account's values are its own. What is bounded is bounded as in the real store, and an entry counts the same towards the quota.
+impl Store for FakeHost {
+    fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.allow(Need::Caller, |account| {
+            fits(key)?;
+            Ok(account.kept.entries.get(key).cloned())
+        })
+    }
+
+    fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        self.allow(Need::Caller, |account| {
+            fits(key)?;
+            account.kept.change(key, Some(value))
+        })
+    }
+
+    fn delete_value(&self, key: &str) -> Result<(), Error> {
+        self.allow(Need::Caller, |account| {
+            fits(key)?;
+            account.kept.change(key, None)
+        })
+    }
+
+    fn compare_and_set(
+        &self,
+        key: &str,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        self.allow(Need::Caller, |account| {
+            fits(key)?;
+            let kept = &mut account.kept;
+            if kept.entries.get(key).map(Vec::as_slice) != expected {
+                return Ok(false);
+            }
+            kept.change(key, value).map(|()| true)
+        })
+    }
+
+    fn list_keys(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<String>, Error> {
+        self.allow(Need::Caller, |account| {
+            if !(1..=MOST_KEYS).contains(&limit) {
+                return Err(Error::Invalid(format!("limit must be 1 to {MOST_KEYS}")));
+            }
+            let after = after.unwrap_or_default();
+            let keys = account.kept.entries.keys();
+            let found = keys.filter(|key| key.starts_with(prefix) && key.as_str() > after);
+            Ok(found.take(limit as usize).cloned().collect())
+        })
+    }
+}

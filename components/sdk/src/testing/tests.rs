@@ -1,0 +1,378 @@
+//! The fake host and the service around it: what they let through, and what they refuse as the real ones do.
+
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+
+use super::{FakeHost, Letter, NOW, Service, misfit};
+use crate::capability::{
+    Aliases as _, Blob, Caller, Claimed, Config, Credentials as _, Domains as _, Draft, Error,
+    File, FlagAction, HttpClient as _, HttpResponse, Kind, Level, Log, Mailbox as _, Outbox as _,
+    Page, Scope, Store as _, Verification,
+};
+use crate::{Failure, Module, Reply, Request, Route};
+
+#[utoipa::path(get, path = "/api/v1/who", operation_id = "who", responses((status = 200)))]
+fn who(host: &impl Caller, _: &Request) -> Result<Reply, Failure> {
+    let kind = host.current().kind;
+    Reply::json(&json!({ "who": host.current().address, "anonymous": kind == Kind::Anonymous }))
+}
+
+#[utoipa::path(get, path = "/api/v1/echo/{word}", operation_id = "echo", responses((status = 200)))]
+fn echo(_: &impl Caller, request: &Request) -> Result<Reply, Failure> {
+    Reply::json(&json!([
+        request.path("word"),
+        request.query("q"),
+        request.headers
+    ]))
+}
+
+#[utoipa::path(get, path = "/api/v1/echo/plain", operation_id = "plain", responses((status = 200)))]
+fn plain(_: &impl Caller, _: &Request) -> Result<Reply, Failure> {
+    Reply::json(&"plain")
+}
+
+#[utoipa::path(post, path = "/api/v1/files", operation_id = "files", responses((status = 200)))]
+fn files(_: &impl Caller, request: &Request) -> Result<Reply, Failure> {
+    let body: Value = request.json()?;
+    let index = body["file"].as_u64().unwrap_or_default();
+    match request.take_blob(usize::try_from(index).unwrap_or_default()) {
+        Some(Blob::Bytes(bytes)) => Reply::json(&String::from_utf8_lossy(&bytes)),
+        _ => Err(Failure::not_found("No such file")),
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(paths(who, echo, plain, files))]
+struct Description;
+
+fn routes<H: Caller>() -> [Route<H>; 4] {
+    [
+        Route::get("/api/v1/who", "who", who).public(),
+        Route::get("/api/v1/echo/{word}", "echo", echo).scoped(Scope::MailRead),
+        Route::get("/api/v1/echo/plain", "plain", plain),
+        Route::post("/api/v1/files", "files", files)
+            .takes(100)
+            .blob_field("/file"),
+    ]
+}
+
+fn module<H: Caller>() -> Module<H> {
+    let module = Module::new("try-outs", "1.2.3", Description::openapi);
+    routes().into_iter().fold(module, Module::route)
+}
+
+#[test]
+fn a_route_is_found_by_its_method_and_its_path() {
+    let service = Service::of(module());
+    let echoed = service.ask(
+        "GET",
+        "/api/v1/echo/a%2Fb?q=x+y",
+        &[("Accept", "text/plain"), ("Cookie", "secret")],
+        Vec::new(),
+    );
+    let expected = json!(["a/b", "x y", [["accept", "text/plain"]]]);
+    assert_eq!(echoed.succeeds(200), expected);
+    assert_eq!(service.get("/api/v1/echo/plain").succeeds(200), "plain");
+    let unknown = service.get("/api/v1/echo/a/b");
+    unknown.fails(404, "There is no such route");
+    service
+        .delete("/api/v1/who")
+        .fails(405, "This route does not take that method");
+    assert_eq!(service.get("/api/v1/echo/%ff").status, 400);
+}
+
+#[test]
+fn a_route_lets_in_whom_it_declares() {
+    let service = Service::of(module());
+    let status = |path: &str| service.get(path).status;
+    service.host.use_token(&[Scope::MailRead]);
+    assert_eq!(
+        (status("/api/v1/echo/x"), status("/api/v1/echo/plain")),
+        (200, 403)
+    );
+    service.host.use_token(&[Scope::MailWrite]);
+    assert_eq!(status("/api/v1/echo/x"), 403);
+    // The route takes no OAuth token, whatever it may read.
+    service.host.use_oauth();
+    assert_eq!(status("/api/v1/echo/x"), 403);
+    service.host.sign_out();
+    assert_eq!(status("/api/v1/echo/x"), 401);
+}
+
+#[test]
+fn a_public_route_is_told_of_nobody() {
+    let service = Service::of(module());
+    let nobody = json!({ "who": "", "anonymous": true });
+    assert_eq!(service.get("/api/v1/who").succeeds(200), nobody);
+    assert_eq!(service.host.current().address, "ada@example.test");
+}
+
+#[test]
+fn files_are_decoded_and_bodies_are_bounded() {
+    let service = Service::of(module());
+    let sent = service.post("/api/v1/files", &json!({ "file": "SGVsbG8=" }));
+    assert_eq!(sent.succeeds(200), "Hello");
+    assert_eq!(
+        service.post("/api/v1/files", &json!({ "file": 7 })).status,
+        400
+    );
+    let large = service.post("/api/v1/files", &"x".repeat(100));
+    large.fails(413, "The request's body is larger than 100 bytes");
+    let none = service.ask("GET", "/api/v1/who", &[], vec![b'x']);
+    none.fails(413, "This route takes no request body");
+}
+
+#[test]
+fn what_no_host_would_load_is_named() {
+    let name = |name: &str| {
+        let module = Module::<FakeHost>::new(name, "1.2.3", Description::openapi);
+        misfit(&routes().into_iter().fold(module, Module::route))
+    };
+    assert_eq!(name("fine"), None);
+    for bad in ["", "Fine", "a b", &"a".repeat(33)] {
+        assert!(name(bad).unwrap().contains("lower-case letters"), "{bad}");
+    }
+    let without = |left_out: usize| {
+        let module = Module::<FakeHost>::new("fine", "1.2.3", Description::openapi);
+        let kept = routes()
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| *at != left_out);
+        misfit(&kept.map(|(_, route)| route).fold(module, Module::route)).unwrap()
+    };
+    assert!(without(0).ends_with("GET /api/v1/who, which is no route"));
+    let twice = module::<FakeHost>().route(Route::get("/api/v1/who", "again", who));
+    assert!(misfit(&twice).unwrap().ends_with("is there twice"));
+    let undescribed = module::<FakeHost>().route(Route::get("/api/v1/more", "more", who));
+    assert!(
+        misfit(&undescribed)
+            .unwrap()
+            .contains("lacks GET /api/v1/more")
+    );
+    let odd = module::<FakeHost>().route(Route::get("/api/v1/x{y}", "more", who));
+    assert!(misfit(&odd).unwrap().contains("whole `{names}`"));
+    let version = Module::<FakeHost>::new("fine", "1.2", Description::openapi);
+    assert!(misfit(&version).unwrap().contains("major.minor.patch"));
+}
+
+#[test]
+fn a_capability_refuses_what_the_credential_may_not() {
+    let host = FakeHost::new();
+    let uid = host.deliver(Letter::from("a@example.org"));
+    host.use_token(&[Scope::MailRead]);
+    assert!(host.get_message(uid, None).is_ok());
+    let refused = host.delete_messages(&[uid]);
+    assert!(matches!(refused, Err(Error::Denied(_))));
+    assert!(matches!(host.list_domains(), Err(Error::Denied(_))));
+    assert!(host.set_value("k", b"v").is_ok());
+    host.sign_out();
+    assert!(matches!(host.get_value("k"), Err(Error::Denied(_))));
+    assert!(matches!(host.list_folders(), Err(Error::Denied(_))));
+}
+
+#[test]
+fn a_message_keeps_its_number_wherever_it_is_moved() {
+    let host = FakeHost::new();
+    let letter = Letter::from("Grace <grace@example.org>")
+        .subject("One")
+        .text("a  b\nc");
+    let first = host.deliver(letter.file("a.txt", "text/plain", b"abc"));
+    let second = host.deliver(Letter::from("x@example.org").flag("\\Seen"));
+    let page = |offset| Page { offset, limit: 1 };
+    let newest = host.list_messages("INBOX", page(0)).unwrap();
+    assert_eq!(
+        (newest.total, newest.messages[0].uid, newest.messages[0].seq),
+        (2, second, 2)
+    );
+    assert_eq!(
+        host.move_messages(&[first, 99], "Archive").unwrap(),
+        [first]
+    );
+    let moved = host.get_message(first, None).unwrap();
+    assert_eq!(
+        (moved.summary.seq, moved.summary.preview.as_str()),
+        (1, "a b c")
+    );
+    assert_eq!(moved.summary.from[0].name, "Grace");
+    let (_, blob) = host.get_attachment(first, 0, None).unwrap().unwrap();
+    assert!(matches!(blob, Blob::Bytes(bytes) if bytes == b"abc"));
+    assert!(host.get_attachment(first, 1, None).unwrap().is_none());
+    let found = host.search_messages("Archive", "oNe", page(0)).unwrap();
+    assert_eq!(found.total, 1);
+    host.set_flags(&[first], &["\\Seen".into(), "Work".into()], FlagAction::Add)
+        .unwrap();
+    host.set_flags(&[first], &["Work".into()], FlagAction::Remove)
+        .unwrap();
+    assert_eq!(
+        host.get_message(first, None).unwrap().summary.flags,
+        ["\\Seen"]
+    );
+    assert!(
+        host.set_flags(&[first], &["\\Deleted".into()], FlagAction::Add)
+            .is_err()
+    );
+    let folders = host.list_folders().unwrap();
+    let (inbox, archive) = (
+        &folders[0],
+        folders.iter().find(|f| f.path == "Archive").unwrap(),
+    );
+    assert_eq!(
+        (inbox.path.as_str(), inbox.messages, archive.unseen),
+        ("INBOX", 1, 0)
+    );
+    host.delete_messages(&[first]).unwrap();
+    assert!(matches!(
+        host.get_message(first, None),
+        Err(Error::NotFound)
+    ));
+    assert_eq!(host.deliver(Letter::from("y@example.org")), second + 1);
+}
+
+#[test]
+fn what_is_sent_is_kept_and_under_one_key_once() {
+    let host = FakeHost::new();
+    let draft = |text: &str| Draft {
+        from: "ada@example.test".into(),
+        to: vec![super::letter::address("b@example.org")],
+        text: Some(text.into()),
+        files: vec![File {
+            filename: "a".into(),
+            content_type: "text/plain".into(),
+            content: Blob::Bytes(b"abc".to_vec()),
+        }],
+        ..Draft::default()
+    };
+    let sent = host.send(draft("Hello"), Some("k")).unwrap();
+    let again = host.send(draft("Hello"), Some("k")).unwrap();
+    assert!(again.replayed && again.message_id == sent.message_id);
+    assert!(matches!(
+        host.send(draft("Other"), Some("k")),
+        Err(Error::Conflict(_))
+    ));
+    assert_eq!(
+        (
+            host.sent().len(),
+            host.sent()[0].files[0].content.as_slice()
+        ),
+        (1, &b"abc"[..])
+    );
+    let filed = host
+        .list_messages(
+            "Sent",
+            Page {
+                offset: 0,
+                limit: 9,
+            },
+        )
+        .unwrap();
+    assert_eq!(
+        (filed.total, filed.messages[0].preview.as_str()),
+        (1, "Hello")
+    );
+    let forged = Draft {
+        from: "eve@example.test".into(),
+        ..draft("Hello")
+    };
+    assert!(matches!(host.send(forged, None), Err(Error::Denied(_))));
+    let alias = host.create_alias("shop", "example.test").unwrap();
+    assert!(host.check_sender("shop@example.test").is_ok());
+    host.set_alias_active(alias.id, false).unwrap();
+    assert!(host.check_sender("shop@example.test").is_err());
+}
+
+#[test]
+fn values_are_an_accounts_own_and_bounded() {
+    let host = FakeHost::new();
+    host.set_value("a/1", b"1").unwrap();
+    host.set_value("a/2", b"2").unwrap();
+    host.set_value("b", b"3").unwrap();
+    assert_eq!(host.list_keys("a/", None, 10).unwrap(), ["a/1", "a/2"]);
+    assert_eq!(host.list_keys("", Some("a/1"), 1).unwrap(), ["a/2"]);
+    assert!(host.list_keys("", None, 0).is_err());
+    assert!(!host.compare_and_set("b", None, Some(b"4")).unwrap());
+    assert!(host.compare_and_set("b", Some(b"3"), None).unwrap());
+    assert_eq!(host.get_value("b").unwrap(), None);
+    for bad in ["", "a\n", &"k".repeat(257)] {
+        assert!(
+            matches!(host.set_value(bad, b""), Err(Error::Invalid(_))),
+            "{bad:?}"
+        );
+    }
+    let large = host.set_value("c", &[0; 65_537]);
+    assert!(matches!(large, Err(Error::TooLarge(_))));
+    host.set_quota(200);
+    assert!(matches!(host.set_value("c", b"x"), Err(Error::TooLarge(_))));
+    host.delete_value("a/1").unwrap();
+    assert!(host.set_value("c", b"x").is_ok());
+    host.sign_in("grace@example.test");
+    assert!(host.kept().is_empty());
+}
+
+#[test]
+fn other_peoples_servers_answer_what_the_test_wrote() {
+    let host = FakeHost::new();
+    let request = |url: &str| crate::capability::HttpRequest {
+        method: "GET".into(),
+        url: url.into(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        timeout: None,
+    };
+    let answer = HttpResponse {
+        status: 418,
+        headers: Vec::new(),
+        body: b"tea".to_vec(),
+    };
+    host.answer("GET", "https://api.example.com/", Ok(answer));
+    assert_eq!(
+        host.fetch(&request("https://api.example.com/"))
+            .unwrap()
+            .status,
+        418
+    );
+    let refused = host.fetch(&request("https://other.example.com/"));
+    assert!(matches!(refused, Err(Error::Denied(_))));
+    assert_eq!(host.requests().len(), 2);
+}
+
+#[test]
+fn the_rest_of_an_account_is_there_too() {
+    let host = FakeHost::new();
+    assert!(
+        matches!(host.claim_domain("Ada.Example").unwrap(), Claimed::Fresh(d) if d.name == "ada.example")
+    );
+    assert!(matches!(
+        host.verify_domain("ada.example").unwrap(),
+        Verification::Missing
+    ));
+    host.prove_domain("ada.example");
+    assert!(matches!(
+        host.verify_domain("ada.example").unwrap(),
+        Verification::Active(_)
+    ));
+    host.create_alias("shop", "ada.example").unwrap();
+    assert!(matches!(
+        host.release_domain("ada.example"),
+        Err(Error::Conflict(_))
+    ));
+    let token = host
+        .create_token("a script", &[Scope::MailRead], Some(1), 1)
+        .unwrap();
+    assert_eq!(token.token.expires_at, Some(NOW + 24 * 60 * 60 * 1000));
+    assert!(
+        host.create_token("one more", &[Scope::MailRead], None, 1)
+            .is_err()
+    );
+    let backing = &host.list_credentials().unwrap()[0].id;
+    assert!(host.revoke_app_password(backing).is_ok());
+    host.revoke_token(&token.token.id).unwrap();
+    assert!(host.list_tokens().unwrap().is_empty());
+    host.set("colour", "green");
+    assert_eq!(Config::get(&host, "colour").as_deref(), Some("green"));
+    host.write(Level::Warn, "careful");
+    assert!(matches!(&host.log()[..], [(Level::Warn, line)] if line == "careful"));
+    host.fail(Error::Internal);
+    assert!(matches!(host.list_folders(), Err(Error::Internal)));
+    host.recover();
+    assert!(host.list_folders().is_ok());
+}
