@@ -8,7 +8,7 @@
 )]
 
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: "wit",
     world: "everything",
     pub_export_macro: true,
     export_macro_name: "export_component",

@@ -7,6 +7,9 @@ use crate::capability::Scope;
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 
+/// The rate-limit area of routes that name no other.
+const OWN_AREA: &str = "modules";
+
 /// What serves a route: the capabilities and the request in, the answer out.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
@@ -30,6 +33,12 @@ impl<H> Route<H> {
         Self::new(wit::Method::Post, path, operation, handler)
     }
 
+    /// A PUT route; as [`Route::get`].
+    #[must_use]
+    pub fn put(path: &str, operation: &str, handler: Handler<H>) -> Self {
+        Self::new(wit::Method::Put, path, operation, handler)
+    }
+
     /// A PATCH route; as [`Route::get`].
     #[must_use]
     pub fn patch(path: &str, operation: &str, handler: Handler<H>) -> Self {
@@ -49,7 +58,7 @@ impl<H> Route<H> {
                 path: path.into(),
                 operation: operation.into(),
                 access: wit::Access::Session,
-                area: String::new(),
+                area: OWN_AREA.into(),
                 max_body: 0,
                 body: wit::BodyForm::Bytes,
                 blob_fields: Vec::new(),
@@ -107,7 +116,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// Counted towards this rate-limit area.
+    /// Counted towards this rate-limit area, a key of the configuration's `[limits]`. Until it is told otherwise a route counts towards `modules`.
     #[must_use]
     pub fn area(mut self, area: &str) -> Self {
         self.wit.area = area.into();
