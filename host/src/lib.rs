@@ -23,6 +23,7 @@
 //! | [`logging`] | the log |
 //! | [`app`] | the rooms put together |
 //! | [`operator`] | what the operator does at the command line |
+//! | [`project`] | `latchmail module new`: a project for the author of a module |
 //! | [`dev`] | a whole service with its mail servers on one machine |
 
 pub mod aliases;
@@ -50,5 +51,6 @@ pub mod modules;
 mod network;
 pub mod operator;
 pub mod outbox;
+pub mod project;
 pub mod store;
 mod turns;

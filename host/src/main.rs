@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use latchmail::app::App;
 use latchmail::clock::Clock;
 use latchmail::config::{self, Config};
-use latchmail::operator::{self, account, audit, domain};
+use latchmail::operator::{self, account, audit, domain, module};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -51,6 +51,11 @@ enum Verb {
         service: operator::Service,
         #[command(subcommand)]
         verb: domain::Verb,
+    },
+    /// Make modules.
+    Module {
+        #[command(subcommand)]
+        verb: module::Verb,
     },
     /// Show the record of security events, the newest last.
     Audit {
@@ -109,6 +114,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
             Verb::Account { service, verb } => account::run(&service, verb).await,
             Verb::Domain { service, verb } => domain::run(&service, verb).await,
+            Verb::Module { verb } => module::run(verb),
             Verb::Audit { service, selection } => audit::run(&service, &selection).await,
             Verb::Dev { database, modules } => {
                 let environment = config::environment();

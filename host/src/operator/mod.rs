@@ -6,6 +6,7 @@
 pub mod account;
 pub mod audit;
 pub mod domain;
+pub mod module;
 mod password;
 mod settings;
 mod shown;
