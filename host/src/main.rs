@@ -52,8 +52,10 @@ enum Verb {
         #[command(subcommand)]
         verb: domain::Verb,
     },
-    /// Make modules.
+    /// Install, show and change modules while the service runs, and make new ones.
     Module {
+        #[command(flatten)]
+        service: operator::Service,
         #[command(subcommand)]
         verb: module::Verb,
     },
@@ -114,7 +116,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
             Verb::Account { service, verb } => account::run(&service, verb).await,
             Verb::Domain { service, verb } => domain::run(&service, verb).await,
-            Verb::Module { verb } => module::run(verb),
+            Verb::Module { service, verb } => module::run(&service, verb).await,
             Verb::Audit { service, selection } => audit::run(&service, &selection).await,
             Verb::Dev { database, modules } => {
                 let environment = config::environment();

@@ -18,6 +18,7 @@ pub mod process;
 mod raw;
 mod relay;
 mod service;
+mod variant;
 
 pub use answer::Answer;
 pub use directory::alias;
@@ -30,3 +31,4 @@ pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};
 pub use relay::Relay;
 pub use service::{DOMAIN, Service, Setup, fixtures, modules, refusal};
+pub use variant::Variant;

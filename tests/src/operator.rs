@@ -90,6 +90,7 @@ impl Service {
         let database = self.database();
         let text = format!(
             "key_file = '{key}'
+admin.socket = '{socket}'
 database.url = '{url}'
 database.mailserver = '{mailserver}'
 database.milter = '{milter}'
@@ -102,6 +103,7 @@ imap.doveadm = '{doveadm}'
 imap.doveadm_key_file = '{doveadm_key}'
 ",
             key = self.state.join("latchmail.key").display(),
+            socket = self.state.join("admin.sock").display(),
             url = database.url,
             mailserver = database.mailserver.display(),
             milter = database.milter.display(),

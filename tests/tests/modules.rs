@@ -100,7 +100,7 @@ async fn a_guest_that_passes_its_deadline_is_503_and_may_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_module_that_cannot_be_loaded_stops_the_start_with_its_name_and_the_reason() {
+async fn a_module_that_cannot_be_loaded_is_reported_and_the_rest_of_the_service_runs() {
     let folder = tempfile::tempdir().unwrap();
     let garbage = folder.path().join("garbage.wasm");
     std::fs::write(&garbage, b"\0asm, not really").unwrap();
@@ -108,42 +108,65 @@ async fn a_module_that_cannot_be_loaded_stops_the_start_with_its_name_and_the_re
     let probe = fixtures().join("fixture_probe.wasm");
     let module = |name: &str, source: &std::path::Path, grants: &str| {
         format!(
-            "modules.{name}.source = '{}'\nmodules.{name}.grants = [{grants}]",
+            "modules.{name}.source = '{}'\nmodules.{name}.grants = [{grants}]\n",
             source.display()
         )
     };
+    let settings = [
+        module("none", &folder.path().join("none.wasm"), ""),
+        module("garbage", &garbage, ""),
+        module("mail", &mail, "'caller'"),
+        module("post", &mail, "'caller', 'mailbox', 'outbox'"),
+        module("probe", &probe, "'caller', 'mailbox'"),
+    ]
+    .concat();
+    let service = Service::with(&settings).await;
+    service.ask("GET /api/v1/auth/domains").await.succeeds(200);
+    let ada = service.person("ada").await;
+    ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    ada.ask("GET /api/v1/mail/folders")
+        .await
+        .fails(404, "There is no such route");
+    let listed = service.operator("module list --json", "").await.done();
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let problem = |name: &str| {
+        let modules = listed["modules"].as_array().unwrap();
+        let module = modules.iter().find(|module| module["name"] == name);
+        assert_eq!(module.unwrap()["state"], "failed", "{name}");
+        module.unwrap()["problem"].as_str().unwrap().to_owned()
+    };
+    for (name, mentions) in [
+        ("none", ["`none`", "cannot be read"]),
+        ("garbage", ["`garbage`", "not a component"]),
+        ("mail", ["`mail`", "latchmail:host/mailbox@"]),
+        ("post", ["`post`", "calls itself `mail`"]),
+        ("probe", ["`probe`", "/probe/do/{what}"]),
+    ] {
+        let problem = problem(name);
+        for mention in mentions {
+            assert!(problem.contains(mention), "{problem:?}: {mention}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_ceiling_that_cannot_be_kept_to_stops_the_start() {
     for (settings, mentions) in [
         (
-            module("x", &folder.path().join("none.wasm"), ""),
-            ["`x`", "cannot be read"],
-        ),
-        (module("x", &garbage, ""), ["`x`", "not a component"]),
-        (
-            module("mail", &mail, "'caller'"),
-            ["`mail`", "latchmail:host/mailbox@1.4.0"],
-        ),
-        (
-            module("mail", &mail, "'caller', 'teapot'"),
+            "modules.mail.grants = ['caller', 'teapot']",
             ["`mail`", "`teapot`"],
         ),
+        ("modules.mail.memory = 9999", ["`mail`", "9999 MiB"]),
         (
-            module("post", &mail, "'caller', 'mailbox', 'outbox'"),
-            ["`post`", "calls itself `mail`"],
+            "modules.mail.concurrency = 0",
+            ["`mail`", "concurrency is 0"],
         ),
         (
-            module("probe", &probe, "'caller', 'mailbox'"),
-            ["`probe`", "/probe/do/{what}"],
-        ),
-        (
-            module("probe", &probe, "'caller', 'mailbox'") + "\nmodules.probe.memory = 9999",
-            ["`probe`", "9999 MiB"],
-        ),
-        (
-            module("probe", &probe, "'caller', 'mailbox'") + "\nmodules.probe.reuse = true",
-            ["`probe`", "reuse"],
+            "new_modules.grants = ['teapot']",
+            ["`new_modules`", "`teapot`"],
         ),
     ] {
-        let sentence = refusal(&settings).await;
+        let sentence = refusal(settings).await;
         for mention in mentions {
             assert!(
                 sentence.contains(mention),

@@ -223,7 +223,7 @@ impl Life {
         Ok(self.report(name).await?)
     }
 
-    /// Removes a module and every version of it.
+    /// Removes a module and every version of it; with `purge` what it stored for accounts, too.
     ///
     /// # Errors
     /// [`Refusal::Unknown`] where there is no such module; [`Refusal::Conflict`] for one that the configuration brings.
@@ -231,6 +231,7 @@ impl Life {
         &self,
         surface: &dyn Surface,
         name: &str,
+        purge: bool,
         origin: &Origin,
     ) -> Result<(), Refusal> {
         let _turn = self.turn.lock().await;
@@ -254,7 +255,12 @@ impl Life {
             .await?;
         publish();
         self.slots.store(Arc::new(slots));
-        tracing::info!(module = name, "removed");
+        if purge {
+            let values = self.directory.forget_store(name).await?;
+            tracing::info!(module = name, values, "removed, with what it stored");
+        } else {
+            tracing::info!(module = name, "removed");
+        }
         Ok(())
     }
 

@@ -103,9 +103,13 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
     Ok(linker)
 }
 
-/// A linker in which whatever else `component` imports traps: enough to ask it what it is.
-pub(crate) fn closed(engine: &Engine, component: &Component) -> wasmtime::Result<Linker<Sandbox>> {
-    let mut linker = linker(engine, &[])?;
+/// A linker that holds all that there is, and in which whatever else `component` imports traps: enough to ask it what it is. Behind it all is nobody's
+/// request: what needs a caller is denied.
+pub(crate) fn whatever_it_imports(
+    engine: &Engine,
+    component: &Component,
+) -> wasmtime::Result<Linker<Sandbox>> {
+    let mut linker = linker(engine, &GRANTABLE.map(str::to_owned))?;
     linker.define_unknown_imports_as_traps(component)?;
     Ok(linker)
 }

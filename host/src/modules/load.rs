@@ -1,5 +1,5 @@
-//! From a component's bytes to a module that can be called. First what it says of itself is learnt ([`Loader::examine`]), from an instance that can
-//! call nothing; then it is held against what its operator granted, linked and made ready ([`Loader::load`]).
+//! From a component's bytes to a module that can be called. First what it says of itself is learnt ([`Loader::examine`]), from an instance that
+//! reaches nothing; then it is held against what its operator granted, linked and made ready ([`Loader::load`]).
 //!
 //! Whatever goes wrong is a sentence that follows the module's name. What serves is not decided here.
 
@@ -131,7 +131,7 @@ impl Loader {
         Ok((loader, told))
     }
 
-    /// Compiles a component and asks it what it is, with nothing behind its imports but what every module has.
+    /// Compiles a component and asks it what it is, as nobody's request: whatever it imports, it can reach nothing.
     ///
     /// # Errors
     /// A sentence that follows the component's name.
@@ -139,7 +139,7 @@ impl Loader {
         let digest = hexadecimal::lower(&Sha256::digest(&bytes));
         let component = compile(&self.engine, bytes.clone()).await?;
         let imports = linker::imports(&self.engine, &component);
-        let pre = linker::closed(&self.engine, &component)
+        let pre = linker::whatever_it_imports(&self.engine, &component)
             .and_then(|linker| linker.instantiate_pre(&component))
             .and_then(EverythingPre::new)
             .map_err(|e| format!("it does not fit this host: {e:#}"))?;

@@ -1,7 +1,7 @@
-//! What the operator does at the command line: `latchmail account …`, `latchmail domain …`, `latchmail audit`.
+//! What the operator does at the command line: `latchmail account …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`.
 //!
 //! A verb opens the service's database with the service's configuration, and needs no running service; one that runs reads the directory
-//! at every request and so heeds a change at the next. A verb prints a sentence, or lines; what went wrong is its error.
+//! at every request and so heeds a change at the next. Modules are changed by the service that runs ([`module`]). A verb prints a sentence, or lines; what went wrong is its error.
 
 pub mod account;
 pub mod audit;

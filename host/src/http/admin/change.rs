@@ -125,7 +125,10 @@ pub(super) async fn roll_module_back<S: Managing>(
     path = "/api/v1/admin/modules/{name}",
     operation_id = "removeModule",
     tag = "Administration",
-    params(("name" = String, Path, description = "The module's name")),
+    params(
+        ("name" = String, Path, description = "The module's name"),
+        ("purge" = Option<bool>, Query, description = "Whether what it stored goes, too"),
+    ),
     responses(
         (status = 200, description = "It is gone", body = inline(Success)),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
@@ -137,6 +140,11 @@ pub(super) async fn remove_module<S: Managing>(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let (app, origin) = (state.app(), state.origin(request));
-    app.life.remove(app, name(request), &origin).await?;
+    let purge = match request.query("purge") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Failure::bad_request("purge must be true or false")),
+    };
+    app.life.remove(app, name(request), purge, &origin).await?;
     Reply::success()
 }

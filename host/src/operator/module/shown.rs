@@ -1,0 +1,176 @@
+//! How modules are shown to people: lines of what the service answers as JSON.
+
+use serde_json::Value;
+
+use super::plain;
+use crate::operator::shown::table;
+
+/// The digits of a digest that a person is shown, and may give back.
+const DIGITS: usize = 12;
+
+/// A row for each module.
+pub(super) fn modules(answer: &Value) -> Vec<String> {
+    let heading = [
+        "MODULE", "STATE", "VERSION", "DIGEST", "REQUESTS", "FAILED", "",
+    ]
+    .map(ToOwned::to_owned);
+    let rows = list(answer, "modules").iter().map(|module| {
+        let health = &module["health"];
+        let failed = ["trapped", "wrong", "late", "busy"]
+            .iter()
+            .filter_map(|kind| health[kind].as_u64())
+            .sum::<u64>();
+        let remark = match (text(&module["problem"]), health["failing"].as_bool()) {
+            (problem, _) if !problem.is_empty() => problem,
+            (_, Some(true)) => format!("failing: {}", text(&health["lastProblem"])),
+            _ => text(&health["lastProblem"]),
+        };
+        [
+            text(&module["name"]),
+            text(&module["state"]),
+            text(&module["version"]),
+            digest(&module["digest"]),
+            number(&health["requests"]),
+            if health.is_object() {
+                failed.to_string()
+            } else {
+                "-".into()
+            },
+            remark,
+        ]
+    });
+    table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())
+}
+
+/// One module, whole.
+pub(super) fn module(report: &Value) -> Vec<String> {
+    let mut lines = vec![
+        format!("{} is {}", text(&report["name"]), text(&report["state"])),
+        format!("version   {}", text(&report["version"])),
+        format!("digest    {}", text(&report["digest"])),
+    ];
+    if !text(&report["problem"]).is_empty() {
+        lines.push(format!("problem   {}", text(&report["problem"])));
+    }
+    let health = &report["health"];
+    if health.is_object() {
+        lines.push(format!(
+            "requests  {}: {} trapped, {} with a wrong answer, {} late, {} found no sandbox",
+            number(&health["requests"]),
+            number(&health["trapped"]),
+            number(&health["wrong"]),
+            number(&health["late"]),
+            number(&health["busy"]),
+        ));
+        if health["lastProblem"].is_string() {
+            lines.push(format!(
+                "last      {} {}",
+                text(&health["lastProblemAt"]),
+                text(&health["lastProblem"])
+            ));
+        }
+    }
+    lines.extend(what_it_is(report));
+    lines.push("versions".into());
+    lines.extend(list(report, "versions").iter().map(|version| {
+        let serving = version["serving"] == true;
+        format!(
+            "  {} {} {} {}{}",
+            digest(&version["digest"]),
+            text(&version["installedAt"]),
+            text(&version["version"]),
+            number(&version["size"]),
+            if serving { " serving" } else { "" },
+        )
+    }));
+    lines
+}
+
+/// What installing a component would come to.
+pub(super) fn inspection(inspected: &Value) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "{} {}",
+            text(&inspected["name"]),
+            text(&inspected["version"])
+        ),
+        format!("digest    {}", text(&inspected["digest"])),
+    ];
+    lines.extend(what_it_is(inspected));
+    for (heading, key) in [
+        ("needs a yes", "needs"),
+        ("cannot be installed", "problems"),
+    ] {
+        lines.extend(
+            list(inspected, key)
+                .iter()
+                .map(|what| format!("{heading}: {}", text(what))),
+        );
+    }
+    if list(inspected, "problems").is_empty() {
+        lines.push("it can be installed".into());
+    }
+    lines
+}
+
+/// What it imports beside what was granted, and its routes.
+fn what_it_is(value: &Value) -> Vec<String> {
+    let ceiling = &value["ceiling"];
+    let mut lines = Vec::new();
+    if ceiling.is_object() {
+        lines.push(format!("grants    {}", words(&ceiling["grants"])));
+        lines.push(format!("paths     {}", words(&ceiling["paths"])));
+        lines.push(format!(
+            "limits    {} MiB of memory, {} s of CPU, {} s in all, {} at a time",
+            number(&ceiling["memory"]),
+            number(&ceiling["cpu"]),
+            number(&ceiling["deadline"]),
+            number(&ceiling["concurrency"]),
+        ));
+    }
+    lines.push("imports".into());
+    lines.extend(list(value, "imports").iter().map(|import| {
+        let granted = import["granted"] == true;
+        format!(
+            "  {}{}",
+            text(&import["interface"]),
+            if granted { "" } else { "  NOT GRANTED" }
+        )
+    }));
+    lines.push("routes".into());
+    lines.extend(list(value, "routes").iter().map(|route| {
+        format!(
+            "  {} {} for {}",
+            text(&route["method"]),
+            text(&route["path"]),
+            text(&route["access"])
+        )
+    }));
+    lines
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn words(value: &Value) -> String {
+    let words = value.as_array().into_iter().flatten().map(text);
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// A module says of itself what it likes.
+fn text(value: &Value) -> String {
+    value.as_str().map(plain).unwrap_or_default()
+}
+
+fn number(value: &Value) -> String {
+    if value.is_null() {
+        "-".into()
+    } else {
+        value.to_string()
+    }
+}
+
+fn digest(value: &Value) -> String {
+    text(value).chars().take(DIGITS).collect()
+}

@@ -1,0 +1,51 @@
+//! Versions of one module, made by writing into the data of a component that was compiled for it (`tests/fixtures/variant`).
+
+use crate::fixtures;
+
+/// What one version is like. Each field holds at most 24 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant<'a> {
+    /// The module's name.
+    pub name: &'a str,
+    /// Its version.
+    pub version: &'a str,
+    /// What it does: `serve`, `trap`, `fail` with 500, have `more` routes, be for a `session`, `trap in describe`.
+    pub does: &'a str,
+    /// The beginning of its paths.
+    pub path: &'a str,
+}
+
+impl Default for Variant<'_> {
+    fn default() -> Self {
+        Self {
+            name: "variant",
+            version: "1.0.0",
+            does: "serve",
+            path: "/variant/",
+        }
+    }
+}
+
+impl Variant<'_> {
+    /// Its component.
+    pub fn component(&self) -> Vec<u8> {
+        let mut bytes = std::fs::read(fixtures().join("fixture_variant.wasm")).unwrap();
+        for (field, value) in [
+            ("@name=[", self.name),
+            ("@version=[", self.version),
+            ("@again=[", self.version),
+            ("@does=[", self.does),
+            ("@path=[", self.path),
+        ] {
+            let found = bytes
+                .windows(field.len())
+                .position(|at| at == field.as_bytes());
+            let at = found.unwrap() + field.len();
+            let end = at + bytes[at..].iter().position(|&b| b == b']').unwrap();
+            let text = format!("{value:width$}", width = end - at);
+            assert_eq!(text.len(), end - at, "{value:?} is too long");
+            bytes[at..end].copy_from_slice(text.as_bytes());
+        }
+        bytes
+    }
+}
