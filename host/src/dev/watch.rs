@@ -1,0 +1,176 @@
+//! The edit-run loop: sources of modules are watched, built again when one is saved, and what comes of it swapped in while the service runs.
+//!
+//! Looks at the files twice a second instead of asking the system to be told of changes: that works on every file system and with every editor. Knows cargo;
+//! what an install is, is in [`crate::life`]. A build that fails leaves what serves as it is, and the compiler says why.
+
+mod project;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
+
+use crate::app::App;
+use crate::caller::Origin;
+use project::Project;
+use snapshot::Snapshot;
+
+/// How often the files are looked at, and how long they have to be as they are before they are built: an editor may save many at once.
+const PAUSE: Duration = Duration::from_millis(500);
+
+type Digest = [u8; 32];
+
+/// What is watched.
+pub(super) struct Watch {
+    projects: Vec<Project>,
+    seen: Snapshot,
+    /// What was built last of each component.
+    built: BTreeMap<PathBuf, Digest>,
+}
+
+impl Watch {
+    /// Finds the modules in these folders: each is a crate's or holds such. Nothing is built yet; `served` says which of them serve as they are.
+    ///
+    /// # Errors
+    /// A sentence where a folder holds no module.
+    pub(super) async fn new(folders: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut projects = Vec::with_capacity(folders.len());
+        for folder in folders {
+            projects.push(Project::find(folder).await?);
+        }
+        let mut watch = Self {
+            projects,
+            seen: Snapshot::default(),
+            built: BTreeMap::new(),
+        };
+        watch.seen = watch.look();
+        for component in watch.components() {
+            if let Ok(bytes) = std::fs::read(&component) {
+                watch.built.insert(component, digest(&bytes));
+            }
+        }
+        Ok(watch)
+    }
+
+    /// Builds and installs what does not serve yet.
+    ///
+    /// # Errors
+    /// A sentence where something cannot be built or installed.
+    pub(super) async fn begin(&mut self, app: &Arc<App>) -> anyhow::Result<()> {
+        let serving = app.life.serving();
+        for project in &self.projects {
+            let serves = |name: &String| {
+                let named = |module: &&Arc<_>| name.ends_with(module.manifest().name.as_str());
+                serving.iter().any(|module| named(&module))
+            };
+            if project.packages().iter().all(serves) {
+                continue;
+            }
+            if !project.build().await? {
+                bail!("{} does not build", project.folder().display());
+            }
+            for component in project.components() {
+                let bytes = std::fs::read(&component)
+                    .with_context(|| format!("there is no {}", component.display()))?;
+                self.built.insert(component, digest(&bytes));
+                install(app, bytes).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds and swaps, for as long as it is let.
+    pub(super) async fn run(mut self, app: Arc<App>) {
+        loop {
+            self.changed().await;
+            let saved = Instant::now();
+            for project in &self.projects {
+                match project.build().await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        say("it does not build; what served goes on serving");
+                        continue;
+                    }
+                    Err(error) => {
+                        say(&format!("{error:#}"));
+                        continue;
+                    }
+                }
+                for component in project.components() {
+                    let Ok(bytes) = std::fs::read(&component) else {
+                        continue;
+                    };
+                    let now = digest(&bytes);
+                    if self.built.insert(component, now) == Some(now) {
+                        continue;
+                    }
+                    match install(&app, bytes).await {
+                        Ok(what) => say(&format!("{what} after {:.1} s", saved.elapsed().as_secs_f64())),
+                        Err(error) => say(&format!("{error:#}; what served goes on serving")),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until a file was changed, and none is any more.
+    async fn changed(&mut self) {
+        loop {
+            sleep(PAUSE).await;
+            let now = self.look();
+            if now == self.seen {
+                continue;
+            }
+            sleep(PAUSE).await;
+            let settled = self.look();
+            if settled == now {
+                self.seen = settled;
+                return;
+            }
+        }
+    }
+
+    fn look(&self) -> Snapshot {
+        Snapshot::of(self.projects.iter().flat_map(Project::sources))
+    }
+
+    fn components(&self) -> Vec<PathBuf> {
+        self.projects.iter().flat_map(Project::components).collect()
+    }
+}
+
+/// A developer says yes to what a developer wrote.
+async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
+    let components = vec![Bytes::from(component)];
+    let installed = app
+        .life
+        .install(&**app, components, true, &Origin::operator())
+        .await?;
+    let told = installed.iter().map(|report| {
+        let module = &report.summary;
+        let version = module.version.as_deref().unwrap_or_default();
+        format!("{} {version} serves", module.name)
+    });
+    Ok(told.collect::<Vec<_>>().join(", "))
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    Sha256::digest(bytes).into()
+}
+
+/// For whoever looks at the terminal. Where that is gone, there is nobody to tell.
+fn say(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "latchmail: {what}");
+}
+
+/// Whether a path is a folder with a crate in it.
+fn is_crate(folder: &Path) -> bool {
+    folder.join("Cargo.toml").is_file()
+}

@@ -1,0 +1,190 @@
+//! A cargo project of which modules come: a crate, or a folder of crates of one workspace. What cargo says of it is asked of cargo.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use tokio::process::Command;
+
+use super::is_crate;
+
+const TARGET: &str = "wasm32-wasip2";
+
+/// The profile that a workspace may have for its modules; without it they are built with `release`.
+const OWN_PROFILE: &str = "component";
+
+/// Modules that are built together.
+#[derive(Debug)]
+pub(super) struct Project {
+    folder: PathBuf,
+    /// A crate of it, for cargo to find the workspace by.
+    manifest: PathBuf,
+    packages: Vec<String>,
+    components: Vec<PathBuf>,
+    sources: Vec<PathBuf>,
+    profile: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    target_directory: PathBuf,
+    workspace_root: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    path: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+impl Package {
+    fn folder(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The library that becomes a component, where there is one.
+    fn component(&self) -> Option<&str> {
+        let cdylib = |target: &&Target| target.kind.iter().any(|kind| kind == "cdylib");
+        let target = self.targets.iter().find(cdylib)?;
+        Some(&target.name)
+    }
+}
+
+impl Project {
+    /// The modules in a folder.
+    ///
+    /// # Errors
+    /// A sentence where there is none, or cargo cannot read what there is.
+    pub(super) async fn find(folder: &Path) -> anyhow::Result<Self> {
+        let folder = folder
+            .canonicalize()
+            .with_context(|| format!("there is no folder {}", folder.display()))?;
+        let crates: Vec<PathBuf> = if is_crate(&folder) {
+            vec![folder.clone()]
+        } else {
+            let entries = std::fs::read_dir(&folder)?.flatten();
+            entries.map(|e| e.path()).filter(|p| is_crate(p)).collect()
+        };
+        let Some(first) = crates.first() else {
+            bail!("there is no crate in {}", folder.display());
+        };
+        let manifest = first.join("Cargo.toml");
+        let metadata = metadata(&manifest).await?;
+        let by_folder: BTreeMap<&Path, &Package> =
+            metadata.packages.iter().map(|p| (p.folder(), p)).collect();
+        let modules: Vec<&Package> = crates
+            .iter()
+            .filter_map(|folder| by_folder.get(folder.as_path()).copied())
+            .filter(|package| package.component().is_some())
+            .collect();
+        if modules.is_empty() {
+            bail!("there is no module in {}: none of its crates is a `cdylib`", folder.display());
+        }
+        let root = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml"));
+        let own = root.is_ok_and(|text| text.contains(&format!("[profile.{OWN_PROFILE}]")));
+        let profile = if own { OWN_PROFILE } else { "release" };
+        let built = metadata.target_directory.join(TARGET).join(profile);
+        let component = |package: &&Package| package.component().map(|name| built.join(format!("{name}.wasm")));
+        Ok(Self {
+            packages: modules.iter().map(|package| package.name.clone()).collect(),
+            components: modules.iter().filter_map(component).collect(),
+            sources: sources(&modules, &by_folder),
+            folder,
+            manifest,
+            profile,
+        })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The names of its modules' crates.
+    pub(super) fn packages(&self) -> &[String] {
+        &self.packages
+    }
+
+    /// The folders that its modules are made of.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Path> {
+        self.sources.iter().map(PathBuf::as_path)
+    }
+
+    /// Where cargo puts what it builds.
+    pub(super) fn components(&self) -> Vec<PathBuf> {
+        self.components.clone()
+    }
+
+    /// Builds its modules, and answers whether that went well. The compiler speaks for itself.
+    ///
+    /// # Errors
+    /// A sentence where cargo cannot be run.
+    pub(super) async fn build(&self) -> anyhow::Result<bool> {
+        let mut command = Command::new("cargo");
+        command
+            .args(["build", "--quiet", "--target", TARGET, "--profile", self.profile])
+            .arg("--manifest-path")
+            .arg(&self.manifest);
+        for package in &self.packages {
+            command.args(["--package", package]);
+        }
+        let status = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .status()
+            .await
+            .context("cargo cannot be run")?;
+        Ok(status.success())
+    }
+}
+
+/// The folders of modules and of what they depend on beside them.
+fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<PathBuf> {
+    let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut left: Vec<PathBuf> = modules.iter().map(|m| m.folder().to_owned()).collect();
+    while let Some(folder) = left.pop() {
+        if let Some(package) = by_folder.get(folder.as_path()) {
+            left.extend(
+                package
+                    .dependencies
+                    .iter()
+                    .filter_map(|dependency| dependency.path.clone())
+                    .filter(|path| !folders.contains(path)),
+            );
+        }
+        folders.insert(folder);
+    }
+    folders.into_iter().collect()
+}
+
+async fn metadata(manifest: &Path) -> anyhow::Result<Metadata> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"])
+        .arg(manifest)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("cargo cannot be run, and modules are built by it")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("cargo cannot read {}: {}", manifest.display(), said.trim());
+    }
+    serde_json::from_slice(&output.stdout).context("cargo's metadata cannot be read")
+}

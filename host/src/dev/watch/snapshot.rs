@@ -1,0 +1,77 @@
+//! What files there are in some folders, and when each was last written. Two that are equal mean that nothing was saved in between.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Folders that are no sources: what is built, what is fetched.
+const NOT_SOURCES: [&str; 2] = ["target", "node_modules"];
+
+/// Files, with the time and the length that each was last written with.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Snapshot(BTreeMap<PathBuf, (SystemTime, u64)>);
+
+impl Snapshot {
+    /// Of all files below these folders, but hidden ones and what is no source. What cannot be read is not there.
+    pub(super) fn of<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
+        let mut files = BTreeMap::new();
+        for folder in folders {
+            walk(folder, &mut files);
+        }
+        Self(files)
+    }
+}
+
+fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') || NOT_SOURCES.contains(&&*name) {
+            continue;
+        }
+        let path = entry.path();
+        // Of what a link leads to: a project's contract may be one.
+        let Ok(found) = fs::metadata(&path) else {
+            continue;
+        };
+        if found.is_dir() {
+            walk(&path, files);
+        } else if let Ok(written) = found.modified() {
+            files.insert(path, (written, found.len()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(folder: &Path) -> Snapshot {
+        Snapshot::of([folder].into_iter())
+    }
+
+    #[test]
+    fn whatever_is_saved_made_or_deleted_is_seen_and_what_is_built_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("src/lib.rs", "one");
+        let before = of(folder.path());
+        assert_eq!(before, of(folder.path()));
+        file("src/lib.rs", "longer");
+        let saved = of(folder.path());
+        assert_ne!(before, saved);
+        file("target/x", "built");
+        file(".swp", "an editor's");
+        assert_eq!(saved, of(folder.path()));
+        file("src/more.rs", "");
+        let made = of(folder.path());
+        assert_ne!(saved, made);
+        fs::remove_file(folder.path().join("src/more.rs")).unwrap();
+        assert_eq!(saved, of(folder.path()));
+    }
+}
