@@ -259,7 +259,8 @@ async fn a_server_that_never_answers_holds_a_request_no_longer_than_asked_or_tha
     let changed = asks(&service, &asked("POST", Some(200))).await;
     failed(&changed, "Error::OutcomeUnknown");
     // The call's own deadline goes before what it asked for.
-    let asking = service.post("/keeper/public/fetch", &asked("GET", Some(30_000)));
+    let patient = asked("GET", Some(30_000));
+    let asking = service.post("/keeper/public/fetch", &patient);
     let late = tokio::time::timeout(Duration::from_secs(5), asking).await;
     assert_eq!(late.unwrap().status, 500);
 }

@@ -20,7 +20,11 @@ const KEY: &[u8] = include_bytes!("tests/key.pem");
 const MOMENT: Duration = Duration::from_millis(200);
 
 fn dns() -> Arc<Dns> {
-    Arc::new(Dns::new(&config::Dns::default()).unwrap())
+    let config = config::Dns {
+        mail_host: "mail.invalid".into(),
+        ..config::Dns::default()
+    };
+    Arc::new(Dns::new(&config).unwrap())
 }
 
 fn fetch() -> Fetch {
