@@ -22,26 +22,35 @@ impl Host for Call {
                 .timeout
                 .map(|millis| Duration::from_millis(millis.into())),
         };
-        let sent = self.services.fetch.send(&self.settings.hosts, request);
-        Ok(sent.await.map(response).map_err(|error| {
-            let module = &*self.module;
-            match error {
-                fetch::Error::Denied(sentence) => Error::Denied(sentence),
-                fetch::Error::Invalid(sentence) => Error::Invalid(sentence),
-                fetch::Error::TooLarge(sentence) => Error::TooLarge(sentence),
-                fetch::Error::Unavailable(why) => {
-                    tracing::warn!(module, "a module's request was not answered: {why}");
-                    Error::Unavailable
-                }
-                fetch::Error::Unknown(why) => {
-                    tracing::warn!(
-                        module,
-                        "what became of a module's request is not known: {why}"
-                    );
-                    Error::OutcomeUnknown
-                }
+        let sent = self
+            .services
+            .fetch
+            .send(&self.settings.hosts, request)
+            .await;
+        Ok(sent.map(response).map_err(|error| self.failed(error)))
+    }
+}
+
+impl Call {
+    /// What a module is told. What lies behind it is logged here, once, and counts as a line of the module's: it may ask without end.
+    fn failed(&mut self, error: fetch::Error) -> Error {
+        let sentence = error.to_string();
+        let (told, why) = match error {
+            fetch::Error::Denied(_) => return Error::Denied(sentence),
+            fetch::Error::Invalid(_) => return Error::Invalid(sentence),
+            fetch::Error::TooLarge(_) => return Error::TooLarge(sentence),
+            fetch::Error::Forbidden { found, .. } => {
+                let why = format!("{sentence}: {found}");
+                (Error::Denied(sentence), why)
             }
-        }))
+            fetch::Error::Unavailable(_) => (Error::Unavailable, sentence),
+            fetch::Error::Unknown(_) => (Error::OutcomeUnknown, sentence),
+        };
+        if self.may_log() {
+            let module = &*self.module;
+            tracing::warn!(module, "a module's request has no answer: {why}");
+        }
+        told
     }
 }
 

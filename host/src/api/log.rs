@@ -12,8 +12,7 @@ const MOST: u32 = 100;
 
 impl Host for Call {
     async fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
-        self.lines = self.lines.saturating_add(1);
-        if self.lines > MOST {
+        if !self.may_log() {
             return Ok(());
         }
         let line = bounded(&message);
@@ -26,6 +25,14 @@ impl Host for Call {
             Level::Error => tracing::error!(target: "module", module, "{line}"),
         }
         Ok(())
+    }
+}
+
+impl Call {
+    /// Whether one more line of this request is written.
+    pub(super) fn may_log(&mut self) -> bool {
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= MOST
     }
 }
 

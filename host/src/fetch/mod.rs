@@ -69,6 +69,14 @@ pub enum Error {
     /// It may not be sent there. The sentence is fit to be shown.
     #[error("{0}")]
     Denied(String),
+    /// Its server is at none but addresses that may not be reached.
+    #[error("{target} is at an address that may not be reached")]
+    Forbidden {
+        /// The server.
+        target: String,
+        /// The addresses, for the log.
+        found: String,
+    },
     /// It is no request that can be sent. The sentence is fit to be shown.
     #[error("{0}")]
     Invalid(String),
@@ -117,10 +125,10 @@ impl Fetch {
         let stream = match timeout_at(end, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(connect::Error::Forbidden(found))) => {
-                tracing::warn!("{target} was not connected to, its addresses are {found}");
-                return Err(Error::Denied(format!(
-                    "{target} is at an address that may not be reached"
-                )));
+                return Err(Error::Forbidden {
+                    target: target.to_string(),
+                    found,
+                });
             }
             Ok(Err(connect::Error::Unreachable(why))) => return Err(unavailable(&why)),
             Err(_) => return Err(unavailable("no connection in time")),
