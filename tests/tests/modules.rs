@@ -1,5 +1,6 @@
 //! The sandbox, as an operator and a client see it: what may be loaded, what a guest may use, and what becomes of one that misbehaves.
 
+use latchmail::modules::CONTRACT;
 use latchmail_tests::{Answer, Service, fixtures, modules, refusal};
 
 fn probe(more: &str) -> String {
@@ -135,10 +136,11 @@ async fn a_module_that_cannot_be_loaded_is_reported_and_the_rest_of_the_service_
         assert_eq!(module.unwrap()["state"], "failed", "{name}");
         module.unwrap()["problem"].as_str().unwrap().to_owned()
     };
+    let mailbox = format!("latchmail:host/mailbox@{CONTRACT}");
     for (name, mentions) in [
         ("none", ["`none`", "cannot be read"]),
         ("garbage", ["`garbage`", "not a component"]),
-        ("mail", ["`mail`", "latchmail:host/mailbox@"]),
+        ("mail", ["`mail`", &mailbox]),
         ("post", ["`post`", "calls itself `mail`"]),
         ("probe", ["`probe`", "/probe/do/{what}"]),
     ] {

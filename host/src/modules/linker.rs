@@ -12,7 +12,7 @@ use super::sandbox::Sandbox;
 use crate::api::Call;
 
 /// Interfaces of `latchmail:host` that every module has: none of them reaches anything of a caller's.
-const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
+pub(super) const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
 pub const GRANTABLE: [&str; 9] = [

@@ -18,7 +18,7 @@ use wasmtime::component::Component;
 use super::engine::{self, LARGEST_MEMORY_MIB};
 use super::health::Health;
 use super::sandbox::{self, Budget, Sandbox};
-use super::{Access, Manifest, Module, convert, linker};
+use super::{Access, Manifest, Module, contract, convert, linker};
 use crate::api::{Call, Services, Settings};
 use crate::caller::Origin;
 use crate::clock::Clock;
@@ -138,11 +138,12 @@ impl Loader {
     pub async fn examine(&self, bytes: Bytes) -> Result<Examined, String> {
         let digest = hexadecimal::lower(&Sha256::digest(&bytes));
         let component = compile(&self.engine, bytes.clone()).await?;
+        contract::check(&self.engine, &component)?;
         let imports = linker::imports(&self.engine, &component);
         let pre = linker::whatever_it_imports(&self.engine, &component)
             .and_then(|linker| linker.instantiate_pre(&component))
             .and_then(EverythingPre::new)
-            .map_err(|e| format!("it does not fit this host: {e:#}"))?;
+            .map_err(|e| contract::unlinkable(&e))?;
         let said = self.describe(&pre).await?;
         let manifest =
             convert::manifest(said).map_err(|reason| format!("its manifest {reason}"))?;
@@ -187,7 +188,7 @@ impl Loader {
         let pre = linker::linker(&self.engine, &ceiling.grants)
             .and_then(|linker| linker.instantiate_pre(&examined.component))
             .and_then(EverythingPre::new)
-            .map_err(|e| format!("it does not fit this host: {e:#}"))?;
+            .map_err(|e| contract::unlinkable(&e))?;
         let module = Module {
             name: manifest.name.as_str().into(),
             digest: Arc::clone(&examined.digest),

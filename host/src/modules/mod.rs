@@ -3,6 +3,7 @@
 //! Knows WIT and components; knows neither HTTP connections nor SQL. What a component may call is in [`crate::api`].
 
 mod call;
+mod contract;
 mod convert;
 mod engine;
 mod health;
@@ -19,6 +20,7 @@ use bytes::Bytes;
 pub use engine::engine;
 pub use health::Counts;
 use http::{HeaderMap, StatusCode};
+pub use latchmail_bindings::VERSION as CONTRACT;
 use latchmail_bindings::{Blob, EverythingPre};
 pub use linker::{GRANTABLE, covered as granted};
 pub use load::{Examined, Failing, Loader};
