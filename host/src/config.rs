@@ -471,6 +471,12 @@ pub struct Module {
     /// The CPU time of one call, in seconds.
     #[serde(default = "default_cpu", deserialize_with = "seconds")]
     pub cpu: Duration,
+    /// What one call may ask of the host: functions called, and growing its memory.
+    #[serde(default = "default_host_calls")]
+    pub host_calls: u32,
+    /// The largest body of an answer in bytes of the module's own, in MiB.
+    #[serde(default = "default_response")]
+    pub response: u32,
     /// The ceiling of a call's wall-clock time, in seconds; a route may ask for less.
     #[serde(default = "default_deadline", deserialize_with = "seconds")]
     pub deadline: Duration,
@@ -686,6 +692,14 @@ fn default_memory() -> u32 {
 
 fn default_cpu() -> Duration {
     Duration::from_secs(2)
+}
+
+fn default_host_calls() -> u32 {
+    10_000
+}
+
+fn default_response() -> u32 {
+    8
 }
 
 fn default_deadline() -> Duration {

@@ -12,6 +12,7 @@ use latchmail::config::{Config, Database};
 use latchmail::dev::{Lookup, Stack};
 use latchmail::directory::testing::{execute, postgres_url};
 use latchmail::directory::{Db, Directory};
+use latchmail::error::StartError;
 use latchmail::http::router::Entry;
 use latchmail::modules::Access;
 use lettre::address::Envelope;
@@ -124,21 +125,35 @@ fn on_postgres() -> bool {
 /// The sentence with which the service refuses to start on these further lines of configuration. No mail server is started for it.
 pub async fn refusal(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let away = SocketAddr::from(([127, 0, 0, 1], 1));
-    let mailserver = folder.path().join("mailserver/mailserver.db");
-    let servers = Servers {
-        imap: away,
-        submission: away,
-        doveadm: None,
-    };
-    let config = config(folder.path(), &mailserver, &servers, "", settings);
-    match App::start(config, Clock::system()).await {
+    match without_mail(folder.path(), settings).await {
         Ok(running) => {
             running.stop().await;
             panic!("it started")
         }
         Err(refused) => refused.to_string(),
     }
+}
+
+/// Why a module does not serve on these further lines of configuration. No mail server is started for it.
+pub async fn unloadable(module: &str, settings: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let running = without_mail(folder.path(), settings).await.unwrap();
+    let listed = running.app.life.list();
+    running.stop().await;
+    let found = listed.into_iter().find(|found| found.name == module);
+    found.unwrap().problem.expect("it serves")
+}
+
+async fn without_mail(folder: &Path, settings: &str) -> Result<Running, StartError> {
+    let away = SocketAddr::from(([127, 0, 0, 1], 1));
+    let mailserver = folder.join("mailserver/mailserver.db");
+    let servers = Servers {
+        imap: away,
+        submission: away,
+        doveadm: None,
+    };
+    let config = config(folder, &mailserver, &servers, "", settings);
+    App::start(config, Clock::system()).await
 }
 
 /// Limits that no test meets.

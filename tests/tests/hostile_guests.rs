@@ -1,5 +1,8 @@
 //! Modules that do their worst: each ends in its own words in the log and in the right status, and nobody else notices.
 
+use std::path::{Path, PathBuf};
+
+use latchmail::modules::CONTRACT;
 use latchmail_tests::process::{descriptors, memory};
 use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal};
 
@@ -8,7 +11,26 @@ const LATE: &str = "The operation took too long, please try again in a moment";
 
 /// The hostile module with little of everything, and further lines of its section.
 fn hostile(more: &str) -> String {
-    let source = fixtures().join("fixture_hostile.wasm");
+    settings(&component(), more)
+}
+
+fn component() -> PathBuf {
+    fixtures().join("fixture_hostile.wasm")
+}
+
+/// A hostile module with orders for when it is asked what it is.
+fn ordered(folder: &Path, orders: &str) -> PathBuf {
+    const BEFORE: &[u8] = b"orders of the hostile:";
+    let mut bytes = std::fs::read(component()).unwrap();
+    let at = bytes.windows(BEFORE.len()).position(|w| w == BEFORE);
+    let from = at.unwrap() + BEFORE.len();
+    bytes[from..from + orders.len()].copy_from_slice(orders.as_bytes());
+    let ordered = folder.join("hostile.wasm");
+    std::fs::write(&ordered, bytes).unwrap();
+    ordered
+}
+
+fn settings(source: &Path, more: &str) -> String {
     let source = format!("source = '{}'", source.display());
     let mut settings = String::new();
     for line in [
@@ -16,8 +38,9 @@ fn hostile(more: &str) -> String {
         "grants = ['caller']",
         "paths = ['/hostile/']",
         "memory = 8",
-        "cpu = 0.3",
-        "deadline = 1",
+        "cpu = 0.2",
+        "host_calls = 2000",
+        "deadline = 6",
         "concurrency = 4",
         more,
     ] {
@@ -29,10 +52,23 @@ fn hostile(more: &str) -> String {
 }
 
 /// What a guest does with a request, what its client is told, and what the operator reads.
-const DEEDS: [(&str, u16, &str, &str); 22] = [
-    ("spin", 500, FAILED, "it used up its CPU time of 0.3 s"),
-    ("call", 500, FAILED, "it used up its CPU time of 0.3 s"),
-    ("log", 500, FAILED, "it used up its CPU time of 0.3 s"),
+const DEEDS: [(&str, u16, &str, &str); 25] = [
+    ("spin", 500, FAILED, "it used up its CPU time of 0.2 s"),
+    (
+        "call",
+        500,
+        FAILED,
+        "it asked more than 2000 things of the host",
+    ),
+    (
+        "log",
+        500,
+        FAILED,
+        "it asked more than 2000 things of the host",
+    ),
+    ("handles", 500, FAILED, "it held more than 1024 handles"),
+    ("poll", 500, FAILED, "it held more than 1024 handles"),
+    ("log-much", 500, FAILED, "it used up its CPU time of 0.2 s"),
     ("print", 500, FAILED, "it wrote: xxxx"),
     ("grow", 500, FAILED, "it used up its memory of 8 MiB"),
     ("recurse", 500, FAILED, "it used up its stack"),
@@ -97,7 +133,7 @@ async fn whatever_a_guest_does_ends_its_own_request_and_the_log_says_what_it_was
             "{what}: {lines:#?}"
         );
         assert!(
-            lines.iter().all(|line| line.len() < 12_000),
+            lines.iter().all(|line| line.len() < 12_000) && lines.len() < 110,
             "{what} fills the log"
         );
         reads_mail(&ada).await;
@@ -114,12 +150,40 @@ async fn what_a_guest_leaves_behind_or_asks_too_far_harms_nobody() {
 
 #[tokio::test]
 async fn an_answer_larger_than_may_be_is_not_sent_even_by_a_guest_that_has_the_memory() {
+    const MIB: usize = 1024 * 1024;
     let log = Log::keep();
-    let service = Service::with(&hostile("").replace("memory = 8", "memory = 256")).await;
-    does(&service, "much").await.fails(500, FAILED);
-    // Over what may be handed over in a call; a smaller one would be over what may be answered.
-    assert!(!log.about("module hostile").is_empty());
+    let with_memory = hostile("response = 1").replace("memory = 8", "memory = 256");
+    let service = Service::with(&with_memory).await;
+    let logged = |answer: &Answer, what: &str| {
+        let lines = log.about(answer.header("x-request-id").unwrap());
+        lines.iter().any(|line| line.contains(what))
+    };
+    let answer = does(&service, &format!("bytes-{MIB}")).await;
+    assert_eq!((answer.status, answer.body.len()), (200, MIB));
+    let answer = does(&service, &format!("bytes-{}", MIB + 1)).await;
+    assert!(logged(
+        &answer,
+        "a body of 1048577 bytes; it may have 1048576"
+    ));
+    answer.fails(500, FAILED);
+    let answer = does(&service, "much").await;
+    assert!(logged(&answer, "it handed over more than 16 MiB at once"));
+    answer.fails(500, FAILED);
     does(&service, "nothing").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_module_may_be_given_larger_answers_than_usual() {
+    const LARGE: usize = 30 * 1024 * 1024;
+    let larger = hostile("response = 30").replace("memory = 8", "memory = 128");
+    let service = Service::with(&larger.replace("cpu = 0.2", "cpu = 5")).await;
+    let answer = does(&service, &format!("bytes-{LARGE}")).await;
+    assert_eq!((answer.status, answer.body.len()), (200, LARGE));
+    does(&service, &format!("bytes-{}", LARGE + 1))
+        .await
+        .fails(500, FAILED);
+    let refused = refusal(&hostile("response = 65")).await;
+    assert!(refused.contains("its response is 65 MiB"), "{refused}");
 }
 
 #[tokio::test]
@@ -142,15 +206,26 @@ async fn a_panic_of_the_hosts_own_ends_one_request_and_not_the_service() {
 async fn a_module_that_misbehaves_when_asked_what_it_is_is_not_loaded() {
     for (describe, reason) in [
         ("panic", "it would not say"),
-        ("spin", "it used up its CPU time of 0.3 s"),
+        ("spin", "it used up its CPU time of 0.2 s"),
         ("grow", "it used up its memory of 8 MiB"),
         ("recurse", "it used up its stack"),
         ("wait", "longer than 5 s"),
+        ("call", "it asked more than 2000 things of the host"),
         ("many routes", "names 4000 routes"),
+        (
+            "a million routes",
+            "it handed over more than 16 MiB at once",
+        ),
         ("long", "describes its routes in 2097"),
         ("deep", "recursion limit"),
     ] {
-        let sentence = refusal(&hostile(&format!("config = {{ describe = '{describe}' }}"))).await;
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings(&ordered(folder.path(), describe), "");
+        if describe == "a million routes" {
+            settings = settings.replace("memory = 8", "memory = 256");
+            settings = settings.replace("cpu = 0.2", "cpu = 4");
+        }
+        let sentence = refusal(&settings).await;
         assert!(
             sentence.starts_with("module `hostile` cannot be loaded: ")
                 && sentence.contains(reason)
@@ -165,7 +240,9 @@ async fn an_import_that_was_not_granted_is_named() {
     let sentence = refusal(&hostile("").replace("grants = ['caller']", "grants = []")).await;
     assert_eq!(
         sentence,
-        "module `hostile` cannot be loaded: it imports what it was not granted: latchmail:host/caller@1.4.0"
+        format!(
+            "module `hostile` cannot be loaded: it imports what it was not granted: latchmail:host/caller@{CONTRACT}"
+        )
     );
 }
 
@@ -181,7 +258,8 @@ async fn a_route_that_is_anothers_is_refused_with_both_names() {
         ("/api/{any}", ["hostile", "host"]),
         ("/{a}/{b}/{c}/{d}", ["hostile", "host"]),
     ] {
-        let settings = hostile(&format!("config = {{ path = '{path}' }}"))
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(&ordered(folder.path(), path), "")
             .replace("paths = ['/hostile/']", "paths = ['/']");
         let sentence = refusal(&settings).await;
         for mention in mentions {
@@ -193,7 +271,7 @@ async fn a_route_that_is_anothers_is_refused_with_both_names() {
 
 #[tokio::test]
 async fn after_all_of_it_memory_descriptors_and_sandboxes_are_where_they_were() {
-    let service = Service::with(&hostile("").replace("deadline = 1", "deadline = 0.2")).await;
+    let service = Service::with(&hostile("").replace("deadline = 6", "deadline = 0.2")).await;
     let ada = service.person("ada").await;
     let everything = async || {
         for (what, ..) in DEEDS {

@@ -38,7 +38,7 @@ use crate::outbox::{Outbox, Sender};
 use crate::store::Store;
 
 /// Handles that a guest may hold at a time: each costs the host memory.
-const MOST_HANDLES: usize = 1024;
+pub(crate) const MOST_HANDLES: usize = 1024;
 
 /// The rooms that capabilities delegate to.
 #[derive(Clone, Debug)]

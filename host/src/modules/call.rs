@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bounds::{self, CpuTime};
 use super::{CallError, Failing, Module, Request, Response, Route, convert, sandbox};
 use crate::api::Call;
 
@@ -51,10 +52,11 @@ impl Module {
             };
             (turn, self.places.acquire().await.ok())
         };
+        let busy = || CallError::Busy {
+            module: self.name.to_string(),
+        };
         let Ok((_turn, Some(_place))) = tokio::time::timeout(PATIENCE, admitted).await else {
-            return Err(CallError::Busy {
-                module: self.name.to_string(),
-            });
+            return Err(busy());
         };
         let trapped = |detail| CallError::Trapped {
             module: self.name.to_string(),
@@ -68,15 +70,24 @@ impl Module {
             request.caller.take(),
             std::mem::take(&mut request.origin),
         );
-        let (mut store, instance) =
-            sandbox::instantiate(&self.engine, &self.pre, call, self.budget)
-                .await
-                .map_err(|e| trapped(format!("no instance of it can be made: {e:#}")))?;
+        let mut cpu = CpuTime::new(self.budget.cpu);
+        let (mut store, instance) = cpu
+            .spend(sandbox::instantiate(
+                &self.engine,
+                &self.pre,
+                call,
+                self.budget,
+            ))
+            .await
+            .map_err(|e| match bounds::no_room(&e) {
+                true => busy(),
+                false => trapped(format!("no instance of it can be made: {e:#}")),
+            })?;
         let request = convert::request(request, &mut store.data_mut().call.table)
             .map_err(|e| trapped(format!("{e:#}")))?;
-        let answered = instance
-            .latchmail_host_module()
-            .call_handle(&mut store, &route.operation, &request)
+        let module = instance.latchmail_host_module();
+        let answered = cpu
+            .spend(module.call_handle(&mut store, &route.operation, &request))
             .await;
         if answered.is_ok()
             && let Some(written) = sandbox::written(&store)
@@ -85,7 +96,8 @@ impl Module {
         }
         match answered {
             Ok(response) => {
-                convert::response(response, &mut store.data_mut().call.table).map_err(|detail| {
+                let table = &mut store.data_mut().call.table;
+                convert::response(response, self.budget.response, table).map_err(|detail| {
                     CallError::Answer {
                         module: self.name.to_string(),
                         detail,

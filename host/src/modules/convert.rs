@@ -13,9 +13,6 @@ use crate::api::held;
 /// The largest request body that a module may ask for: a message of 25 MB in base64, and room to spare.
 const LARGEST_BODY: u32 = 40 * 1024 * 1024;
 
-/// The largest body that a module may answer with in bytes of its own; what is larger goes as a blob.
-const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
-
 /// Routes of one module, and the bytes of what it says of them: every one is compared with every other when it is loaded.
 const MOST_ROUTES: usize = 1000;
 const LARGEST_DESCRIPTION: usize = 1024 * 1024;
@@ -277,9 +274,11 @@ pub(crate) fn request(
     })
 }
 
-/// An answer on its way out of the sandbox that `table` belongs to. The error says what is wrong with it.
+/// An answer on its way out of the sandbox that `table` belongs to; its body may have so many bytes of the module's own. The error says what is wrong
+/// with it.
 pub(crate) fn response(
     response: wit::Response,
+    largest: usize,
     table: &mut ResourceTable,
 ) -> Result<Response, String> {
     let status = StatusCode::from_u16(response.status)
@@ -311,8 +310,11 @@ pub(crate) fn response(
         );
     }
     let body = match response.body {
-        wit::Body::Bytes(bytes) if bytes.len() > LARGEST_ANSWER => {
-            return Err(format!("{} bytes of body", bytes.len()));
+        wit::Body::Bytes(bytes) if bytes.len() > largest => {
+            return Err(format!(
+                "a body of {} bytes; it may have {largest}, and what is larger goes as a blob",
+                bytes.len()
+            ));
         }
         wit::Body::Bytes(bytes) => Content::Bytes(bytes.into()),
         wit::Body::Blob(blob) => Content::Blob(
@@ -405,6 +407,7 @@ mod tests {
                     headers: vec![(name.into(), value.into())],
                     body: wit::Body::Bytes(Vec::new()),
                 },
+                0,
                 &mut table,
             )
         };

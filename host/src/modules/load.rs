@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::bounds::{self, CpuTime};
 use super::engine::{self, LARGEST_MEMORY_MIB};
 use super::health::Health;
 use super::sandbox::{self, Budget, Sandbox};
@@ -34,11 +35,16 @@ const DESCRIBE: Duration = Duration::from_secs(5);
 const DESCRIBE_BUDGET: Budget = Budget {
     memory: LARGEST_MEMORY_MIB as usize * 1024 * 1024,
     cpu: DESCRIBE,
+    host_calls: 10_000,
+    response: 1024 * 1024,
 };
 
 /// Calls of one account at a time, in all modules together. As many as it may have connections to the mail server by default: more
 /// would only wait there.
 const SHARE: usize = 8;
+
+/// The largest body of an answer that a module may be given, in MiB: it is in the host's memory as a whole, beside what the sandbox has of it.
+const LARGEST_RESPONSE_MIB: u32 = 64;
 
 /// Sandboxes beyond those of the modules: for asking a new module what it is while all others are at work.
 const SPARE: u32 = 4;
@@ -200,6 +206,8 @@ impl Loader {
             budget: Budget {
                 memory: ceiling.memory as usize * 1024 * 1024,
                 cpu: ceiling.cpu,
+                host_calls: ceiling.host_calls,
+                response: ceiling.response as usize * 1024 * 1024,
             },
             deadline: ceiling.deadline,
             places: self.places(&manifest.name, ceiling.concurrency),
@@ -239,13 +247,12 @@ impl Loader {
             Origin::default(),
         );
         let asked = async {
-            let (mut store, instance) =
-                sandbox::instantiate(&self.engine, pre, call, DESCRIBE_BUDGET)
-                    .await
-                    .map_err(|e| format!("no instance of it can be made: {e:#}"))?;
-            instance
-                .latchmail_host_module()
-                .call_describe(&mut store)
+            let mut cpu = CpuTime::new(DESCRIBE_BUDGET.cpu);
+            let (mut store, instance) = cpu
+                .spend(sandbox::instantiate(&self.engine, pre, call, DESCRIBE_BUDGET))
+                .await
+                .map_err(|e| uninstantiable(&e))?;
+            cpu.spend(instance.latchmail_host_module().call_describe(&mut store))
                 .await
                 .map_err(|e| format!("`describe` trapped: {}", sandbox::trap(&store, &e)))
         };
@@ -265,10 +272,16 @@ impl Module {
             None,
             Origin::default(),
         );
-        sandbox::instantiate(&self.engine, &self.pre, call, self.budget)
+        CpuTime::new(self.budget.cpu)
+            .spend(sandbox::instantiate(
+                &self.engine,
+                &self.pre,
+                call,
+                self.budget,
+            ))
             .await
             .map(drop)
-            .map_err(|e| format!("no instance of it can be made: {e:#}"))
+            .map_err(|e| uninstantiable(&e))
     }
 
     /// Asks the route that the configuration names, where it names one.
@@ -299,6 +312,15 @@ impl Module {
     }
 }
 
+/// Why no instance could be made.
+fn uninstantiable(error: &wasmtime::Error) -> String {
+    if bounds::no_room(error) {
+        "there is no room for a sandbox of it now".into()
+    } else {
+        contract::uninstantiable(error)
+    }
+}
+
 /// Whether a ceiling is one that this host can keep to.
 fn check(ceiling: &config::Module) -> Result<(), String> {
     let known: BTreeSet<&str> = linker::GRANTABLE.into_iter().collect();
@@ -318,6 +340,12 @@ fn check(ceiling: &config::Module) -> Result<(), String> {
         return Err(format!(
             "its concurrency is {}; it may be 1 to 1000",
             ceiling.concurrency
+        ));
+    }
+    if !(1..=LARGEST_RESPONSE_MIB).contains(&ceiling.response) {
+        return Err(format!(
+            "its response is {} MiB; it may be 1 to {LARGEST_RESPONSE_MIB}",
+            ceiling.response
         ));
     }
     Settings::of(ceiling)?;

@@ -2,6 +2,7 @@
 //!
 //! Knows WIT and components; knows neither HTTP connections nor SQL. What a component may call is in [`crate::api`].
 
+mod bounds;
 mod call;
 mod contract;
 mod convert;

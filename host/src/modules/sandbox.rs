@@ -7,14 +7,11 @@ use wasmtime::{Engine, ResourceLimiter, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-use super::engine::TICK;
+use super::bounds::{self, HostCalls};
 use crate::api::{self, Call};
 
 /// What a guest may write to its standard error in one call: a panic's message and a little more.
 const LARGEST_OUTPUT: usize = 64 * 1024;
-
-/// What a guest may hand over to the host in all arguments of one host call, or in its answer, in bytes of its own memory.
-const LARGEST_HANDOVER: usize = 16 * 1024 * 1024;
 
 /// Random bytes that a guest may ask for at once: they are made in the host's memory.
 const LARGEST_RANDOM: u64 = 64 * 1024;
@@ -24,6 +21,7 @@ pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
     limits: Limits,
+    host_calls: HostCalls,
     output: MemoryOutputPipe,
 }
 
@@ -43,6 +41,10 @@ pub(crate) struct Budget {
     pub(crate) memory: usize,
     /// Its time on the CPU.
     pub(crate) cpu: Duration,
+    /// What it may ask of the host.
+    pub(crate) host_calls: u32,
+    /// The body of its answer, in bytes of its own.
+    pub(crate) response: usize,
 }
 
 /// What a guest's memory and tables may grow to. What goes beyond is refused, and remembered: a guest that gets no memory most often ends itself
@@ -77,12 +79,7 @@ impl ResourceLimiter for Limits {
     }
 }
 
-/// Why a guest is interrupted that used its time up.
-#[derive(Debug, thiserror::Error)]
-#[error("it used up its CPU time of {} s", .0.as_secs_f64())]
-struct Exhausted(Duration);
-
-/// A fresh instance in a store of its own.
+/// A fresh instance in a store of its own. It yields at every tick of the engine: whoever runs it keeps its time.
 pub(crate) async fn instantiate(
     engine: &Engine,
     pre: &EverythingPre<Sandbox>,
@@ -105,18 +102,17 @@ pub(crate) async fn instantiate(
             call,
             wasi,
             limits,
+            host_calls: HostCalls::new(budget.host_calls),
             output,
         },
     );
     store.limiter(|sandbox| &mut sandbox.limits);
-    store.set_hostcall_fuel(LARGEST_HANDOVER);
-    let mut ticks = budget.cpu.as_millis().div_ceil(TICK.as_millis());
+    store.set_hostcall_fuel(bounds::handover(budget.response));
+    // Each counts where the guest has it, and once more while it is lent to the host.
+    store.set_max_component_handles(2 * api::MOST_HANDLES);
+    store.call_hook(|mut store, hook| store.data_mut().host_calls.count(hook));
     store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(move |_| {
-        if ticks == 0 {
-            return Err(Exhausted(budget.cpu).into());
-        }
-        ticks -= 1;
+    store.epoch_deadline_callback(|_| {
         Ok(UpdateDeadline::YieldCustom(
             1,
             Box::pin(tokio::task::yield_now()),
@@ -131,8 +127,8 @@ pub(crate) async fn instantiate(
 pub(crate) fn trap(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
     let sandbox = store.data();
     let causes = || error.chain();
-    let how = if let Some(exhausted) = causes().find_map(|e| e.downcast_ref::<Exhausted>()) {
-        exhausted.to_string()
+    let how = if let Some(exceeded) = bounds::exceeded(error, store.hostcall_fuel()) {
+        exceeded.to_string()
     } else {
         match causes().find_map(|e| e.downcast_ref::<Trap>()) {
             Some(Trap::StackOverflow) => "it used up its stack".into(),
