@@ -3,7 +3,7 @@
 //! How much is kept is counted in the row that the entries of a set hang on, in the transaction that changes them.
 
 use super::aliases::Acting;
-use super::db::{Tx, on, on_tx};
+use super::db::{on, on_tx};
 use super::{Directory, Error};
 
 /// What an entry counts beside its key and its value: what it costs the database to have one.
@@ -14,9 +14,10 @@ const GET: &str =
 /// $5 is the first key beyond those with the prefix, empty where there is none.
 const LIST: &str = "SELECT key FROM store_entries WHERE account_id = $1 AND module = $2 \
     AND key > $3 AND key >= $4 AND ($5 = '' OR key < $5) ORDER BY key LIMIT $6";
-const USED: &str = "SELECT used FROM stores WHERE account_id = $1 AND module = $2";
-const COUNT: &str = "INSERT INTO stores (account_id, module, used) VALUES ($1, $2, $3) \
-    ON CONFLICT (account_id, module) DO UPDATE SET used = stores.used + EXCLUDED.used";
+/// What is counted; held until the end of the transaction, so that nobody forgets it meanwhile.
+const HOLD: &str = "INSERT INTO stores (account_id, module, used) VALUES ($1, $2, 0) \
+    ON CONFLICT (account_id, module) DO UPDATE SET used = stores.used RETURNING used";
+const COUNT: &str = "UPDATE stores SET used = used + $3 WHERE account_id = $1 AND module = $2";
 const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (account_id, module, key) DO UPDATE SET value = EXCLUDED.value";
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
@@ -112,6 +113,10 @@ impl Directory {
         }
         let account_id = acting.account_id;
         let Entry { module, key } = entry;
+        let used: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(HOLD)
+            .bind(account_id)
+            .bind(module)
+            .fetch_one(db).await)?;
         let before: Option<Vec<u8>> = on_tx!(&mut tx, db => sqlx::query_scalar(GET)
             .bind(account_id)
             .bind(module)
@@ -127,11 +132,8 @@ impl Directory {
             return Ok(Change::Done);
         }
         let change = size(key, value) - size(key, before);
-        if change > 0 {
-            let used = used(&mut tx, account_id, module).await?;
-            if used + change > i64::try_from(quota).unwrap_or(i64::MAX) {
-                return Ok(Change::Full);
-            }
+        if change > 0 && used + change > i64::try_from(quota).unwrap_or(i64::MAX) {
+            return Ok(Change::Full);
         }
         on_tx!(&mut tx, db => sqlx::query(COUNT)
             .bind(account_id)
@@ -167,14 +169,6 @@ impl Directory {
         tx.commit().await?;
         Ok(forgotten)
     }
-}
-
-async fn used(tx: &mut Tx, account_id: &str, module: &str) -> Result<i64, Error> {
-    let used: Option<i64> = on_tx!(tx, db => sqlx::query_scalar(USED)
-        .bind(account_id)
-        .bind(module)
-        .fetch_optional(db).await)?;
-    Ok(used.unwrap_or(0))
 }
 
 /// What an entry counts towards the quota; one that is not there counts nothing.

@@ -4,6 +4,10 @@ use crate::caller::Origin;
 
 const PLENTY: u64 = 1024 * 1024;
 
+/// Of those whose keys are ASCII.
+const MISCOUNTED: &str = "SELECT COUNT(*) FROM stores s WHERE used <> (SELECT COALESCE(SUM(64 + length(e.key) + length(e.value)), 0) \
+    FROM store_entries e WHERE e.account_id = s.account_id AND e.module = s.module)";
+
 fn of(account_id: &str) -> Acting<'_> {
     Acting {
         account_id,
@@ -196,9 +200,7 @@ async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     assert_eq!(low("b", Some(b"123456")).await, Change::Done);
     assert_eq!(low("b", Some(b"1234567")).await, Change::Full);
     assert_eq!(low("b", None).await, Change::Done);
-    let counted = "SELECT COUNT(*) FROM stores s WHERE used <> (SELECT COALESCE(SUM(64 + length(e.key) + length(e.value)), 0) \
-        FROM store_entries e WHERE e.account_id = s.account_id AND e.module = s.module)";
-    assert_eq!(fresh.number(counted).await, 0);
+    assert_eq!(fresh.number(MISCOUNTED).await, 0);
 }
 
 async fn what_was_kept_goes_with_its_account_or_when_its_module_is_forgotten(fresh: Fresh) {
@@ -223,6 +225,26 @@ async fn what_was_kept_goes_with_its_account_or_when_its_module_is_forgotten(fre
     assert_eq!(fresh.number("SELECT MAX(used) FROM stores").await, 66);
 }
 
+async fn what_is_kept_is_counted_right_while_it_is_forgotten(fresh: Fresh) {
+    let directory = &fresh.directory;
+    two(directory).await;
+    let keep = async |key: &'static str| {
+        for length in [900, 10, 500, 0] {
+            set(directory, "ada", "notes", key, &vec![7; length]).await;
+        }
+    };
+    for _ in 0..5 {
+        let keeping = futures_util::future::join(keep("a"), keep("b"));
+        let forgetting = async {
+            for _ in 0..5 {
+                directory.forget_store("notes").await.unwrap();
+            }
+        };
+        futures_util::future::join(keeping, forgetting).await;
+        assert_eq!(fresh.number(MISCOUNTED).await, 0);
+    }
+}
+
 async fn a_credential_that_has_ended_changes_nothing(fresh: Fresh) {
     let directory = &fresh.directory;
     two(directory).await;
@@ -245,5 +267,6 @@ both!(
     of_many_that_count_up_at_once_none_is_lost,
     what_an_account_may_have_kept_is_bounded_to_the_byte,
     what_was_kept_goes_with_its_account_or_when_its_module_is_forgotten,
+    what_is_kept_is_counted_right_while_it_is_forgotten,
     a_credential_that_has_ended_changes_nothing,
 );
