@@ -130,7 +130,7 @@ impl Dns {
     /// # Errors
     /// [`Unreadable`].
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unreadable> {
-        let of = |kind| self.look_up(name, kind, |data| data.ip_addr());
+        let of = |kind| self.look_up(name, kind, RData::ip_addr);
         match tokio::join!(of(RecordType::A), of(RecordType::AAAA)) {
             (Ok(v4), Ok(v6)) => Ok(v4.into_iter().chain(v6).collect()),
             (Ok(found), Err(error)) | (Err(error), Ok(found)) if found.is_empty() => Err(error),

@@ -6,7 +6,7 @@ use crate::network::Network;
 
 /// What is special of IPv4 (the IANA registry of special-purpose addresses), with multicast and what is reserved.
 const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),       // this network
+    (Ipv4Addr::UNSPECIFIED, 8),           // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),   // shared by a carrier's customers
     (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
