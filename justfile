@@ -16,11 +16,11 @@ run *arguments:
 
 # Run every test; arguments go to cargo nextest run
 [positional-arguments]
-test *arguments: (setup "--tests") modules fixtures
+test *arguments: (setup "--tests") modules fixtures rust-examples
     ./scripts/with-postgres ./scripts/test "$@"
 
 # Compile everything that `test` runs, and run nothing
-build-tests: (setup "--tests") modules fixtures
+build-tests: (setup "--tests") modules fixtures rust-examples
     ./scripts/test --no-run
 
 # Check format, lints, the WIT contract, scripts, licences and advisories
@@ -30,7 +30,7 @@ check: setup
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just scripts/run
-    for script in scripts/setup scripts/with-postgres scripts/test scripts/each-crate scripts/build-components .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    for script in scripts/setup scripts/with-postgres scripts/test scripts/each-crate scripts/build-components scripts/build-project scripts/follow .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/dependencies
 
 # Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
@@ -49,6 +49,15 @@ modules: setup
 # Build the modules that the tests try the sandbox with into <target>/fixtures
 fixtures: setup
     ./scripts/build-components tests/fixtures "$CARGO_TARGET_DIR/fixtures"
+
+# Build the example modules in Rust, and the project that an author begins with, into <target>/examples
+rust-examples: setup
+    ./scripts/build-components components/examples "$CARGO_TARGET_DIR/examples"
+    ./scripts/build-project "$CARGO_TARGET_DIR/examples"
+
+# Do what a page of docs/ says, pasting its blocks one after the other: `./just follow docs/modules.md`
+follow page: setup
+    ./scripts/follow {{ quote(page) }}
 
 # Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL and cargo-nextest too
 [positional-arguments]

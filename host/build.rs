@@ -1,6 +1,11 @@
 //! Lists the files of the SDK, so that the program carries it to authors of modules (`latchmail module new`): there is nothing else that a project
 //! needs of this repository.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "it is how a build script speaks to cargo"
+)]
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

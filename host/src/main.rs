@@ -37,6 +37,10 @@ enum Verb {
         /// The folder of the built modules; otherwise `$LATCHMAIL_MODULES`, or the build's own.
         #[arg(long, value_name = "DIR")]
         modules: Option<PathBuf>,
+        /// A folder of sources of modules, a crate's or one that holds crates: what is saved there is built and swapped in. May be given
+        /// again.
+        #[arg(long, value_name = "DIR")]
+        watch: Vec<PathBuf>,
     },
     /// Make, show and change accounts.
     Account {
@@ -118,11 +122,16 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             Verb::Domain { service, verb } => domain::run(&service, verb).await,
             Verb::Module { service, verb } => module::run(&service, verb).await,
             Verb::Audit { service, selection } => audit::run(&service, &selection).await,
-            Verb::Dev { database, modules } => {
+            Verb::Dev {
+                database,
+                modules,
+                watch,
+            } => {
                 let environment = config::environment();
                 dev::run(dev::Options {
                     database,
                     modules,
+                    watch,
                     environment,
                 })
                 .await

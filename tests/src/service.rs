@@ -134,14 +134,15 @@ pub async fn refusal(settings: &str) -> String {
     }
 }
 
-/// Why a module does not serve on these further lines of configuration. No mail server is started for it.
-pub async fn unloadable(module: &str, settings: &str) -> String {
+/// Why the one module does not serve that does not on these further lines of configuration. No mail server is started for it.
+pub async fn unloadable(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let running = without_mail(folder.path(), settings).await.unwrap();
     let listed = running.app.life.list();
     running.stop().await;
-    let found = listed.into_iter().find(|found| found.name == module);
-    found.unwrap().problem.expect("it serves")
+    let mut problems: Vec<String> = listed.into_iter().filter_map(|m| m.problem).collect();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    problems.remove(0)
 }
 
 async fn without_mail(folder: &Path, settings: &str) -> Result<Running, StartError> {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use latchmail::modules::CONTRACT;
-use latchmail_tests::{Answer, Person, Service, fixtures, refusal};
+use latchmail_tests::{Answer, Person, Service, fixtures, unloadable};
 use serde_json::json;
 
 /// A contract: its files' names and texts.
@@ -183,7 +183,7 @@ async fn refused(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("older.wasm");
     fs::write(&source, bytes).unwrap();
-    let sentence = refusal(&settings(&source)).await;
+    let sentence = unloadable(&settings(&source)).await;
     let reason = sentence.strip_prefix("module `older` cannot be loaded: ");
     reason.unwrap_or(&sentence).to_owned()
 }

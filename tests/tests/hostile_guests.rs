@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use latchmail::modules::CONTRACT;
 use latchmail_tests::process::{descriptors, memory};
-use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal};
+use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal, unloadable};
 
 const FAILED: &str = "The operation could not be completed";
 const LATE: &str = "The operation took too long, please try again in a moment";
@@ -225,7 +225,7 @@ async fn a_module_that_misbehaves_when_asked_what_it_is_is_not_loaded() {
             settings = settings.replace("memory = 8", "memory = 256");
             settings = settings.replace("cpu = 0.2", "cpu = 4");
         }
-        let sentence = refusal(&settings).await;
+        let sentence = unloadable(&settings).await;
         assert!(
             sentence.starts_with("module `hostile` cannot be loaded: ")
                 && sentence.contains(reason)
@@ -237,7 +237,7 @@ async fn a_module_that_misbehaves_when_asked_what_it_is_is_not_loaded() {
 
 #[tokio::test]
 async fn an_import_that_was_not_granted_is_named() {
-    let sentence = refusal(&hostile("").replace("grants = ['caller']", "grants = []")).await;
+    let sentence = unloadable(&hostile("").replace("grants = ['caller']", "grants = []")).await;
     assert_eq!(
         sentence,
         format!(
@@ -261,7 +261,7 @@ async fn a_route_that_is_anothers_is_refused_with_both_names() {
         let folder = tempfile::tempdir().unwrap();
         let settings = settings(&ordered(folder.path(), path), "")
             .replace("paths = ['/hostile/']", "paths = ['/']");
-        let sentence = refusal(&settings).await;
+        let sentence = unloadable(&settings).await;
         for mention in mentions {
             assert!(sentence.contains(mention), "{path}: {sentence}");
         }

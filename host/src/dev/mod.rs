@@ -18,6 +18,7 @@ mod state;
 mod template;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use folder::unsuitable;
 pub use service::{Options, run};

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -10,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::demo::Demo;
 use super::settings::{self, Servers};
 use super::state::{self, RunFile};
+use super::watch::Watch;
 use super::{Lookup, Stack, demo};
 use crate::app::{App, Running};
 use crate::clock::Clock;
@@ -24,6 +26,8 @@ pub struct Options {
     pub database: Option<String>,
     /// The folder of the built modules; `$LATCHMAIL_MODULES` or the build's own where none is given.
     pub modules: Option<PathBuf>,
+    /// Folders of modules that are built and swapped when their sources are saved: a crate's, or one that holds crates.
+    pub watch: Vec<PathBuf>,
     /// The process's environment.
     pub environment: HashMap<String, String>,
 }
@@ -46,14 +50,23 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let state = state::folder(&options.environment)?;
     let _lock = state::lock(&state)?;
     state::forget_run(&state);
-    let service = tokio::select! {
-        started = Service::start(&options, &state) => started?,
+    let started = async {
+        let mut watch = Watch::new(&options.watch).await?;
+        let service = Service::start(&options, &state).await?;
+        watch.begin(&service.running.app).await?;
+        Ok::<_, anyhow::Error>((service, watch))
+    };
+    let (service, watch) = tokio::select! {
+        started = started => started?,
         // What was started is dropped, and ends.
         () = either(&mut interrupt, &mut terminate) => return Ok(()),
     };
     let told = service.tell(&mut std::io::stdout());
     if told.is_ok() {
-        either(&mut interrupt, &mut terminate).await;
+        tokio::select! {
+            () = either(&mut interrupt, &mut terminate) => {}
+            () = watch.run(Arc::clone(&service.running.app)) => {}
+        }
     }
     service.stop().await?;
     told.context("cannot write to the standard output")

@@ -87,6 +87,9 @@ impl Watch {
 
     /// Builds and swaps, for as long as it is let.
     pub(super) async fn run(mut self, app: Arc<App>) {
+        if self.projects.is_empty() {
+            std::future::pending::<()>().await;
+        }
         loop {
             self.changed().await;
             let saved = Instant::now();
@@ -111,7 +114,10 @@ impl Watch {
                         continue;
                     }
                     match install(&app, bytes).await {
-                        Ok(what) => say(&format!("{what} after {:.1} s", saved.elapsed().as_secs_f64())),
+                        Ok(what) => say(&format!(
+                            "{what} after {:.1} s",
+                            saved.elapsed().as_secs_f64()
+                        )),
                         Err(error) => say(&format!("{error:#}; what served goes on serving")),
                     }
                 }

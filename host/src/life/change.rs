@@ -153,8 +153,9 @@ impl Life {
             None => earlier(name, &versions, current)?,
         };
         let allowed = self.ceilings.now()?;
-        let examined = self.kept(name, &to.digest).await?;
-        let module = self.loaded(&examined, allowed.ceiling(name)?).await?;
+        let ceiling = allowed.ceiling(name)?;
+        let examined = self.kept(name, &to.digest, ceiling).await?;
+        let module = self.loaded(&examined, ceiling).await?;
         let written = async {
             let now = self.clock.now();
             self.directory.roll_module_back(name, to, now, origin).await
@@ -187,8 +188,9 @@ impl Life {
             )));
         };
         let allowed = self.ceilings.now()?;
-        let examined = self.kept(name, &digest).await?;
-        let module = self.loaded(&examined, allowed.ceiling(name)?).await?;
+        let ceiling = allowed.ceiling(name)?;
+        let examined = self.kept(name, &digest, ceiling).await?;
+        let module = self.loaded(&examined, ceiling).await?;
         let written = self
             .directory
             .switch_module(name, true, self.clock.now(), origin);
@@ -311,7 +313,7 @@ impl Life {
         let several = components.len() > 1;
         let mut examined: Vec<Examined> = Vec::with_capacity(components.len());
         for (at, component) in components.into_iter().enumerate() {
-            let one = self.loader.examine(component).await.map_err(|why| {
+            let one = self.loader.examine(component, None).await.map_err(|why| {
                 let which = if several {
                     format!("component {}", at + 1)
                 } else {

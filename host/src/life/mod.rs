@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::api::Services;
 use crate::clock::Clock;
-use crate::config::{Breaker, Config};
+use crate::config::{self, Breaker, Config};
 use crate::directory::modules::Version;
 use crate::directory::{self, Directory};
 use crate::error::StartError;
@@ -120,7 +120,12 @@ impl Life {
     }
 
     /// A version that is kept, compiled and asked what it is.
-    async fn kept(&self, name: &str, digest: &str) -> Result<Examined, Refusal> {
+    async fn kept(
+        &self,
+        name: &str,
+        digest: &str,
+        ceiling: &config::Module,
+    ) -> Result<Examined, Refusal> {
         let component = self.directory.module_component(name, digest).await?;
         let Some(component) = component else {
             return Err(Refusal::Unknown(format!(
@@ -128,7 +133,7 @@ impl Life {
             )));
         };
         self.loader
-            .examine(Bytes::from(component))
+            .examine(Bytes::from(component), Some(ceiling))
             .await
             .map_err(|why| Refusal::unusable(name, &why))
     }

@@ -125,7 +125,7 @@ impl Life {
         if seen && !(serves && installed.is_some_and(|one| one.enabled)) {
             return Ok(None);
         }
-        let examined = self.examined(name, bytes).await?;
+        let examined = self.examined(name, bytes, ceiling).await?;
         let module = self.fitting(surface, slots, &examined, ceiling).await?;
         if !seen {
             let new = NewVersion {
@@ -156,7 +156,7 @@ impl Life {
         let from = versions.iter().position(|v| v.digest == installed.digest);
         let mut problem = None;
         for version in versions.iter().skip(from.unwrap_or(0)) {
-            let loaded = match self.kept(name, &version.digest).await {
+            let loaded = match self.kept(name, &version.digest, ceiling).await {
                 Ok(examined) => self.fitting(surface, slots, &examined, ceiling).await,
                 Err(why) => Err(why),
             };
@@ -172,10 +172,15 @@ impl Life {
     }
 
     /// Compiled, asked what it is, and found to be the module of this name.
-    async fn examined(&self, name: &str, bytes: Bytes) -> Result<Examined, Refusal> {
+    async fn examined(
+        &self,
+        name: &str,
+        bytes: Bytes,
+        ceiling: &config::Module,
+    ) -> Result<Examined, Refusal> {
         let examined = self
             .loader
-            .examine(bytes)
+            .examine(bytes, Some(ceiling))
             .await
             .map_err(|why| Refusal::unusable(name, &why))?;
         if examined.manifest.name == name {

@@ -31,7 +31,7 @@ use crate::turns::Turns;
 /// How long a module may take to say what it is.
 const DESCRIBE: Duration = Duration::from_secs(5);
 
-/// What it may use for that.
+/// What it may use for that, where it is not known yet what it may use.
 const DESCRIBE_BUDGET: Budget = Budget {
     memory: LARGEST_MEMORY_MIB as usize * 1024 * 1024,
     cpu: DESCRIBE,
@@ -137,11 +137,16 @@ impl Loader {
         Ok((loader, told))
     }
 
-    /// Compiles a component and asks it what it is, as nobody's request: whatever it imports, it can reach nothing.
+    /// Compiles a component and asks it what it is, as nobody's request: whatever it imports, it can reach nothing. `ceiling` bounds it, where its name
+    /// is known before it says it.
     ///
     /// # Errors
     /// A sentence that follows the component's name.
-    pub async fn examine(&self, bytes: Bytes) -> Result<Examined, String> {
+    pub async fn examine(
+        &self,
+        bytes: Bytes,
+        ceiling: Option<&config::Module>,
+    ) -> Result<Examined, String> {
         let digest = hexadecimal::lower(&Sha256::digest(&bytes));
         let component = compile(&self.engine, bytes.clone()).await?;
         contract::check(&self.engine, &component)?;
@@ -150,7 +155,8 @@ impl Loader {
             .and_then(|linker| linker.instantiate_pre(&component))
             .and_then(EverythingPre::new)
             .map_err(|e| contract::unlinkable(&e))?;
-        let said = self.describe(&pre).await?;
+        let budget = ceiling.map_or(DESCRIBE_BUDGET, Budget::of);
+        let said = self.describe(&pre, budget).await?;
         let manifest =
             convert::manifest(said).map_err(|reason| format!("its manifest {reason}"))?;
         Ok(Examined {
@@ -203,12 +209,7 @@ impl Loader {
             pre,
             services: self.services.clone(),
             settings: Arc::new(Settings::of(ceiling)?),
-            budget: Budget {
-                memory: ceiling.memory as usize * 1024 * 1024,
-                cpu: ceiling.cpu,
-                host_calls: ceiling.host_calls,
-                response: ceiling.response as usize * 1024 * 1024,
-            },
+            budget: Budget::of(ceiling),
             deadline: ceiling.deadline,
             places: self.places(&manifest.name, ceiling.concurrency),
             turns: Arc::clone(&self.turns),
@@ -238,6 +239,7 @@ impl Loader {
     async fn describe(
         &self,
         pre: &EverythingPre<Sandbox>,
+        budget: Budget,
     ) -> Result<latchmail_bindings::exports::latchmail::host::module::Manifest, String> {
         let call = Call::new(
             self.services.clone(),
@@ -247,9 +249,9 @@ impl Loader {
             Origin::default(),
         );
         let asked = async {
-            let mut cpu = CpuTime::new(DESCRIBE_BUDGET.cpu);
+            let mut cpu = CpuTime::new(budget.cpu);
             let (mut store, instance) = cpu
-                .spend(sandbox::instantiate(&self.engine, pre, call, DESCRIBE_BUDGET))
+                .spend(sandbox::instantiate(&self.engine, pre, call, budget))
                 .await
                 .map_err(|e| uninstantiable(&e))?;
             cpu.spend(instance.latchmail_host_module().call_describe(&mut store))
@@ -308,6 +310,17 @@ impl Module {
             )),
             Ok(_) => Ok(()),
             Err(error) => Err(format!("its probe {path} had no answer: {error}")),
+        }
+    }
+}
+
+impl Budget {
+    fn of(ceiling: &config::Module) -> Self {
+        Self {
+            memory: ceiling.memory as usize * 1024 * 1024,
+            cpu: ceiling.cpu,
+            host_calls: ceiling.host_calls,
+            response: ceiling.response as usize * 1024 * 1024,
         }
     }
 }

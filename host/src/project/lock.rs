@@ -41,11 +41,9 @@ pub(super) fn of(name: &str, workspace: &str) -> String {
         .collect();
     blocks.push(own);
     blocks.sort_unstable();
-    let blocks: String = blocks
-        .iter()
-        .map(|block| format!("\n[[package]]\n{block}"))
-        .collect();
-    format!("{HEAD}{blocks}")
+    let head = [HEAD];
+    let blocks = blocks.iter().flat_map(|block| ["\n[[package]]\n", block]);
+    head.into_iter().chain(blocks).collect()
 }
 
 /// One package of a lock file.

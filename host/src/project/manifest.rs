@@ -29,7 +29,9 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
             },
             other => bail!("{key} is inherited in {other}"),
         };
-        text.push_str(&format!("{key} = {inherited}\n"));
+        for part in [key, " = ", &inherited, "\n"] {
+            text.push_str(part);
+        }
     }
     Ok(text.replace("\n\n\n", "\n\n"))
 }

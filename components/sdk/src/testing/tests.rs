@@ -298,7 +298,7 @@ fn values_are_an_accounts_own_and_bounded() {
             "{bad:?}"
         );
     }
-    let large = host.set_value("c", &[0; 65_537]);
+    let large = host.set_value("c", &vec![0; 65_537]);
     assert!(matches!(large, Err(Error::TooLarge(_))));
     host.set_quota(200);
     assert!(matches!(host.set_value("c", b"x"), Err(Error::TooLarge(_))));

@@ -94,13 +94,20 @@ impl Project {
             .filter(|package| package.component().is_some())
             .collect();
         if modules.is_empty() {
-            bail!("there is no module in {}: none of its crates is a `cdylib`", folder.display());
+            bail!(
+                "there is no module in {}: none of its crates is a `cdylib`",
+                folder.display()
+            );
         }
         let root = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml"));
         let own = root.is_ok_and(|text| text.contains(&format!("[profile.{OWN_PROFILE}]")));
         let profile = if own { OWN_PROFILE } else { "release" };
         let built = metadata.target_directory.join(TARGET).join(profile);
-        let component = |package: &&Package| package.component().map(|name| built.join(format!("{name}.wasm")));
+        let component = |package: &&Package| {
+            package
+                .component()
+                .map(|name| built.join(format!("{name}.wasm")))
+        };
         Ok(Self {
             packages: modules.iter().map(|package| package.name.clone()).collect(),
             components: modules.iter().filter_map(component).collect(),
@@ -137,7 +144,14 @@ impl Project {
     pub(super) async fn build(&self) -> anyhow::Result<bool> {
         let mut command = Command::new("cargo");
         command
-            .args(["build", "--quiet", "--target", TARGET, "--profile", self.profile])
+            .args([
+                "build",
+                "--quiet",
+                "--target",
+                TARGET,
+                "--profile",
+                self.profile,
+            ])
             .arg("--manifest-path")
             .arg(&self.manifest);
         for package in &self.packages {
@@ -175,7 +189,13 @@ fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<P
 
 async fn metadata(manifest: &Path) -> anyhow::Result<Metadata> {
     let output = Command::new("cargo")
-        .args(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--manifest-path",
+        ])
         .arg(manifest)
         .stdin(Stdio::null())
         .kill_on_drop(true)
