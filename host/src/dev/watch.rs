@@ -18,6 +18,7 @@ use tokio::time::sleep;
 
 use crate::app::App;
 use crate::caller::Origin;
+use crate::hexadecimal;
 use project::Project;
 use snapshot::Snapshot;
 
@@ -63,13 +64,16 @@ impl Watch {
     /// # Errors
     /// A sentence where something cannot be built or installed.
     pub(super) async fn begin(&mut self, app: &Arc<App>) -> anyhow::Result<()> {
-        let serving = app.life.serving();
         for project in &self.projects {
-            let serves = |name: &String| {
-                let named = |module: &&Arc<_>| name.ends_with(module.manifest().name.as_str());
-                serving.iter().any(|module| named(&module))
+            let serves = |component: &PathBuf| {
+                let built = self
+                    .built
+                    .get(component)
+                    .map(|digest| hexadecimal::lower(digest));
+                let serving = app.life.serving();
+                built.is_some_and(|built| serving.iter().any(|module| module.digest() == built))
             };
-            if project.packages().iter().all(serves) {
+            if project.components().iter().all(serves) {
                 continue;
             }
             if !project.build().await? {

@@ -122,11 +122,6 @@ impl Project {
         &self.folder
     }
 
-    /// The names of its modules' crates.
-    pub(super) fn packages(&self) -> &[String] {
-        &self.packages
-    }
-
     /// The folders that its modules are made of.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Path> {
         self.sources.iter().map(PathBuf::as_path)

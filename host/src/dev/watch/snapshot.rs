@@ -53,25 +53,26 @@ mod tests {
 
     #[test]
     fn whatever_is_saved_made_or_deleted_is_seen_and_what_is_built_is_not() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = std::env::temp_dir().join(format!("lm-snapshot-{}", std::process::id()));
         let file = |name: &str, text: &str| {
-            let path = folder.path().join(name);
+            let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
         file("src/lib.rs", "one");
-        let before = of(folder.path());
-        assert_eq!(before, of(folder.path()));
+        let before = of(&folder);
+        assert_eq!(before, of(&folder));
         file("src/lib.rs", "longer");
-        let saved = of(folder.path());
+        let saved = of(&folder);
         assert_ne!(before, saved);
         file("target/x", "built");
         file(".swp", "an editor's");
-        assert_eq!(saved, of(folder.path()));
+        assert_eq!(saved, of(&folder));
         file("src/more.rs", "");
-        let made = of(folder.path());
+        let made = of(&folder);
         assert_ne!(saved, made);
-        fs::remove_file(folder.path().join("src/more.rs")).unwrap();
-        assert_eq!(saved, of(folder.path()));
+        fs::remove_file(folder.join("src/more.rs")).unwrap();
+        assert_eq!(saved, of(&folder));
+        fs::remove_dir_all(folder).unwrap();
     }
 }
