@@ -24,6 +24,7 @@ pub enum State {
 /// A module in a list.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ModuleSummary)]
 pub struct Summary {
     /// Its name.
     pub name: String,
@@ -50,6 +51,7 @@ pub struct Summary {
 /// What became of the requests of a module since the version that serves was loaded.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ModuleHealth)]
 pub struct Health {
     /// Requests that came to an end, one way or another.
     pub requests: u64,
