@@ -29,7 +29,8 @@ pub(crate) struct CreatedAlias {
     #[schema(format = Email)]
     alias: String,
     /// Its id.
-    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    // With a point, because utoipa keeps whole numbers as `usize`, which has 32 bits in the sandbox.
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     id: u64,
 }
 

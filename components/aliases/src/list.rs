@@ -12,7 +12,8 @@ use crate::MISSING;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Alias {
     /// Derived from the address: the same as long as the alias exists.
-    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    // With a point, because utoipa keeps whole numbers as `usize`, which has 32 bits in the sandbox.
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     id: u64,
     /// The address, in lower case.
     #[schema(format = Email)]
