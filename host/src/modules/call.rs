@@ -1,17 +1,19 @@
-//! One request through one fresh sandbox: wait for a place, make an instance, call it under the deadline, check its answer.
+//! One request through one sandbox: wait for a place, make an instance or take one that is kept, call it under the deadline, check its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::bounds::{self, CpuTime};
-use super::{CallError, Failing, Module, Request, Response, Route, convert, sandbox};
+use super::sandbox::{self, Instance};
+use super::{CallError, Failing, Module, Request, Response, Route, convert};
 use crate::api::Call;
+use crate::caller::{Caller, Origin};
 
 /// How long a request waits for a sandbox to become free before it is told that there is none.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Module {
-    /// Serves one request of `route` in a fresh sandbox. The deadline covers everything from here on, what the guest asks of the host included.
+    /// Serves one request of `route` in a sandbox, a fresh one unless the operator lets the module keep its own. The deadline covers everything from here on, what the guest asks of the host included.
     ///
     /// # Errors
     /// Any of [`CallError`]; a failure that the module answered itself is a [`Response`].
@@ -63,48 +65,61 @@ impl Module {
             detail,
         };
         let mut request = request;
-        let call = Call::new(
-            self.services.clone(),
-            self.name.clone(),
-            self.settings.clone(),
-            request.caller.take(),
-            std::mem::take(&mut request.origin),
-        );
+        let call = self.call(request.caller.take(), std::mem::take(&mut request.origin));
         let mut cpu = CpuTime::new(self.budget.cpu);
-        let (mut store, instance) = cpu
-            .spend(sandbox::instantiate(
-                &self.engine,
-                &self.pre,
-                call,
-                self.budget,
-            ))
-            .await
-            .map_err(|e| match bounds::no_room(&e) {
-                true => busy(),
-                false => trapped(format!("no instance of it can be made: {e:#}")),
-            })?;
+        let mut instance = match self.idle.take() {
+            Some(kept) => kept.again(call, self.budget),
+            None => cpu
+                .spend(Instance::make(
+                    &self.engine,
+                    &self.pre,
+                    call,
+                    self.budget,
+                ))
+                .await
+                .map_err(|e| match bounds::no_room(&e) {
+                    true => busy(),
+                    false => trapped(format!("no instance of it can be made: {e:#}")),
+                })?,
+        };
+        let store = &mut instance.store;
         let request = convert::request(request, &mut store.data_mut().call.table)
             .map_err(|e| trapped(format!("{e:#}")))?;
-        let module = instance.latchmail_host_module();
-        let answered = cpu
-            .spend(module.call_handle(&mut store, &route.operation, &request))
-            .await;
-        if answered.is_ok()
-            && let Some(written) = sandbox::written(&store)
-        {
+        let module = instance.guest.latchmail_host_module();
+        let response = cpu
+            .spend(module.call_handle(&mut *store, &route.operation, &request))
+            .await
+            .map_err(|error| trapped(sandbox::trap(store, &error)))?;
+        if let Some(written) = sandbox::written(store) {
             tracing::info!(target: "module", module = &*self.name, "it wrote: {written}");
         }
-        match answered {
-            Ok(response) => {
-                let table = &mut store.data_mut().call.table;
-                convert::response(response, self.budget.response, table).map_err(|detail| {
-                    CallError::Answer {
-                        module: self.name.to_string(),
-                        detail,
-                    }
-                })
-            }
-            Err(error) => Err(trapped(sandbox::trap(&store, &error))),
-        }
+        let table = &mut store.data_mut().call.table;
+        let response =
+            convert::response(response, self.budget.response, table).map_err(|detail| {
+                CallError::Answer {
+                    module: self.name.to_string(),
+                    detail,
+                }
+            })?;
+        self.idle
+            .keep(instance, || self.call(None, Origin::default()));
+        Ok(response)
+    }
+
+    /// Drops the sandboxes that are kept, and keeps no more: for a module that is replaced, so that what is no longer needed takes no place of what is.
+    /// Requests that are at work end as they would.
+    pub fn retire(&self) {
+        self.idle.close();
+    }
+
+    /// A call of this module's.
+    pub(super) fn call(&self, caller: Option<Caller>, origin: Origin) -> Call {
+        Call::new(
+            self.services.clone(),
+            Arc::clone(&self.name),
+            Arc::clone(&self.settings),
+            caller,
+            origin,
+        )
     }
 }

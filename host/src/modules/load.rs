@@ -18,7 +18,8 @@ use wasmtime::component::Component;
 use super::bounds::{self, CpuTime};
 use super::engine::{self, LARGEST_MEMORY_MIB};
 use super::health::Health;
-use super::sandbox::{self, Budget, Sandbox};
+use super::idle::Idle;
+use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::{Access, Manifest, Module, contract, convert, linker};
 use crate::api::{Call, Services, Settings};
 use crate::caller::Origin;
@@ -212,6 +213,7 @@ impl Loader {
             budget: Budget::of(ceiling),
             deadline: ceiling.deadline,
             places: self.places(&manifest.name, ceiling.concurrency),
+            idle: Idle::new(ceiling.reuse),
             turns: Arc::clone(&self.turns),
             health: Health::default(),
             failing: self.failing.clone(),
@@ -250,11 +252,11 @@ impl Loader {
         );
         let asked = async {
             let mut cpu = CpuTime::new(budget.cpu);
-            let (mut store, instance) = cpu
-                .spend(sandbox::instantiate(&self.engine, pre, call, budget))
+            let Instance { mut store, guest } = cpu
+                .spend(Instance::make(&self.engine, pre, call, budget))
                 .await
                 .map_err(|e| uninstantiable(&e))?;
-            cpu.spend(instance.latchmail_host_module().call_describe(&mut store))
+            cpu.spend(guest.latchmail_host_module().call_describe(&mut store))
                 .await
                 .map_err(|e| format!("`describe` trapped: {}", sandbox::trap(&store, &e)))
         };
@@ -267,15 +269,9 @@ impl Loader {
 impl Module {
     /// Makes one instance within its budget, so that what cannot be made is found before anybody asks.
     async fn stands(&self) -> Result<(), String> {
-        let call = Call::new(
-            self.services.clone(),
-            Arc::clone(&self.name),
-            Arc::clone(&self.settings),
-            None,
-            Origin::default(),
-        );
+        let call = self.call(None, Origin::default());
         CpuTime::new(self.budget.cpu)
-            .spend(sandbox::instantiate(
+            .spend(Instance::make(
                 &self.engine,
                 &self.pre,
                 call,
@@ -362,9 +358,6 @@ fn check(ceiling: &config::Module) -> Result<(), String> {
         ));
     }
     Settings::of(ceiling)?;
-    if ceiling.reuse {
-        return Err("`reuse` is not offered: every request gets a fresh sandbox".into());
-    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod contract;
 mod convert;
 mod engine;
 mod health;
+mod idle;
 mod linker;
 mod load;
 mod manifest;
@@ -34,6 +35,7 @@ use crate::caller::{Caller, Origin};
 use crate::clock::Clock;
 use crate::config;
 use health::Health;
+use idle::Idle;
 use sandbox::{Budget, Sandbox};
 
 /// A request on its way into a sandbox: routed, admitted and read.
@@ -124,6 +126,7 @@ pub struct Module {
     budget: Budget,
     deadline: Duration,
     places: Arc<Semaphore>,
+    idle: Idle,
     turns: Arc<crate::turns::Turns>,
     health: Health,
     failing: mpsc::UnboundedSender<Failing>,

@@ -1,0 +1,94 @@
+//! Sandboxes between two requests, where the operator lets a module keep them. Each serves one request at a time: it is in here only while it
+//! serves none.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::sandbox::Instance;
+use crate::api::Call;
+
+/// How long a sandbox is kept that nobody needs.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// The sandboxes of one module that serve nobody at this moment; none ever, where it may keep none.
+pub(super) struct Idle(Option<Arc<Mutex<Room>>>);
+
+#[derive(Default)]
+struct Room {
+    /// Those used last at the end, so that those that are not needed grow old at the beginning.
+    kept: Vec<Kept>,
+    /// Whether somebody looks after the old ones.
+    swept: bool,
+    /// Whether no more are kept.
+    closed: bool,
+}
+
+struct Kept {
+    instance: Instance,
+    since: Instant,
+}
+
+impl Idle {
+    /// For a module that may keep its sandboxes, or may not.
+    pub(super) fn new(reuse: bool) -> Self {
+        Self(reuse.then(Arc::default))
+    }
+
+    /// One to use again.
+    pub(super) fn take(&self) -> Option<Instance> {
+        Some(open(self.0.as_ref()?).kept.pop()?.instance)
+    }
+
+    /// Keeps one whose request ended well. `nobody` is the call of no request. There are never more than were at work at once, as
+    /// long as their callers hold a place each.
+    pub(super) fn keep(&self, instance: Instance, nobody: impl FnOnce() -> Call) {
+        let Some(shared) = &self.0 else { return };
+        let Some(instance) = instance.rest(nobody) else {
+            return;
+        };
+        let since = Instant::now();
+        let mut room = open(shared);
+        if room.closed {
+            return;
+        }
+        room.kept.push(Kept { instance, since });
+        if !room.swept {
+            room.swept = true;
+            tokio::spawn(sweep(Arc::downgrade(shared)));
+        }
+    }
+
+    /// Drops those that there are, and keeps no more.
+    pub(super) fn close(&self) {
+        let Some(shared) = &self.0 else { return };
+        let mut room = open(shared);
+        room.closed = true;
+        let kept = std::mem::take(&mut room.kept);
+        drop(room);
+        drop(kept);
+    }
+}
+
+/// Drops what nobody needs, for as long as there is something.
+async fn sweep(room: Weak<Mutex<Room>>) {
+    loop {
+        tokio::time::sleep(KEPT).await;
+        let Some(shared) = room.upgrade() else { return };
+        let mut room = open(&shared);
+        let young = room
+            .kept
+            .partition_point(|kept| kept.since.elapsed() > KEPT);
+        let old: Vec<Kept> = room.kept.drain(..young).collect();
+        room.swept = !room.kept.is_empty();
+        let done = !room.swept;
+        drop(room);
+        drop(old);
+        if done {
+            return;
+        }
+    }
+}
+
+fn open(shared: &Mutex<Room>) -> MutexGuard<'_, Room> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

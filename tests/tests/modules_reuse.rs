@@ -1,0 +1,169 @@
+//! A module whose operator lets it keep its sandboxes: what one request leaves to the next, and what it never does.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use latchmail_tests::{Answer, Log, Person, Service, fixtures};
+use serde_json::{Value, json};
+
+/// The probe with sandboxes that it may keep, and further lines of its section.
+fn probe(more: &[&str]) -> String {
+    let source = fixtures().join("fixture_probe.wasm");
+    let source = format!("source = '{}'", source.display());
+    let mut settings = String::new();
+    let usual = [
+        &source,
+        "grants = ['caller', 'mailbox']",
+        "paths = ['/probe/']",
+        "memory = 16",
+        "reuse = true",
+    ];
+    for line in usual.iter().chain(more) {
+        settings.extend(["modules.probe.", line, "\n"]);
+    }
+    settings
+}
+
+async fn ask(service: &Service, what: &str) -> Answer {
+    service.ask(&format!("GET /probe/do/{what}")).await
+}
+
+/// How many requests the sandbox had served that served this one.
+async fn before(service: &Service, what: &str) -> u32 {
+    count(&ask(service, what).await)
+}
+
+fn count(answer: &Answer) -> u32 {
+    assert_eq!(answer.status, 200, "{}", answer.json);
+    std::str::from_utf8(&answer.body).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_sandbox_that_is_kept_serves_the_next_request() {
+    let service = Service::with(&probe(&[])).await;
+    for served in 0..5 {
+        assert_eq!(before(&service, "remember").await, served);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_never_serves_two_requests_at_once() {
+    let service = Service::with(&probe(&["concurrency = 3"])).await;
+    let answers = join_all((0..60).map(|_| before(&service, "remember"))).await;
+    let mut times = BTreeMap::<u32, usize>::new();
+    for served in answers {
+        *times.entry(served).or_default() += 1;
+    }
+    // Each of at most three sandboxes counts from 0 without a gap: two requests in one would have read the same number.
+    let mut sandboxes = 3;
+    for (served, (number, times)) in times.into_iter().enumerate() {
+        assert_eq!(number as usize, served);
+        assert!(times <= sandboxes, "{number}: {times} times");
+        sandboxes = times;
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_that_failed_is_not_used_again() {
+    let settings = probe(&["concurrency = 1", "cpu = 0.5", "deadline = 1"]);
+    let service = Service::with(&settings).await;
+    for (what, status) in [("trap", 500), ("spin", 500), ("grow", 500)] {
+        before(&service, "remember").await;
+        assert_ne!(before(&service, "remember").await, 0, "before {what}");
+        assert_eq!(ask(&service, what).await.status, status, "{what}");
+        assert_eq!(before(&service, "remember").await, 0, "after {what}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_passes_its_deadline_takes_its_sandbox_with_it() {
+    let settings = probe(&["concurrency = 1", "cpu = 60", "deadline = 0.5"]);
+    let service = Service::with(&settings).await;
+    assert_eq!(before(&service, "remember").await, 0);
+    assert_eq!(ask(&service, "spin").await.status, 503);
+    assert_eq!(before(&service, "remember").await, 0);
+}
+
+#[tokio::test]
+async fn every_request_has_its_own_time_on_the_cpu() {
+    let service = Service::with(&probe(&["concurrency = 1", "cpu = 0.5"])).await;
+    for served in 0..10 {
+        assert_eq!(before(&service, "work").await, served);
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_that_holds_something_of_a_request_is_not_used_again() {
+    let service = Service::with(&probe(&["concurrency = 1"])).await;
+    assert_eq!(before(&service, "remember").await, 0);
+    let request = service.request("POST /probe/keep").body("a blob");
+    assert_eq!(count(&Answer::of(request).await), 1);
+    assert_eq!(before(&service, "remember").await, 0);
+    // One that gave back what it was handed is.
+    let request = service.request("POST /probe/echo").body("a blob");
+    assert_eq!(Answer::of(request).await.body, b"a blob");
+    assert_eq!(before(&service, "remember").await, 1);
+}
+
+#[tokio::test]
+async fn a_sandbox_that_grew_is_replaced_before_it_is_full() {
+    let service = Service::with(&probe(&["concurrency = 1"])).await;
+    let mut longest = 0;
+    for _ in 0..40 {
+        longest = longest.max(before(&service, "hold").await);
+    }
+    // Each request keeps 1 MiB of 16, and none fails.
+    assert!((4..12).contains(&longest), "{longest}");
+}
+
+#[tokio::test]
+async fn a_sandbox_that_wrote_much_is_replaced_and_each_request_logs_its_own() {
+    let log = Log::keep();
+    let service = Service::with(&probe(&["concurrency = 1"])).await;
+    let mut longest = 0;
+    for _ in 0..12 {
+        let answer = ask(&service, "say").await;
+        longest = longest.max(count(&answer));
+        let id = answer.header("x-request-id").unwrap();
+        let lines = log.about(id);
+        let said = lines.iter().filter(|l| l.contains("asked to say")).count();
+        assert_eq!(said, 1, "{lines:#?}");
+    }
+    assert!((1..6).contains(&longest), "{longest}");
+}
+
+#[tokio::test]
+async fn a_caller_is_never_the_one_before() {
+    let service =
+        Service::with("modules.aliases.reuse = true\nmodules.aliases.concurrency = 1").await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let aliases = async |person: &Person<'_>| {
+        let list = person.ask("GET /api/v1/aliases").await.succeeds(200);
+        let of = |alias: &Value| alias["address"].as_str().unwrap().to_owned();
+        let list = list["aliases"].as_array().unwrap().iter().map(of);
+        list.collect::<Vec<_>>()
+    };
+    for (person, name) in [(&ada, "of-ada"), (&bob, "of-bob")] {
+        let body = json!({ "domain": "first.test", "name": name });
+        person.post("/api/v1/aliases", &body).await.succeeds(201);
+    }
+    for _ in 0..3 {
+        assert_eq!(aliases(&ada).await, ["of-ada@first.test"]);
+        assert_eq!(aliases(&bob).await, ["of-bob@first.test"]);
+    }
+    // What one may is not what the next one may.
+    let token = bob.token(&["aliases:read"]).await;
+    let reader = Person {
+        access: token["token"].as_str().unwrap().into(),
+        ..bob.clone()
+    };
+    for _ in 0..3 {
+        let body = json!({ "domain": "first.test" });
+        ada.post("/api/v1/aliases", &body).await.succeeds(201);
+        reader.post("/api/v1/aliases", &body).await.fails(
+            403,
+            "This credential is missing the \"aliases:write\" scope",
+        );
+        assert_eq!(aliases(&reader).await, ["of-bob@first.test"]);
+    }
+}
