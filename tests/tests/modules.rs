@@ -31,6 +31,11 @@ async fn a_module_knows_its_caller_its_settings_and_nothing_of_the_machine() {
         "Some(\"green\") [(\"colour\", \"green\")]"
     );
     assert_eq!(said(&service, "environment").await, "0 0 false");
+    let denied = "Some(PermissionDenied)";
+    assert_eq!(
+        said(&service, "sockets").await,
+        format!("[{denied}, {denied}, {denied}] false")
+    );
     assert_eq!(said(&service, "log").await, "logged");
 }
 

@@ -20,8 +20,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// The largest memory a module may be given, in MiB: the pool's slots are made for it.
 pub(crate) const LARGEST_MEMORY_MIB: u32 = 256;
 
-/// What a component may consist of: a Rust component is two core modules and the adapters' shims.
-const CORE_INSTANCES_EACH: u32 = 8;
+/// What a component may consist of: a Rust component is two core modules and the adapters' shims; a Python one is 14, because its interpreter's
+/// libraries are modules of their own.
+const CORE_INSTANCES_EACH: u32 = 16;
 const TABLES_EACH: u32 = 4;
 
 /// Memory that stays mapped in an idle slot: what a small request touches anyway.

@@ -6,7 +6,7 @@ use latchmail_bindings::latchmail::host;
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime_wasi::WasiView as _;
-use wasmtime_wasi::p2::bindings::{cli, filesystem, random};
+use wasmtime_wasi::p2::bindings::{cli, filesystem, random, sockets};
 
 use super::sandbox::Sandbox;
 use crate::api::Call;
@@ -28,8 +28,9 @@ pub const GRANTABLE: [&str; 9] = [
 ];
 
 /// The part of WASI 0.2 that a language's standard library leans on. There is nothing behind it: no arguments, no environment, no
-/// files; sockets are not here at all.
-const WASI: [&str; 18] = [
+/// files. Sockets are here because Python's imports them whether a module uses them or not; whoever asks for one, or for an address of a name, is denied
+/// ([`super::sandbox`]).
+const WASI: [&str; 19] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
     "wasi:cli/stderr",
@@ -48,6 +49,7 @@ const WASI: [&str; 18] = [
     "wasi:io/poll",
     "wasi:io/streams",
     "wasi:random/",
+    "wasi:sockets/",
 ];
 
 /// What `component` imports, by name.
@@ -128,6 +130,7 @@ fn wasi(linker: &mut Linker<Sandbox>) -> wasmtime::Result<()> {
     use wasmtime_wasi::cli::WasiCliView as _;
     use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView as _};
     use wasmtime_wasi::random::WasiRandom;
+    use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView as _};
 
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
     random::insecure::add_to_linker::<_, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
@@ -141,6 +144,14 @@ fn wasi(linker: &mut Linker<Sandbox>) -> wasmtime::Result<()> {
     cli::terminal_stdin::add_to_linker::<_, WasiCli>(linker, Sandbox::cli)?;
     cli::terminal_stdout::add_to_linker::<_, WasiCli>(linker, Sandbox::cli)?;
     cli::terminal_stderr::add_to_linker::<_, WasiCli>(linker, Sandbox::cli)?;
+    let network = sockets::network::LinkOptions::default();
+    sockets::network::add_to_linker::<_, WasiSockets>(linker, &network, Sandbox::sockets)?;
+    sockets::instance_network::add_to_linker::<_, WasiSockets>(linker, Sandbox::sockets)?;
+    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(linker, Sandbox::sockets)?;
+    sockets::tcp::add_to_linker::<_, WasiSockets>(linker, Sandbox::sockets)?;
+    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(linker, Sandbox::sockets)?;
+    sockets::udp::add_to_linker::<_, WasiSockets>(linker, Sandbox::sockets)?;
+    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(linker, Sandbox::sockets)?;
     Ok(())
 }
 
@@ -156,7 +167,7 @@ mod tests {
         assert!(!covered("latchmail:host/mailbox@1.0.0", &grants));
         assert!(covered("wasi:random/insecure-seed@0.2.6", &grants));
         assert!(covered("wasi:io/streams@0.2.6", &grants));
-        assert!(!covered("wasi:sockets/tcp@0.2.6", &grants));
+        assert!(covered("wasi:sockets/tcp@0.2.6", &grants));
         assert!(!covered("wasi:http/outgoing-handler@0.2.6", &grants));
         assert!(!covered("wasi:randomness/x@0.2.6", &grants));
     }

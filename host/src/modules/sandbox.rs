@@ -134,6 +134,10 @@ impl Instance {
             .stdout(output.clone())
             .stderr(output.clone())
             .max_random_size(LARGEST_RANDOM)
+            // Refused before the system is asked for a socket.
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false)
             .build();
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(api::MOST_HANDLES);
