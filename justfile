@@ -16,11 +16,11 @@ run *arguments:
 
 # Run every test; arguments go to cargo nextest run
 [positional-arguments]
-test *arguments: (setup "--tests") modules fixtures rust-examples
+test *arguments: (setup "--tests") modules fixtures rust-examples examples
     ./scripts/with-postgres ./scripts/test "$@"
 
 # Compile everything that `test` runs, and run nothing
-build-tests: (setup "--tests") modules fixtures rust-examples
+build-tests: (setup "--tests") modules fixtures rust-examples examples
     ./scripts/test --no-run
 
 # Check format, lints, the WIT contract, scripts, licences and advisories
@@ -30,7 +30,7 @@ check: setup
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just scripts/run
-    for script in scripts/setup scripts/with-postgres scripts/test scripts/each-crate scripts/build-components scripts/build-project scripts/follow .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    for script in scripts/setup scripts/with-postgres scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/follow .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/dependencies
 
 # Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
@@ -59,7 +59,11 @@ rust-examples: setup
 follow page: setup
     ./scripts/follow {{ quote(page) }}
 
-# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL and cargo-nextest too
+# Build the example modules in JavaScript and Python into <target>/examples
+examples: (setup "--tests")
+    ./scripts/build-examples "$CARGO_TARGET_DIR/examples"
+
+# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, cargo-nextest, componentize-js and componentize-py too
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

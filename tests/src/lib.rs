@@ -30,5 +30,5 @@ pub use operator::{Said, program};
 pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};
 pub use relay::Relay;
-pub use service::{DOMAIN, Service, Setup, fixtures, modules, refusal, unloadable};
+pub use service::{DOMAIN, Service, Setup, examples, fixtures, modules, refusal, unloadable};
 pub use variant::Variant;

@@ -1,6 +1,7 @@
 //! One whole service for one test.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use latchmail::app::{App, Running};
 use latchmail::auth::Provision;
 use latchmail::clock::Clock;
-use latchmail::config::{Config, Database};
+use latchmail::config::{Config, Database, Module};
 use latchmail::dev::{Lookup, Stack};
 use latchmail::directory::testing::{execute, postgres_url};
 use latchmail::directory::{Db, Directory};
@@ -99,7 +100,7 @@ impl Setup {
             doveadm: Some((stack.doveadm, stack.doveadm_key.as_path())),
         };
         let config = config(&state, &mailserver, &servers, limits, &own);
-        let running = App::start(config.clone(), clock.clone()).await.unwrap();
+        let running = begin(&config, &clock).await;
         Service {
             base: format!("http://{}", running.address),
             stack,
@@ -113,12 +114,50 @@ impl Setup {
     }
 }
 
+/// Starts the host. One test after another while a module is not in Rust: an interpreter is compiled for half a minute, once and then kept, and not by
+/// every test at once.
+async fn begin(config: &Config, clock: &Clock) -> Running {
+    let foreign = |module: &Module| module.source.starts_with(examples());
+    let turn = config.modules.values().any(foreign).then(|| {
+        std::fs::create_dir_all(cache()).unwrap();
+        let turn = File::create(cache().join("turn")).unwrap();
+        turn.lock().unwrap();
+        turn
+    });
+    let running = App::start(config.clone(), clock.clone()).await.unwrap();
+    drop(turn);
+    running
+}
+
 /// Whether the services of this run keep their directory in PostgreSQL: `./just test` runs these tests once on each database.
 fn on_postgres() -> bool {
     match std::env::var("LATCHMAIL_TEST_DATABASE").as_deref() {
         Ok("postgres") => true,
         Ok("sqlite") | Err(_) => false,
         Ok(other) => panic!("LATCHMAIL_TEST_DATABASE is {other:?}, neither sqlite nor postgres"),
+    }
+}
+
+/// The aliases module of this run: `./just test` runs its tests with each of those that there are. One that is not in Rust keeps its
+/// sandboxes, as an operator would have it.
+fn aliases() -> String {
+    let foreign = |file| {
+        let source = examples().join(file);
+        format!(
+            "modules.aliases.source = '{}'\nmodules.aliases.reuse = true",
+            source.display()
+        )
+    };
+    match std::env::var("LATCHMAIL_TEST_ALIASES").as_deref() {
+        Ok("rust") | Err(_) => {
+            let source = modules().join("latchmail_aliases.wasm");
+            format!("modules.aliases.source = '{}'", source.display())
+        }
+        Ok("javascript") => foreign("aliases-js.wasm"),
+        Ok("python") => foreign("aliases-py.wasm"),
+        Ok(other) => {
+            panic!("LATCHMAIL_TEST_ALIASES is {other:?}, not rust, javascript or python")
+        }
     }
 }
 
@@ -222,12 +261,13 @@ modules.mail.source = '{modules}/latchmail_mail.wasm'
 modules.mail.grants = ['caller', 'mailbox', 'outbox']
 modules.credentials.source = '{modules}/latchmail_credentials.wasm'
 modules.credentials.grants = ['caller', 'profile', 'credentials']
-modules.aliases.source = '{modules}/latchmail_aliases.wasm'
+{aliases}
 modules.aliases.grants = ['caller', 'aliases']
 modules.domains.source = '{modules}/latchmail_domains.wasm'
 modules.domains.grants = ['caller', 'domains']
 {limits}
 ",
+        aliases = aliases(),
         cache = cache().display(),
         imap = servers.imap,
         smtp = servers.submission,
@@ -254,6 +294,11 @@ pub fn modules() -> PathBuf {
 /// Where `./just modules` puts the components that only tests use.
 pub fn fixtures() -> PathBuf {
     modules().with_file_name("fixtures")
+}
+
+/// Where `./just examples` puts the components of the examples.
+pub fn examples() -> PathBuf {
+    modules().with_file_name("examples")
 }
 
 /// Compiled components are shared by all tests: they are kept by their digests.
@@ -283,9 +328,7 @@ impl Service {
         if let Some(running) = self.running.take() {
             running.stop().await;
         }
-        let running = App::start(self.config.clone(), self.clock.clone())
-            .await
-            .unwrap();
+        let running = begin(&self.config, &self.clock).await;
         self.base = format!("http://{}", running.address);
         self.running = Some(running);
     }

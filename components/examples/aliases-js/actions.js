@@ -1,0 +1,130 @@
+// What the routes do. An action takes the request and returns what is answered as JSON; what it throws becomes a failure's answer (latchmail.js).
+// Which names there can be, and whose each is, are the host's to say.
+
+import * as aliases from 'latchmail:host/aliases';
+
+import { created, Failure, refusal, success } from './latchmail.js';
+import { pronounceable } from './name.js';
+
+// What is answered where the caller has no alias of that id.
+const MISSING = 'Alias not found or not owned by you';
+
+// Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
+const ATTEMPTS = 3;
+
+export function listAliases() {
+  return {
+    aliases: aliases.list().map((alias) => ({
+      // Ids are below 2^53, so that every client can hold them.
+      id: Number(alias.id),
+      address: alias.address,
+      active: alias.active,
+      created: sql(alias.createdAt),
+      modified: sql(alias.modifiedAt),
+    })),
+  };
+}
+
+export function createAlias(request) {
+  const body = request.json();
+  const domain = body.string('domain');
+  const name = body.string('name');
+  if (!domain) {
+    throw new Failure(400, 'domain is required');
+  }
+  try {
+    const made = name === undefined ? random(domain) : aliases.create(name, domain);
+    return created({ alias: made.address, id: Number(made.id) });
+  } catch (error) {
+    const { tag, val } = refusal(error);
+    switch (tag) {
+      case 'invalid':
+      case 'denied':
+      case 'conflict':
+        throw new Failure(400, val);
+      case 'too-large':
+        throw new Failure(409, val);
+      default:
+        throw error;
+    }
+  }
+}
+
+export function listAliasDomains() {
+  return { domains: aliases.domains().map((domain) => ({ domain })) };
+}
+
+export function checkAlias(request) {
+  const [name, domain] = [request.query('name'), request.query('domain')];
+  if (!name || !domain) {
+    throw new Failure(400, 'name and domain query params required');
+  }
+  try {
+    aliases.check(name, domain);
+    return { available: true };
+  } catch (error) {
+    const { tag, val } = refusal(error);
+    if (['invalid', 'denied', 'conflict', 'too-large'].includes(tag)) {
+      return { available: false, error: val };
+    }
+    throw error;
+  }
+}
+
+export function updateAlias(request) {
+  const id = named(request);
+  let active;
+  try {
+    active = request.json().boolean('active');
+  } catch (error) {
+    if (!(error instanceof Failure)) {
+      throw error;
+    }
+  }
+  if (active === undefined) {
+    throw new Failure(400, 'active (boolean) is required');
+  }
+  known(() => aliases.setActive(id, active));
+  return success;
+}
+
+export function deleteAlias(request) {
+  const id = named(request);
+  known(() => aliases.delete(id));
+  return success;
+}
+
+// The id of the path. Beyond what a client could have been given there is none.
+function named(request) {
+  const id = request.number('id');
+  if (id === undefined || id < 1n || id >= 1n << 53n) {
+    throw new Failure(400, 'Invalid alias ID');
+  }
+  return id;
+}
+
+// Asks for something of an alias; where the caller has none of that id, the answer says so.
+function known(ask) {
+  try {
+    ask();
+  } catch (error) {
+    throw refusal(error).tag === 'not-found' ? new Failure(404, MISSING) : error;
+  }
+}
+
+function random(domain) {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return aliases.create(pronounceable(), domain);
+    } catch (error) {
+      if (attempt === ATTEMPTS || refusal(error).tag !== 'conflict') {
+        throw error;
+      }
+    }
+  }
+}
+
+// `2026-11-20 08:00:00`: an instant (milliseconds since the epoch) in UTC; undefined, which JSON leaves out, where there is none.
+function sql(instant) {
+  return instant === undefined ? undefined : new Date(Number(instant)).toISOString().slice(0, 19).replace('T', ' ');
+}

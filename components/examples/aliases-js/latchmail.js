@@ -1,0 +1,187 @@
+// What any module in JavaScript would share: the contract's two functions over a list of routes, reading what was asked, and failures.
+
+import { current } from 'latchmail:host/caller';
+
+// An answer that is not a success: `{"error": text}` with a status.
+export class Failure extends Error {
+  constructor(status, text, headers = []) {
+    super(text);
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+// An answer with another status than 200.
+class Answer {
+  constructor(status, value) {
+    this.status = status;
+    this.value = value;
+  }
+}
+
+export const created = (value) => new Answer(201, value);
+
+export const success = { success: true };
+
+// The error of the contract with which a capability refused: `{tag, val}`. Whatever else was thrown is the module's own fault and is thrown on,
+// which ends the request and is told in the host's log.
+export function refusal(thrown) {
+  if (typeof thrown?.payload?.tag === 'string') {
+    return thrown.payload;
+  }
+  throw thrown;
+}
+
+// A route: who may call it (a web session only, until it is told otherwise), what it counts towards, the largest body that it takes. Its operation is
+// the action's name.
+const route = (method) => (path, action, { access = { tag: 'session' }, area = '', maxBody = 0 } = {}) => ({
+  action,
+  wit: {
+    method,
+    path,
+    operation: action.name,
+    access,
+    area,
+    maxBody,
+    body: 'bytes',
+    blobFields: [],
+    deadline: 30_000,
+  },
+});
+
+export const get = route('get');
+export const post = route('post');
+export const patch = route('patch');
+export const del = route('delete');
+
+// Open to API tokens that hold a scope too; with `oauth` to OAuth access tokens as well.
+export const scoped = (scope, { oauth = false } = {}) => ({ tag: 'scoped', val: { scope, oauth } });
+
+// The two functions that every module exports.
+export function serve({ name, version, description, routes }) {
+  const actions = new Map(routes.map(({ wit, action }) => [wit.operation, action]));
+  return {
+    describe: () => ({
+      name,
+      version,
+      routes: routes.map(({ wit }) => wit),
+      description: JSON.stringify(description),
+    }),
+
+    handle(operation, request) {
+      try {
+        const answer = actions.get(operation)(new Request(request));
+        return answer instanceof Answer ? json(answer.status, answer.value) : json(200, answer);
+      } catch (error) {
+        const { status, message, headers } = error instanceof Failure ? error : failed(refusal(error));
+        return json(status, { error: message }, headers);
+      }
+    },
+  };
+}
+
+function json(status, value, headers = []) {
+  return {
+    status,
+    headers: [...headers, ['content-type', 'application/json']],
+    body: { tag: 'bytes', val: new TextEncoder().encode(JSON.stringify(value)) },
+  };
+}
+
+// What a capability's error means to a client.
+function failed({ tag, val }) {
+  switch (tag) {
+    case 'not-found':
+      return new Failure(404, 'Not found');
+    case 'denied':
+      return new Failure(403, val);
+    case 'invalid':
+    case 'rejected':
+      return new Failure(400, val);
+    case 'conflict':
+      return new Failure(409, val);
+    case 'too-large':
+      return new Failure(413, val);
+    case 'credential-refused':
+      return new Failure(
+        401,
+        current().kind === 'session'
+          ? 'Mail session expired, please log in again'
+          : 'This credential is no longer valid for mail access',
+      );
+    case 'unavailable':
+      return new Failure(503, 'Mail server is initializing, please try again in a moment', [['retry-after', '2']]);
+    case 'outcome-unknown':
+      return new Failure(500, 'The operation was begun and its outcome is not known; check before you repeat it');
+    default:
+      return new Failure(500, 'The operation could not be completed');
+  }
+}
+
+// A request as an action sees it.
+class Request {
+  #wit;
+
+  constructor(wit) {
+    this.#wit = wit;
+  }
+
+  // The first value of a query parameter.
+  query(name) {
+    return this.#wit.query.find(([key]) => key === name)?.[1];
+  }
+
+  // A segment of the path as a number written in digits alone; undefined where it is anything else.
+  number(name) {
+    const text = this.#wit.path.find(([key]) => key === name)?.[1] ?? '';
+    return /^[0-9]+$/.test(text) ? BigInt(text) : undefined;
+  }
+
+  // The body, which is to be a JSON object.
+  json() {
+    let value;
+    try {
+      const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(this.#wit.body.val);
+      value = JSON.parse(text);
+    } catch {
+      throw new Failure(400, 'Invalid JSON body');
+    }
+    if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+      throw new Failure(400, 'The body must be an object');
+    }
+    return new Fields(value);
+  }
+}
+
+// The fields of a JSON object. One that is null is as good as absent; one of another type is a failure that names it.
+class Fields {
+  #value;
+
+  constructor(value) {
+    this.#value = value;
+  }
+
+  string(name) {
+    const value = this.#typed(name, 'string');
+    // Half a surrogate pair is no text.
+    if (value?.isWellFormed() === false) {
+      throw new Failure(400, 'Invalid JSON body');
+    }
+    return value;
+  }
+
+  boolean(name) {
+    return this.#typed(name, 'boolean');
+  }
+
+  #typed(name, type) {
+    const value = Object.hasOwn(this.#value, name) ? this.#value[name] : undefined;
+    if (value === undefined || value === null) {
+      return undefined;
+    }
+    if (typeof value !== type) {
+      throw new Failure(400, `${name} must be a ${type}`);
+    }
+    return value;
+  }
+}

@@ -1,0 +1,112 @@
+"""What the routes do. An action takes the request and returns what is answered as JSON; what it raises becomes a failure's answer (latchmail.py).
+Which names there can be, and whose each is, are the host's to say.
+"""
+
+from datetime import UTC, datetime
+
+from componentize_py_types import Err
+from latchmail import SUCCESS, Created, Failure
+from name import pronounceable
+from wit_world.imports import aliases
+from wit_world.imports.types import Error_Conflict, Error_Denied, Error_Invalid, Error_NotFound, Error_TooLarge
+
+# What is answered where the caller has no alias of that id.
+MISSING = "Alias not found or not owned by you"
+
+# Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
+ATTEMPTS = 3
+
+
+def list_aliases(_request):
+    return {"aliases": [listed(alias) for alias in aliases.list()]}
+
+
+def create_alias(request):
+    body = request.json()
+    domain, name = body.field("domain", str), body.field("name", str)
+    if not domain:
+        raise Failure(400, "domain is required")
+    try:
+        made = random(domain) if name is None else aliases.create(name, domain)
+    except Err as refused:
+        match refused.value:
+            case Error_Invalid(text) | Error_Denied(text) | Error_Conflict(text):
+                raise Failure(400, text) from None
+            case Error_TooLarge(text):
+                raise Failure(409, text) from None
+            case _:
+                raise
+    return Created({"alias": made.address, "id": made.id})
+
+
+def list_alias_domains(_request):
+    return {"domains": [{"domain": domain} for domain in aliases.domains()]}
+
+
+def check_alias(request):
+    name, domain = request.query("name"), request.query("domain")
+    if not name or not domain:
+        raise Failure(400, "name and domain query params required")
+    try:
+        aliases.check(name, domain)
+    except Err as refused:
+        match refused.value:
+            case Error_Invalid(text) | Error_Denied(text) | Error_Conflict(text) | Error_TooLarge(text):
+                return {"available": False, "error": text}
+            case _:
+                raise
+    return {"available": True}
+
+
+def update_alias(request):
+    alias = named(request)
+    try:
+        active = request.json().field("active", bool)
+    except Failure:
+        active = None
+    if active is None:
+        raise Failure(400, "active (boolean) is required")
+    known(lambda: aliases.set_active(alias, active))
+    return SUCCESS
+
+
+def delete_alias(request):
+    alias = named(request)
+    known(lambda: aliases.delete(alias))
+    return SUCCESS
+
+
+def named(request):
+    """The id of the path. Beyond what a client could have been given there is none."""
+    number = request.number("id")
+    if number is None or not 1 <= number < 1 << 53:
+        raise Failure(400, "Invalid alias ID")
+    return number
+
+
+def known(ask):
+    """Asks for something of an alias; where the caller has none of that id, the answer says so."""
+    try:
+        ask()
+    except Err as refused:
+        if isinstance(refused.value, Error_NotFound):
+            raise Failure(404, MISSING) from None
+        raise
+
+
+def random(domain):
+    """An alias of a random name."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return aliases.create(pronounceable(), domain)
+        except Err as refused:
+            if attempt == ATTEMPTS or not isinstance(refused.value, Error_Conflict):
+                raise
+
+
+def listed(alias):
+    told = {"id": alias.id, "address": alias.address, "active": alias.active}
+    for name, instant in (("created", alias.created_at), ("modified", alias.modified_at)):
+        if instant is not None:
+            told[name] = datetime.fromtimestamp(instant // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return told

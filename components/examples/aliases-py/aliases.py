@@ -1,0 +1,35 @@
+"""The routes of an account's aliases once more, in Python: route for route what components/aliases is in Rust.
+
+This file is the route list. What an action does is in actions.py, how its route is described in description.py; latchmail.py is what any module in Python
+would share.
+"""
+
+import actions
+from description import DESCRIPTION
+from latchmail import Routes, scoped
+from wit_world import exports
+from wit_world.imports.types import Scope
+
+# The largest body of any route, in bytes: two fields.
+SMALL = 16 * 1024
+
+READING = {"access": scoped(Scope.ALIASES_READ, oauth=True), "area": "aliases"}
+WRITING = {"access": scoped(Scope.ALIASES_WRITE), "area": "aliases"}
+
+routes = Routes("aliases", "0.1.0", DESCRIPTION)
+routes.get("/api/v1/aliases", "listAliases", actions.list_aliases, **READING)
+routes.post("/api/v1/aliases", "createAlias", actions.create_alias, max_body=SMALL, **WRITING)
+routes.get("/api/v1/aliases/domains", "listAliasDomains", actions.list_alias_domains, **READING)
+routes.get("/api/v1/aliases/check", "checkAlias", actions.check_alias, **READING)
+routes.patch("/api/v1/aliases/{id}", "updateAlias", actions.update_alias, max_body=SMALL, **WRITING)
+routes.delete("/api/v1/aliases/{id}", "deleteAlias", actions.delete_alias, **WRITING)
+
+
+class Module(exports.Module):
+    """What the component exports, under the interface's name."""
+
+    def describe(self):
+        return routes.manifest()
+
+    def handle(self, operation, request):
+        return routes.serve(operation, request)

@@ -1,0 +1,187 @@
+"""The module's part of the API description, as OpenAPI 3.1 has it. Who may call a route, which scope it needs and the failures that all routes share are
+added by the host.
+"""
+
+
+def _schema(name):
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _content(name):
+    return {"application/json": {"schema": _schema(name)}}
+
+
+def _answer(description, name):
+    return {"description": description, "content": _content(name)}
+
+
+def _body(name):
+    return {"required": True, "content": _content(name)}
+
+
+def _parameter(where, name, description, schema):
+    return {"name": name, "in": where, "required": True, "description": description, "schema": schema}
+
+
+def _operation(operation, summary, responses, **more):
+    return {"operationId": operation, "tags": ["Aliases"], "summary": summary, "responses": responses, **more}
+
+
+def _object(description, required, **properties):
+    return {"description": description, "type": "object", "required": required, "properties": properties}
+
+
+_TEXT = {"type": "string"}
+_ADDRESS = {"type": "string", "format": "email"}
+_BOOLEAN = {"type": "boolean"}
+_ID = {"type": "integer", "format": "int64", "minimum": 1, "maximum": (1 << 53) - 1}
+_DATE = {"type": "string", "example": "2026-11-20 08:00:00"}
+
+_BY_ID = [_parameter("path", "id", "The alias's id", {"type": "integer", "format": "int64", "minimum": 1})]
+_QUERY = [
+    _parameter("query", "name", "The part before the `@`", _TEXT),
+    _parameter("query", "domain", "The part behind it", _TEXT),
+]
+_MISSING = _answer("`Alias not found or not owned by you`", "Error")
+
+DESCRIPTION = {
+    "paths": {
+        "/api/v1/aliases": {
+            "get": _operation("listAliases", "List aliases", {"200": _answer("The aliases", "AliasList")}),
+            "post": _operation(
+                "createAlias",
+                "Create an alias",
+                {
+                    "201": _answer("The alias", "CreatedAlias"),
+                    "400": _answer(
+                        "`domain is required`, `<address> is already taken`, a name that will not do, a domain that is not the account's to use",
+                        "Error",
+                    ),
+                    "409": _answer("The account has as many aliases as it may", "Error"),
+                },
+                description=(
+                    "Mail for it arrives at once, and it may be sent from. A random name can be said aloud and not be guessed. An address that was "
+                    "somebody's is taken; its former owner may have it again."
+                ),
+                requestBody=_body("AliasRequest"),
+            ),
+        },
+        "/api/v1/aliases/domains": {
+            "get": _operation(
+                "listAliasDomains",
+                "List the domains that aliases may be on",
+                {"200": _answer("The domains", "AliasDomainList")},
+            ),
+        },
+        "/api/v1/aliases/check": {
+            "get": _operation(
+                "checkAlias",
+                "Check whether an alias could be made",
+                {
+                    "200": _answer("Whether it could, and why not", "AliasCheck"),
+                    "400": _answer("`name and domain query params required`", "Error"),
+                },
+                description="Nothing is held: somebody else may have it meanwhile.",
+                parameters=_QUERY,
+            ),
+        },
+        "/api/v1/aliases/{id}": {
+            "patch": _operation(
+                "updateAlias",
+                "Switch an alias on or off",
+                {
+                    "200": _answer("It is so", "Success"),
+                    "400": _answer("`Invalid alias ID`, `active (boolean) is required`", "Error"),
+                    "404": _MISSING,
+                },
+                description="An inactive alias takes no mail and may not be sent from; it stays the account's.",
+                parameters=_BY_ID,
+                requestBody=_body("AliasChange"),
+            ),
+            "delete": _operation(
+                "deleteAlias",
+                "Delete an alias",
+                {
+                    "200": _answer("It is gone", "Success"),
+                    "400": _answer("`Invalid alias ID`", "Error"),
+                    "404": _MISSING,
+                },
+                description=(
+                    "It takes no mail from now on and may not be sent from. What was delivered stays; nobody else gets the address."
+                ),
+                parameters=_BY_ID,
+            ),
+        },
+    },
+    "components": {
+        "schemas": {
+            "Alias": _object(
+                "A further address.",
+                ["id", "address", "active"],
+                id={**_ID, "description": "Derived from the address: the same as long as the alias exists."},
+                address={**_ADDRESS, "description": "The address, in lower case."},
+                active={**_BOOLEAN, "description": "Whether it delivers and may be used as a sender."},
+                created={
+                    **_DATE,
+                    "description": "When it was made, `YYYY-MM-DD HH:MM:SS` in UTC; absent for one that the service never saw being made.",
+                },
+                modified={**_DATE, "description": "When it was last changed, likewise."},
+            ),
+            "AliasList": _object(
+                "The aliases of an account.",
+                ["aliases"],
+                aliases={"type": "array", "items": _schema("Alias"), "description": "By address, inactive ones among them."},
+            ),
+            "AliasRequest": _object(
+                "An alias to be made.",
+                ["domain"],
+                domain={**_TEXT, "description": "One of the domains that aliases may be on."},
+                name={
+                    "type": ["string", "null"],
+                    "minLength": 2,
+                    "maxLength": 64,
+                    "description": (
+                        "The part before the `@`: lower-case letters, digits, dots, hyphens and underscores, a letter or a digit first and last, no "
+                        "two dots in a row. A random one where absent."
+                    ),
+                },
+            ),
+            "CreatedAlias": _object(
+                "An alias that was made.",
+                ["alias", "id"],
+                alias={**_ADDRESS, "description": "The address."},
+                id={**_ID, "description": "Its id."},
+            ),
+            "AliasDomain": _object(
+                "A domain that there may be aliases on.",
+                ["domain"],
+                domain={**_TEXT, "description": "Its name, in lower case and ASCII."},
+            ),
+            "AliasDomainList": _object(
+                "The domains that there may be aliases on.",
+                ["domains"],
+                domains={
+                    "type": "array",
+                    "items": _schema("AliasDomain"),
+                    "description": "Those of the platform, then the account's own that are active.",
+                },
+            ),
+            "AliasCheck": _object(
+                "Whether an alias could be made at this moment.",
+                ["available"],
+                available={**_BOOLEAN, "description": "Whether it could."},
+                error={**_TEXT, "description": "Why not; absent where it could."},
+            ),
+            "AliasChange": _object(
+                "What an alias is to be.",
+                ["active"],
+                active={**_BOOLEAN, "description": "Whether it is to deliver and may be used as a sender."},
+            ),
+            "Success": _object(
+                "An answer that tells no more than that it was done.",
+                ["success"],
+                success={**_BOOLEAN, "description": "True."},
+            ),
+        },
+    },
+}

@@ -1,0 +1,171 @@
+"""What any module in Python would share: the contract's two functions over a list of routes, reading what was asked, and failures."""
+
+import json
+import re
+
+from componentize_py_types import Err
+from wit_world.exports.module import (
+    Access_Scoped,
+    Access_Session,
+    Body_Bytes,
+    BodyForm,
+    Manifest,
+    Method,
+    Response,
+    Route,
+    ScopedAccess,
+)
+from wit_world.imports import caller, types
+
+SUCCESS = {"success": True}
+
+
+class Failure(Exception):
+    """An answer that is not a success: `{"error": text}` with a status."""
+
+    def __init__(self, status, text, headers=()):
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.headers = headers
+
+
+class Created:
+    """An answer with the status 201."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+def scoped(scope, *, oauth=False):
+    """Open to API tokens that hold a scope too; with `oauth` to OAuth access tokens as well."""
+    return Access_Scoped(ScopedAccess(scope, oauth))
+
+
+class Routes:
+    """A module as a list of routes, each with its action."""
+
+    def __init__(self, name, version, description):
+        self._name = name
+        self._version = version
+        self._description = description
+        self._routes = []
+        self._actions = {}
+
+    def get(self, *route, **more):
+        self._add(Method.GET, *route, **more)
+
+    def post(self, *route, **more):
+        self._add(Method.POST, *route, **more)
+
+    def patch(self, *route, **more):
+        self._add(Method.PATCH, *route, **more)
+
+    def delete(self, *route, **more):
+        self._add(Method.DELETE, *route, **more)
+
+    def _add(self, method, path, operation, action, access=Access_Session(), area="", max_body=0):
+        """Who may call it (a web session only, until it is told otherwise), what it counts towards, the largest body that it takes."""
+        route = Route(method, path, operation, access, area, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000)
+        self._routes.append(route)
+        self._actions[operation] = action
+
+    def manifest(self):
+        """What the host is told when it asks what the module is."""
+        return Manifest(self._name, self._version, self._routes, json.dumps(self._description))
+
+    def serve(self, operation, request):
+        """Serves one request. What is raised besides a failure is the module's own fault: it ends the request and is told in the host's log."""
+        try:
+            answer = self._actions[operation](Request(request))
+        except Failure as failure:
+            return _answer(failure.status, {"error": failure.text}, failure.headers)
+        except Err as refused:
+            failure = _failed(refused.value)
+            return _answer(failure.status, {"error": failure.text}, failure.headers)
+        if isinstance(answer, Created):
+            return _answer(201, answer.value)
+        return _answer(200, answer)
+
+
+def _answer(status, value, headers=()):
+    body = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Response(status, [*headers, ("content-type", "application/json")], Body_Bytes(body.encode()))
+
+
+def _failed(error):
+    """What a capability's error means to a client."""
+    match error:
+        case types.Error_NotFound():
+            return Failure(404, "Not found")
+        case types.Error_Denied(text):
+            return Failure(403, text)
+        case types.Error_Invalid(text) | types.Error_Rejected(text):
+            return Failure(400, text)
+        case types.Error_Conflict(text):
+            return Failure(409, text)
+        case types.Error_TooLarge(text):
+            return Failure(413, text)
+        case types.Error_CredentialRefused():
+            signed_in = caller.current().kind == caller.Kind.SESSION
+            return Failure(
+                401,
+                "Mail session expired, please log in again"
+                if signed_in
+                else "This credential is no longer valid for mail access",
+            )
+        case types.Error_Unavailable():
+            return Failure(503, "Mail server is initializing, please try again in a moment", [("retry-after", "2")])
+        case types.Error_OutcomeUnknown():
+            return Failure(500, "The operation was begun and its outcome is not known; check before you repeat it")
+        case _:
+            return Failure(500, "The operation could not be completed")
+
+
+class Request:
+    """A request as an action sees it."""
+
+    def __init__(self, request):
+        self._request = request
+
+    def query(self, name):
+        """The first value of a query parameter."""
+        return next((value for key, value in self._request.query if key == name), None)
+
+    def number(self, name):
+        """A segment of the path as a number written in digits alone; none where it is anything else. No number of the contract has more digits."""
+        text = next((value for key, value in self._request.path if key == name), "")
+        return int(text) if re.fullmatch("0*[0-9]{1,20}", text) else None
+
+    def json(self):
+        """The body, which is to be a JSON object."""
+        try:
+            # As text: of bytes the parser would guess the encoding.
+            value = json.loads(self._request.body.value.decode(), parse_constant=_no_number)
+            # Half a surrogate pair is no text.
+            json.dumps(value, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            raise Failure(400, "Invalid JSON body") from None
+        if not isinstance(value, dict):
+            raise Failure(400, "The body must be an object")
+        return Fields(value)
+
+
+def _no_number(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+class Fields:
+    """The fields of a JSON object. One that is null is as good as absent; one of another type is a failure that names it."""
+
+    _WORDS = {str: "a string", bool: "a boolean"}
+
+    def __init__(self, fields):
+        self._fields = fields
+
+    def field(self, name, kind):
+        """A field's value; none where there is none."""
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise Failure(400, f"{name} must be {self._WORDS[kind]}")
+        return value

@@ -1,0 +1,21 @@
+"""Random names that people can say to each other and nobody can guess: 64 random bits as `lusab-babad-gutih-tugad`."""
+
+import secrets
+
+# Letters that sound apart from each other, so that a name survives being read aloud.
+CONSONANTS = "bdfghjklmnprstvz"
+VOWELS = "aiou"
+WORD = (CONSONANTS, VOWELS, CONSONANTS, VOWELS, CONSONANTS)
+
+
+def pronounceable():
+    return "-".join(_spelt(secrets.randbits(16)) for _ in range(4))
+
+
+def _spelt(bits):
+    """One word for each of the numbers of 16 bits."""
+    word = ""
+    for letters in WORD:
+        bits, letter = divmod(bits, len(letters))
+        word += letters[letter]
+    return word

@@ -1,0 +1,65 @@
+//! A module is its contract, whatever language it is in: the aliases module in JavaScript and in Python beside the one in Rust. That they pass its route
+//! tests too is seen by running those with `LATCHMAIL_TEST_ALIASES`, as `./just test` does.
+
+use latchmail_tests::{Service, examples, modules};
+use serde_json::{Value, json};
+
+const FOREIGN: [&str; 2] = ["aliases-js.wasm", "aliases-py.wasm"];
+
+/// How a service describes its API whose aliases module is this file: texts without their line breaks, numbers as JSON has them, of one kind.
+async fn description(source: &std::path::Path) -> Value {
+    let settings = format!("modules.aliases.source = '{}'", source.display());
+    let service = Service::with(&settings).await;
+    let text = service.ask("GET /api/openapi.json").await.succeeds(200);
+    plain(text)
+}
+
+fn plain(value: Value) -> Value {
+    match value {
+        Value::String(text) => text.split_whitespace().collect::<Vec<_>>().join(" ").into(),
+        Value::Number(number) => number.as_f64().into(),
+        Value::Array(values) => values.into_iter().map(plain).collect(),
+        Value::Object(members) => members.into_iter().map(|(k, v)| (k, plain(v))).collect(),
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn the_api_is_described_alike_in_every_language() {
+    let rust = description(&modules().join("latchmail_aliases.wasm")).await;
+    for file in FOREIGN {
+        let other = description(&examples().join(file)).await;
+        for (path, described) in rust["paths"].as_object().unwrap() {
+            assert_eq!(&other["paths"][path], described, "{file}: {path}");
+        }
+        let schemas = rust["components"]["schemas"].as_object().unwrap();
+        for (name, schema) in schemas {
+            let described = &other["components"]["schemas"][name];
+            assert_eq!(described, schema, "{file}: {name}");
+        }
+        assert_eq!(other, rust, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn an_interpreter_serves_from_a_fresh_sandbox_too() {
+    for file in FOREIGN {
+        let source = examples().join(file);
+        let settings = format!(
+            "modules.aliases.source = '{}'\nmodules.aliases.reuse = false",
+            source.display()
+        );
+        let service = Service::with(&settings).await;
+        let ada = service.person("ada").await;
+        let mut names = std::collections::BTreeSet::new();
+        for _ in 0..5 {
+            let body = json!({ "domain": "first.test" });
+            let made = ada.post("/api/v1/aliases", &body).await.succeeds(201);
+            names.insert(made["alias"].as_str().unwrap().to_owned());
+        }
+        // What is random is so in every sandbox, although each begins as all others do.
+        assert_eq!(names.len(), 5, "{file}: {names:?}");
+        let list = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+        assert_eq!(list["aliases"].as_array().unwrap().len(), 5, "{file}");
+    }
+}
