@@ -8,7 +8,7 @@ use super::sandbox::Instance;
 use crate::api::Call;
 
 /// How long a sandbox is kept that nobody needs.
-const KEPT: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_mins(1);
 
 /// The sandboxes of one module that serve nobody at this moment; none ever, where it may keep none.
 pub(super) struct Idle(Option<Arc<Mutex<Room>>>);
