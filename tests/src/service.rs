@@ -117,7 +117,10 @@ impl Setup {
 /// Starts the host. One test after another while a module is not in Rust: an interpreter is compiled for half a minute, once and then kept, and not by
 /// every test at once.
 async fn begin(config: &Config, clock: &Clock) -> Running {
-    let foreign = |module: &Module| module.source.starts_with(examples());
+    let foreign = |module: &Module| {
+        let source = module.source.as_ref();
+        source.is_some_and(|source| source.starts_with(examples()))
+    };
     let turn = config.modules.values().any(foreign).then(|| {
         std::fs::create_dir_all(cache()).unwrap();
         let turn = File::create(cache().join("turn")).unwrap();

@@ -49,7 +49,7 @@ impl Life {
             .install_modules(&set, self.versions, self.clock.now(), origin)
             .await?;
         publish();
-        self.slots.store(Arc::new(slots));
+        self.serve(slots);
         let mut reports = Vec::with_capacity(examined.len());
         for one in &examined {
             let module = &one.manifest.name;
@@ -256,7 +256,7 @@ impl Life {
             .remove_module(name, self.clock.now(), origin)
             .await?;
         publish();
-        self.slots.store(Arc::new(slots));
+        self.serve(slots);
         if purge {
             let values = self.directory.forget_store(name).await?;
             tracing::info!(module = name, values, "removed, with what it stored");
@@ -294,8 +294,19 @@ impl Life {
             .map_err(|why| Refusal::clash(&why))?;
         written.await?;
         publish();
-        self.slots.store(Arc::new(slots));
+        self.serve(slots);
         Ok(())
+    }
+
+    /// Takes these for what serves. Modules that no longer do give up the sandboxes that they keep.
+    fn serve(&self, slots: Slots) {
+        let now = serving(&slots);
+        let before = self.slots.swap(Arc::new(slots));
+        for module in serving(&before) {
+            if !now.iter().any(|other| Arc::ptr_eq(other, &module)) {
+                module.retire();
+            }
+        }
     }
 
     pub(super) fn slot(&self, name: &str) -> Result<Slot, Refusal> {

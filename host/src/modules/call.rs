@@ -70,12 +70,7 @@ impl Module {
         let mut instance = match self.idle.take() {
             Some(kept) => kept.again(call, self.budget),
             None => cpu
-                .spend(Instance::make(
-                    &self.engine,
-                    &self.pre,
-                    call,
-                    self.budget,
-                ))
+                .spend(Instance::make(&self.engine, &self.pre, call, self.budget))
                 .await
                 .map_err(|e| match bounds::no_room(&e) {
                     true => busy(),
@@ -106,10 +101,10 @@ impl Module {
         Ok(response)
     }
 
-    /// Drops the sandboxes that are kept, and keeps no more: for a module that is replaced, so that what is no longer needed takes no place of what is.
-    /// Requests that are at work end as they would.
+    /// Drops the sandboxes that are kept: for a module that no longer serves, so that they take no place of what does. Requests that are at work end as
+    /// they would, and the module with the last of them.
     pub fn retire(&self) {
-        self.idle.close();
+        self.idle.clear();
     }
 
     /// A call of this module's.

@@ -19,8 +19,6 @@ struct Room {
     kept: Vec<Kept>,
     /// Whether somebody looks after the old ones.
     swept: bool,
-    /// Whether no more are kept.
-    closed: bool,
 }
 
 struct Kept {
@@ -48,9 +46,6 @@ impl Idle {
         };
         let since = Instant::now();
         let mut room = open(shared);
-        if room.closed {
-            return;
-        }
         room.kept.push(Kept { instance, since });
         if !room.swept {
             room.swept = true;
@@ -58,13 +53,10 @@ impl Idle {
         }
     }
 
-    /// Drops those that there are, and keeps no more.
-    pub(super) fn close(&self) {
+    /// Drops those that there are.
+    pub(super) fn clear(&self) {
         let Some(shared) = &self.0 else { return };
-        let mut room = open(shared);
-        room.closed = true;
-        let kept = std::mem::take(&mut room.kept);
-        drop(room);
+        let kept = std::mem::take(&mut open(shared).kept);
         drop(kept);
     }
 }

@@ -107,6 +107,9 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
 
 /// A linker that holds all that there is, and in which whatever else `component` imports traps: enough to ask it what it is. Behind it all is nobody's
 /// request: what needs a caller is denied.
+///
+/// Nothing is made to trap where there is nothing else: an interface is known to wasmtime's stubs under the linker's own version alone, so that they would
+/// take the place of those that another minor version is fit for, an interpreter's WASI among them.
 pub(crate) fn whatever_it_imports(
     engine: &Engine,
     component: &Component,

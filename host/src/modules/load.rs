@@ -271,12 +271,7 @@ impl Module {
     async fn stands(&self) -> Result<(), String> {
         let call = self.call(None, Origin::default());
         CpuTime::new(self.budget.cpu)
-            .spend(Instance::make(
-                &self.engine,
-                &self.pre,
-                call,
-                self.budget,
-            ))
+            .spend(Instance::make(&self.engine, &self.pre, call, self.budget))
             .await
             .map(drop)
             .map_err(|e| uninstantiable(&e))
