@@ -38,7 +38,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn add(list: &mut String, from: &Path, to: &str) -> Result<(), Box<dyn Error>> {
     if from.is_file() {
-        writeln!(list, "({to:?}, include_str!({from:?})),")?;
+        writeln!(
+            list,
+            "({to:?}, include_str!({:?})),",
+            from.display().to_string()
+        )?;
         return Ok(());
     }
     let mut names: Vec<String> = fs::read_dir(from)?

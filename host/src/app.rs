@@ -186,7 +186,7 @@ impl App {
             dkim,
         });
 
-        app.life.begin(&*app).await?;
+        Box::pin(app.life.begin(&*app)).await?;
         let socket = http::admin::socket::listen(&app).await?;
         let server = http::serve(Arc::clone(&app), listener)?;
         let breaking = tokio::spawn(break_failing(Arc::clone(&app), failing));

@@ -59,9 +59,12 @@ fn said(contract: &Contract) -> BTreeSet<String> {
         let mut statement = String::new();
         let mut whole = 0;
         for character in text.chars() {
-            let named = |kind: &str| statement.trim_start().starts_with(kind);
+            let begins = |kind: &str| statement.trim_start().starts_with(kind);
             match character {
-                '{' if ["interface ", "world ", "resource "].into_iter().any(named) => {
+                '{' if ["interface ", "world ", "resource "]
+                    .into_iter()
+                    .any(begins) =>
+                {
                     within.push(statement.trim().to_owned());
                     statement.clear();
                 }

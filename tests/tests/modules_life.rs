@@ -20,7 +20,7 @@ async fn serves(service: &Service, wanted: &str) {
     assert_eq!(answer, json!({ "version": wanted, "again": wanted }));
 }
 
-async fn administrator<'s>(service: &'s Service) -> Person<'s> {
+async fn administrator(service: &Service) -> Person<'_> {
     let person = service.person("root-person").await;
     let admin = format!("account admin {} on", person.address);
     service.operator(&admin, "").await.done();

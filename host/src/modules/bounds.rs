@@ -128,7 +128,7 @@ pub(crate) fn no_room(error: &wasmtime::Error) -> bool {
     error.is::<PoolConcurrencyLimitError>()
         || error
             .chain()
-            .any(|cause| cause.is::<PoolConcurrencyLimitError>())
+            .any(<dyn std::error::Error>::is::<PoolConcurrencyLimitError>)
 }
 
 #[cfg(test)]

@@ -72,9 +72,12 @@ impl Module {
             None => cpu
                 .spend(Instance::make(&self.engine, &self.pre, call, self.budget))
                 .await
-                .map_err(|e| match bounds::no_room(&e) {
-                    true => busy(),
-                    false => trapped(format!("no instance of it can be made: {e:#}")),
+                .map_err(|e| {
+                    if bounds::no_room(&e) {
+                        busy()
+                    } else {
+                        trapped(format!("no instance of it can be made: {e:#}"))
+                    }
                 })?,
         };
         let store = &mut instance.store;
