@@ -148,7 +148,9 @@ impl Project {
                 self.profile,
             ])
             .arg("--manifest-path")
-            .arg(&self.manifest);
+            .arg(&self.manifest)
+            // A project's own toolchain and settings are found from where cargo runs.
+            .current_dir(&self.folder);
         for package in &self.packages {
             command.args(["--package", package]);
         }
@@ -192,6 +194,7 @@ async fn metadata(manifest: &Path) -> anyhow::Result<Metadata> {
             "--manifest-path",
         ])
         .arg(manifest)
+        .current_dir(manifest.parent().unwrap_or(Path::new("/")))
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()
