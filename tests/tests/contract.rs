@@ -88,11 +88,11 @@ fn said(contract: &Contract) -> BTreeSet<String> {
                     let words = statement.split_whitespace().collect::<Vec<_>>().join(" ");
                     match words
                         .strip_prefix("use ")
-                        .and_then(|used| used.split_once(".{"))
+                        .and_then(|rest| rest.split_once(".{"))
                     {
-                        Some((from, names)) => {
-                            let names = names.trim_end_matches("};").split(',').map(str::trim);
-                            said.extend(names.map(|name| format!("{place}: use {from}.{name}")));
+                        Some((from, used)) => {
+                            let used = used.trim_end_matches("};").split(',').map(str::trim);
+                            said.extend(used.map(|name| format!("{place}: use {from}.{name}")));
                         }
                         None => said.extend([format!("{place}: {words}")]),
                     }
@@ -169,16 +169,16 @@ fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn settings(source: &Path) -> String {
-    let settings = [
-        format!("source = '{}'", source.display()),
-        "grants = ['caller', 'mailbox']".into(),
-        "paths = ['/older/']".into(),
-        "config = { colour = 'green' }".into(),
-    ];
+    let mut settings = String::new();
+    for line in [
+        &*format!("source = '{}'", source.display()),
+        "grants = ['caller', 'mailbox']",
+        "paths = ['/older/']",
+        "config = { colour = 'green' }",
+    ] {
+        settings.extend(["modules.older.", line, "\n"]);
+    }
     settings
-        .iter()
-        .map(|line| format!("modules.older.{line}\n"))
-        .collect()
 }
 
 /// Why a component is not loaded.

@@ -2,7 +2,6 @@
 //! Its memory is bounded in [`super::sandbox`], its wall-clock time in [`super::call`].
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -64,12 +63,13 @@ impl CpuTime {
     }
 
     /// Runs what is done for the request, as long as there is time left.
-    pub(crate) async fn spend<T>(
+    pub(crate) fn spend<T>(
         &mut self,
         future: impl Future<Output = wasmtime::Result<T>>,
-    ) -> wasmtime::Result<T> {
-        let mut future = pin!(future);
-        poll_fn(|context| {
+    ) -> impl Future<Output = wasmtime::Result<T>> {
+        // On the heap: it is large, and would be moved about as part of those that wait for it.
+        let mut future = Box::pin(future);
+        poll_fn(move |context| {
             let before = thread_time();
             let polled = future.as_mut().poll(context);
             self.taken += thread_time().saturating_sub(before);
@@ -78,7 +78,6 @@ impl CpuTime {
             }
             polled
         })
-        .await
     }
 }
 
