@@ -35,12 +35,12 @@ check: setup
 
 # Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
 [positional-arguments]
-bench *arguments: setup modules
+bench *arguments: setup modules fixtures
     cargo build --locked --release -p latchmail-bench
     # Apart from it: what is measured is the program without what is there for tests.
     cargo build --locked --release -p latchmail
     "$CARGO_TARGET_DIR/release/latchmail-bench" --host "$CARGO_TARGET_DIR/release/latchmail" --modules "$CARGO_TARGET_DIR/modules" \
-        --results "$CARGO_TARGET_DIR/bench" "$@"
+        --fixtures "$CARGO_TARGET_DIR/fixtures" --results "$CARGO_TARGET_DIR/bench" "$@"
 
 # Build the modules into <target>/modules
 modules: setup

@@ -5,6 +5,7 @@
 //!   that are alike.
 //! - A large folder against a small one: the same listing of each.
 //! - The sandbox against its native twin: the mail component and the same code as a library, over the same values in memory.
+//! - A hostile module against another program: the same listing beside each.
 //! - Memory: an idle host, what a connection adds, what downloads add.
 //!
 //! Figures of different runs or machines mean nothing beside each other; their ratios do. A run writes `<target>/bench/<time>.json`.
@@ -16,6 +17,7 @@ mod imap;
 mod mailbox;
 mod measure;
 mod memory;
+mod neighbour;
 mod report;
 mod routes;
 mod sandbox;
@@ -40,6 +42,9 @@ struct Arguments {
     /// The folder with the built components.
     #[arg(long)]
     modules: PathBuf,
+    /// The folder with the modules that only tests use.
+    #[arg(long)]
+    fixtures: PathBuf,
     /// Where the results are kept.
     #[arg(long)]
     results: PathBuf,
@@ -60,8 +65,12 @@ fn main() -> anyhow::Result<()> {
     };
     let mut report = Report::default();
     let runtime = tokio::runtime::Runtime::new()?;
-    let (host, modules) = (&arguments.host, &arguments.modules);
-    let service = runtime.block_on(Service::start(host, modules, &mut report))?;
+    let service = runtime.block_on(Service::start(
+        &arguments.host,
+        &arguments.modules,
+        &arguments.fixtures,
+        &mut report,
+    ))?;
     // Memory before all else: what is left with the allocator would hide what these add.
     memory::connections(&service, &mut report)?;
     let mailbox = mailbox::fill(&service, size.messages)?;
@@ -71,6 +80,7 @@ fn main() -> anyhow::Result<()> {
     bulk::relocate(&service, &size, &mut report)?;
     search::measure(&service, &size, &mut report)?;
     send::measure(&service, &size, &mut report)?;
+    neighbour::measure(&service, &size, &mut report)?;
     // After all others: the mail server keeps an account's messages together, and so many would be in the others' way.
     crowd::measure(&service, &size, &mut report)?;
     runtime.block_on(service.stop());

@@ -65,6 +65,25 @@ impl Report {
         });
     }
 
+    /// The slowest of a route's calls, beside those of its counterpart.
+    pub(crate) fn tail(&mut self, what: &str, raw: &Times, route: &Times, most: Option<f64>) {
+        let ratio = route.percentile(0.99).as_secs_f64() / raw.percentile(0.99).as_secs_f64();
+        self.rows.push(Row {
+            what: format!("{what}, p99"),
+            figures: [raw, route].map(|side| {
+                format!(
+                    "{} (p50 {})",
+                    micros(side.percentile(0.99)),
+                    micros(side.percentile(0.5))
+                )
+            }),
+            result: ratio,
+            unit: "×",
+            target: most.map(Target::AtMost),
+            json: json!({ "raw": times(raw), "route": times(route) }),
+        });
+    }
+
     /// A route with several clients, beside its counterpart.
     pub(crate) fn throughput(
         &mut self,

@@ -63,6 +63,15 @@ async fn once(engine: &Engine, pre: &EverythingPre<State>) -> anyhow::Result<wit
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limits);
     store.set_hostcall_fuel(16 * 1024 * 1024);
+    let mut left = 10_000_u32;
+    store.call_hook(move |_, hook| {
+        if matches!(hook, wasmtime::CallHook::CallingHost) {
+            left = left
+                .checked_sub(1)
+                .ok_or_else(|| wasmtime::Error::msg("too much"))?;
+        }
+        Ok(())
+    });
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Continue(1)));
     let instance: Everything = pre.instantiate_async(&mut store).await?;

@@ -45,6 +45,7 @@ impl Service {
     pub(crate) async fn start(
         host: &Path,
         modules: &Path,
+        fixtures: &Path,
         report: &mut Report,
     ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
@@ -66,12 +67,15 @@ impl Service {
                 "listen = '{http}'\nbase_url = 'http://bench.test'\nkey_file = '{state}/key'\ncache_dir = '{state}/cache'\n\
                  [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
-                 [http]\nconnections_per_client = 1000\n[log]\nfilter = 'warn'\n[modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
+                 [http]\nconnections_per_client = 1000\n[log]\nfilter = 'warn,module=off,latchmail::http::answer=off'\n\
+                 [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
+                 [modules.hostile]\nsource = '{fixtures}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
                  [limits]\n{limits}",
                 state = state.display(),
                 imap = stack.imap,
                 smtp = stack.submission,
                 modules = modules.display(),
+                fixtures = fixtures.display(),
             ),
         )?;
         let host = Command::new(host)
