@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use latchmail::app::{App, Running};
 use latchmail::auth::Provision;
+use latchmail::caller::Origin;
 use latchmail::clock::Clock;
 use latchmail::config::{Config, Database, Module};
 use latchmail::dev::{Lookup, Stack};
@@ -114,20 +115,30 @@ impl Setup {
     }
 }
 
-/// Starts the host. One test after another while a module is not in Rust: an interpreter is compiled for half a minute, once and then kept, and not by
-/// every test at once.
+/// Starts the host. Where this run has an aliases module that is not in Rust, that one takes the place of the usual one while the service runs.
 async fn begin(config: &Config, clock: &Clock) -> Running {
-    let foreign = |module: &Module| {
+    let usual = |module: &Module| module.source.as_deref() == Some(&*rust_aliases());
+    let other = foreign_aliases().filter(|_| config.modules.get("aliases").is_some_and(usual));
+    let examples = examples();
+    let example = |module: &Module| {
         let source = module.source.as_ref();
-        source.is_some_and(|source| source.starts_with(examples()))
+        source.is_some_and(|source| source.starts_with(&examples))
     };
-    let turn = config.modules.values().any(foreign).then(|| {
+    // One test after another: an interpreter is compiled for half a minute, once and then kept, and not by every test at once.
+    let turn = (other.is_some() || config.modules.values().any(example)).then(|| {
         std::fs::create_dir_all(cache()).unwrap();
         let turn = File::create(cache().join("turn")).unwrap();
         turn.lock().unwrap();
         turn
     });
     let running = App::start(config.clone(), clock.clone()).await.unwrap();
+    if let Some(component) = other {
+        let component = std::fs::read(component).unwrap().into();
+        let app = &running.app;
+        let (life, origin) = (&app.life, Origin::operator());
+        let installed = life.install(&**app, vec![component], true, &origin).await;
+        installed.unwrap();
+    }
     drop(turn);
     running
 }
@@ -141,27 +152,20 @@ fn on_postgres() -> bool {
     }
 }
 
-/// The aliases module of this run: `./just test` runs its tests with each of those that there are. One that is not in Rust keeps its
-/// sandboxes, as an operator would have it.
-fn aliases() -> String {
-    let foreign = |file| {
-        let source = examples().join(file);
-        format!(
-            "modules.aliases.source = '{}'\nmodules.aliases.reuse = true",
-            source.display()
-        )
-    };
+/// The aliases module of this run, where it is not the one in Rust: `./just test` runs its tests with each of those that there are.
+fn foreign_aliases() -> Option<PathBuf> {
     match std::env::var("LATCHMAIL_TEST_ALIASES").as_deref() {
-        Ok("rust") | Err(_) => {
-            let source = modules().join("latchmail_aliases.wasm");
-            format!("modules.aliases.source = '{}'", source.display())
-        }
-        Ok("javascript") => foreign("aliases-js.wasm"),
-        Ok("python") => foreign("aliases-py.wasm"),
+        Ok("rust") | Err(_) => None,
+        Ok("javascript") => Some(examples().join("aliases-js.wasm")),
+        Ok("python") => Some(examples().join("aliases-py.wasm")),
         Ok(other) => {
             panic!("LATCHMAIL_TEST_ALIASES is {other:?}, not rust, javascript or python")
         }
     }
+}
+
+fn rust_aliases() -> PathBuf {
+    modules().join("latchmail_aliases.wasm")
 }
 
 /// The sentence with which the service refuses to start on these further lines of configuration. No mail server is started for it.
@@ -264,13 +268,16 @@ modules.mail.source = '{modules}/latchmail_mail.wasm'
 modules.mail.grants = ['caller', 'mailbox', 'outbox']
 modules.credentials.source = '{modules}/latchmail_credentials.wasm'
 modules.credentials.grants = ['caller', 'profile', 'credentials']
-{aliases}
+modules.aliases.source = '{aliases}'
+modules.aliases.reuse = {keeps}
 modules.aliases.grants = ['caller', 'aliases']
 modules.domains.source = '{modules}/latchmail_domains.wasm'
 modules.domains.grants = ['caller', 'domains']
 {limits}
 ",
-        aliases = aliases(),
+        aliases = rust_aliases().display(),
+        // As an operator would have an interpreter.
+        keeps = foreign_aliases().is_some(),
         cache = cache().display(),
         imap = servers.imap,
         smtp = servers.submission,
