@@ -411,6 +411,16 @@ impl Service {
         dkim.tell_milter().await.unwrap();
     }
 
+    /// Installs components as the operator does, with a yes to whatever they may do.
+    pub async fn install(&self, components: &[Vec<u8>]) {
+        let app = &self.running.as_ref().unwrap().app;
+        let components = components.iter().map(|one| one.clone().into()).collect();
+        let installed = app
+            .life
+            .install(&**app, components, true, &Origin::operator());
+        installed.await.unwrap();
+    }
+
     /// Changes its tables behind its back.
     pub async fn execute(&self, query: &'static str) {
         let db = self.running.as_ref().unwrap().app.directory.db();

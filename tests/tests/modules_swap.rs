@@ -48,12 +48,12 @@ async fn keep_asking(
 async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_no_memory() {
     let service = Service::with("new_modules.paths = ['/variant/']").await;
     let ada = service.person("ada").await;
-    ada.receives("From: a@outside.test\nSubject: One\n\nText.").await;
+    ada.receives("From: a@outside.test\nSubject: One\n\nText.")
+        .await;
     let uid = ada.uid_of("INBOX", "One").await;
     let components = modules();
-    let built_in = ["aliases", "credentials", "domains", "mail"].map(|name| {
-        std::fs::read(components.join(format!("latchmail_{name}.wasm"))).unwrap()
-    });
+    let built_in = ["aliases", "credentials", "domains", "mail"]
+        .map(|name| std::fs::read(components.join(format!("latchmail_{name}.wasm"))).unwrap());
     let sets = ["1.0.0", "2.0.0"].map(|version| {
         let mark = version.as_bytes()[0];
         let mut set: Vec<Vec<u8>> = built_in.iter().map(|one| marked(one, mark)).collect();
@@ -67,7 +67,8 @@ async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_
         async move || ada.ask(&line).await
     };
     let has = |key: &'static str| move |answer: &Value| answer.get(key).is_some();
-    let whole = |answer: &Value| answer["version"].is_string() && answer["version"] == answer["again"];
+    let whole =
+        |answer: &Value| answer["version"].is_string() && answer["version"] == answer["again"];
     let load = join_all([
         Box::pin(keep_asking(
             &ended,
@@ -75,18 +76,49 @@ async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_
             async || service.ask("GET /variant/version").await,
             whole,
         )) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
-        Box::pin(keep_asking(&ended, &asked, get("GET /api/v1/mail/folders".into()), has("folders"))),
-        Box::pin(keep_asking(&ended, &asked, get(format!("GET /api/v1/mail/messages/{uid}")), has("uid"))),
-        Box::pin(keep_asking(&ended, &asked, get("GET /api/v1/aliases".into()), has("aliases"))),
-        Box::pin(keep_asking(&ended, &asked, get("GET /api/v1/profile".into()), has("email"))),
-        Box::pin(keep_asking(&ended, &asked, get("GET /api/v1/domains".into()), has("domains"))),
-        Box::pin(keep_asking(&ended, &asked, get("GET /api/openapi.json".into()), has("paths"))),
+        Box::pin(keep_asking(
+            &ended,
+            &asked,
+            get("GET /api/v1/mail/folders".into()),
+            has("folders"),
+        )),
+        Box::pin(keep_asking(
+            &ended,
+            &asked,
+            get(format!("GET /api/v1/mail/messages/{uid}")),
+            has("uid"),
+        )),
+        Box::pin(keep_asking(
+            &ended,
+            &asked,
+            get("GET /api/v1/aliases".into()),
+            has("aliases"),
+        )),
+        Box::pin(keep_asking(
+            &ended,
+            &asked,
+            get("GET /api/v1/profile".into()),
+            has("email"),
+        )),
+        Box::pin(keep_asking(
+            &ended,
+            &asked,
+            get("GET /api/v1/domains".into()),
+            has("domains"),
+        )),
+        Box::pin(keep_asking(
+            &ended,
+            &asked,
+            get("GET /api/openapi.json".into()),
+            has("paths"),
+        )),
         Box::pin(keep_asking(
             &ended,
             &asked,
             async || {
                 let flags = json!({ "flags": ["\\Seen"], "action": "add" });
-                ada.post(&format!("/api/v1/mail/messages/{uid}/flag"), &flags).await
+                ada.post(&format!("/api/v1/mail/messages/{uid}/flag"), &flags)
+                    .await
             },
             has("success"),
         )),

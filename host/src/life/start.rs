@@ -35,11 +35,15 @@ impl Life {
             .map(|(name, _)| name.as_str())
             .chain(installed.iter().map(|one| one.module.as_str()))
             .collect();
+        let as_installed = |name: &str| installed.iter().find(|one| one.module == name);
+        // Where two do not go together, the one that was there before stays.
+        let (before, new): (Vec<_>, Vec<_>) = names
+            .into_iter()
+            .partition(|name| as_installed(name).is_some());
         let mut slots = Slots::new();
-        for name in names {
-            let as_installed = installed.iter().find(|one| one.module == name);
+        for name in before.into_iter().chain(new) {
             let slot = self
-                .first(surface, &slots, allowed, name, as_installed)
+                .first(surface, &slots, allowed, name, as_installed(name))
                 .await;
             if let Some(problem) = &slot.problem {
                 tracing::error!(module = name, serves = slot.serving.is_some(), "{problem}");

@@ -105,23 +105,25 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
     Ok(linker)
 }
 
-/// A linker that holds all that there is, and in which whatever else `component` imports traps: enough to ask it what it is. Behind it all is nobody's
-/// request: what needs a caller is denied.
+/// A linker that holds all that there is, whatever was granted: enough to ask a component what it is. Behind it all is nobody's request: what needs a
+/// caller is denied.
 ///
-/// Nothing is made to trap where there is nothing else: an interface is known to wasmtime's stubs under the linker's own version alone, so that they would
-/// take the place of those that another minor version is fit for, an interpreter's WASI among them.
+/// # Errors
+/// A sentence where `component` imports what no module may have.
 pub(crate) fn whatever_it_imports(
     engine: &Engine,
     component: &Component,
-) -> wasmtime::Result<Linker<Sandbox>> {
+) -> Result<Linker<Sandbox>, String> {
     let all = GRANTABLE.map(str::to_owned);
-    let mut linker = linker(engine, &all)?;
-    // It compares names to the letter, versions and all: of a component built for another minor version it would take what is there for unknown.
-    let unknown = |(name, _)| !covered(name, &all);
-    if component.component_type().imports(engine).any(unknown) {
-        linker.define_unknown_imports_as_traps(component)?;
+    let mut strange = imports(engine, component);
+    strange.retain(|import| !covered(import, &all));
+    if !strange.is_empty() {
+        return Err(format!(
+            "it imports what no module may have: {}",
+            strange.join(", ")
+        ));
     }
-    Ok(linker)
+    linker(engine, &all).map_err(|e| format!("it cannot be linked: {e:#}"))
 }
 
 fn call(sandbox: &mut Sandbox) -> &mut Call {

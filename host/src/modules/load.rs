@@ -152,8 +152,8 @@ impl Loader {
         let component = compile(&self.engine, bytes.clone()).await?;
         contract::check(&self.engine, &component)?;
         let imports = linker::imports(&self.engine, &component);
-        let pre = linker::whatever_it_imports(&self.engine, &component)
-            .and_then(|linker| linker.instantiate_pre(&component))
+        let pre = linker::whatever_it_imports(&self.engine, &component)?
+            .instantiate_pre(&component)
             .and_then(EverythingPre::new)
             .map_err(|e| contract::unlinkable(&e))?;
         let budget = ceiling.map_or(DESCRIBE_BUDGET, Budget::of);
