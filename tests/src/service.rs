@@ -415,9 +415,8 @@ impl Service {
     pub async fn install(&self, components: &[Vec<u8>]) {
         let app = &self.running.as_ref().unwrap().app;
         let components = components.iter().map(|one| one.clone().into()).collect();
-        let installed = app
-            .life
-            .install(&**app, components, true, &Origin::operator());
+        let origin = Origin::operator();
+        let installed = app.life.install(&**app, components, true, &origin);
         installed.await.unwrap();
     }
 

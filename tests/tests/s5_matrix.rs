@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 const NONE: &str = "Missing or invalid Authorization header";
 const UNUSABLE: &str = "Invalid or expired access token";
 const OVER: &str = "Mail session expired, please log in again";
+const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
@@ -77,6 +78,14 @@ fn declared() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/domains/{domain}", Access::Session),
         ("POST /api/v1/domains/{domain}/verify", Access::Session),
         ("DELETE /api/v1/domains/{domain}", Access::Session),
+        ("GET /api/v1/admin/modules", Access::Admin),
+        ("GET /api/v1/admin/modules/{name}", Access::Admin),
+        ("POST /api/v1/admin/modules", Access::Admin),
+        ("POST /api/v1/admin/modules/inspect", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/enable", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/disable", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/rollback", Access::Admin),
+        ("DELETE /api/v1/admin/modules/{name}", Access::Admin),
     ])
 }
 
@@ -92,7 +101,9 @@ fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
     match (access, held) {
         (Access::Public, _) | (Access::Session | Access::Scoped { .. }, Held::Session) => None,
         (_, Held::Nothing(text)) => Some((401, (*text).into())),
-        (Access::Session, Held::Scopes(_)) => Some((403, SESSION_ONLY.into())),
+        (Access::Session | Access::Admin, Held::Scopes(_)) => Some((403, SESSION_ONLY.into())),
+        // Nobody here is an administrator's: tests/modules_life.rs has one.
+        (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
         (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
         (Access::Scoped { scope, .. }, Held::Scopes(_)) => {
             let text = format!("This credential is missing the \"{scope}\" scope");
@@ -108,6 +119,7 @@ async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answ
         .replace("{uid}", "999")
         .replace("{index}", "0")
         .replace("{domain}", "none.example")
+        .replace("{name}", "mail")
         .replace("{id}", "none");
     let request = service.request(&line);
     match credential {
