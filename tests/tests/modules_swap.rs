@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use futures_util::future::join_all;
 use latchmail_tests::process::memory;
 use latchmail_tests::{Person, Service, Variant, modules};
 use serde_json::{Value, json};
@@ -69,60 +68,23 @@ async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_
     let has = |key: &'static str| move |answer: &Value| answer.get(key).is_some();
     let whole =
         |answer: &Value| answer["version"].is_string() && answer["version"] == answer["again"];
-    let load = join_all([
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            async || service.ask("GET /variant/version").await,
-            whole,
-        )) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            get("GET /api/v1/mail/folders".into()),
-            has("folders"),
-        )),
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            get(format!("GET /api/v1/mail/messages/{uid}")),
-            has("uid"),
-        )),
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            get("GET /api/v1/aliases".into()),
-            has("aliases"),
-        )),
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            get("GET /api/v1/profile".into()),
-            has("email"),
-        )),
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            get("GET /api/v1/domains".into()),
-            has("domains"),
-        )),
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            get("GET /api/openapi.json".into()),
-            has("paths"),
-        )),
-        Box::pin(keep_asking(
-            &ended,
-            &asked,
-            async || {
-                let flags = json!({ "flags": ["\\Seen"], "action": "add" });
-                ada.post(&format!("/api/v1/mail/messages/{uid}/flag"), &flags)
-                    .await
-            },
-            has("success"),
-        )),
-    ]);
+    let asking =
+        |line: String, good: &'static str| keep_asking(&ended, &asked, get(line), has(good));
+    let variant = keep_asking(
+        &ended,
+        &asked,
+        async || service.ask("GET /variant/version").await,
+        whole,
+    );
+    let message = format!("/api/v1/mail/messages/{uid}");
+    let flags = json!({ "flags": ["\\Seen"], "action": "add" });
+    let flag = format!("{message}/flag");
+    let flagging = keep_asking(
+        &ended,
+        &asked,
+        async || ada.post(&flag, &flags).await,
+        has("success"),
+    );
     let swaps = async {
         let mut resident = 0;
         for swap in 0..SWAPS {
@@ -140,7 +102,17 @@ async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_
         ended.store(true, Ordering::Relaxed);
         resident
     };
-    let (resident, _) = tokio::join!(swaps, load);
+    let (resident, ..) = tokio::join!(
+        swaps,
+        variant,
+        flagging,
+        asking("GET /api/v1/mail/folders".into(), "folders"),
+        asking(format!("GET {message}"), "uid"),
+        asking("GET /api/v1/aliases".into(), "aliases"),
+        asking("GET /api/v1/profile".into(), "email"),
+        asking("GET /api/v1/domains".into(), "domains"),
+        asking("GET /api/openapi.json".into(), "paths"),
+    );
     assert!(asked.load(Ordering::Relaxed) > SWAPS as u64 / 10);
     let grown = memory().saturating_sub(resident) / 1024;
     assert!(grown < SLACK_MIB, "{grown} MiB more than before");
