@@ -304,7 +304,7 @@ async fn a_set_is_installed_whole_or_not_at_all() {
     version(&service).await.fails(404, "There is no such route");
     install(&admin, &[of_version("1.0.0"), of_version("2.0.0")], false)
         .await
-        .fails_about(400, "two of the components");
+        .fails_about(400, "Two of the components");
     install(&admin, &[of_version("1.0.0"), other.component()], false)
         .await
         .succeeds(201);

@@ -53,13 +53,19 @@ async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_
     let components = modules();
     let built_in = ["aliases", "credentials", "domains", "mail"]
         .map(|name| std::fs::read(components.join(format!("latchmail_{name}.wasm"))).unwrap());
-    let sets = ["1.0.0", "2.0.0"].map(|version| {
+    // Two versions of each; a swap is of the variant and of one that is built in, together.
+    let versions = ["1.0.0", "2.0.0"].map(|version| {
         let mark = version.as_bytes()[0];
-        let mut set: Vec<Vec<u8>> = built_in.iter().map(|one| marked(one, mark)).collect();
-        set.push(of_version(version));
-        set
+        (
+            of_version(version),
+            built_in.each_ref().map(|one| marked(one, mark)),
+        )
     });
-    service.install(&sets[0]).await;
+    let set = |swap: usize| {
+        let (variant, built_in) = &versions[swap % 2];
+        [variant.clone(), built_in[swap / 2 % 4].clone()]
+    };
+    service.install(&set(0)).await;
     let (ended, asked) = (AtomicBool::new(false), AtomicU64::new(0));
     let get = |line: String| {
         let ada = &ada;
@@ -91,7 +97,7 @@ async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_
             if swap == WARM {
                 resident = memory();
             }
-            service.install(&sets[(swap + 1) % 2]).await;
+            service.install(&set(swap + 1)).await;
             if swap % 10 == 0 {
                 let before = asked.load(Ordering::Relaxed);
                 while asked.load(Ordering::Relaxed) < before + 8 {

@@ -14,9 +14,10 @@ const VERSIONS: &str = "SELECT digest, version, size, rank, installed_at FROM mo
 const COMPONENT: &str = "SELECT component FROM module_versions WHERE module = $1 AND digest = $2";
 
 /// One that is installed again is the newest again.
+const RENEW: &str = "UPDATE module_versions SET installed_at = $3, \
+    rank = (SELECT MAX(rank) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
 const KEEP: &str = "INSERT INTO module_versions (module, digest, version, component, size, rank, installed_at) \
-    VALUES ($1, $2, $3, $4, $5, (SELECT COALESCE(MAX(rank), 0) + 1 FROM module_versions WHERE module = $1), $6) \
-    ON CONFLICT (module, digest) DO UPDATE SET rank = excluded.rank, installed_at = excluded.installed_at";
+    VALUES ($1, $2, $3, $4, $5, (SELECT COALESCE(MAX(rank), 0) + 1 FROM module_versions WHERE module = $1), $6)";
 const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest, changed_at) VALUES ($1, $2, TRUE, $3, $4) \
     ON CONFLICT (module) DO UPDATE SET digest = excluded.digest, enabled = TRUE, \
         source_digest = COALESCE(excluded.source_digest, modules.source_digest), changed_at = excluded.changed_at";
@@ -120,14 +121,7 @@ impl Directory {
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         for new in set {
-            on_tx!(&mut tx, db => sqlx::query(KEEP)
-                .bind(new.module)
-                .bind(new.digest)
-                .bind(new.version)
-                .bind(new.component)
-                .bind(i64::try_from(new.component.len()).unwrap_or(i64::MAX))
-                .bind(now.millis())
-                .execute(db).await.map(drop))?;
+            kept(&mut tx, new, now).await?;
             on_tx!(&mut tx, db => sqlx::query(SERVE)
                 .bind(new.module)
                 .bind(new.digest)
@@ -237,6 +231,27 @@ impl Directory {
         record(&mut tx, Kind::ModuleRemoved, module, "", now, origin).await?;
         tx.commit().await
     }
+}
+
+/// Keeps a version. Its component is written once only.
+async fn kept(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), Error> {
+    let renewed = on_tx!(tx, db => sqlx::query(RENEW)
+        .bind(new.module)
+        .bind(new.digest)
+        .bind(now.millis())
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    if renewed == 1 {
+        return Ok(());
+    }
+    on_tx!(tx, db => sqlx::query(KEEP)
+        .bind(new.module)
+        .bind(new.digest)
+        .bind(new.version)
+        .bind(new.component)
+        .bind(i64::try_from(new.component.len()).unwrap_or(i64::MAX))
+        .bind(now.millis())
+        .execute(db).await.map(drop))?;
+    Ok(())
 }
 
 fn told(version: &str, digest: &str) -> String {

@@ -3,7 +3,7 @@
 //!
 //! Whatever goes wrong is a sentence that follows the module's name. What serves is not decided here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -50,6 +50,9 @@ const LARGEST_RESPONSE_MIB: u32 = 64;
 /// Sandboxes beyond those of the modules: for asking a new module what it is while all others are at work.
 const SPARE: u32 = 4;
 
+/// Modules of which compiled versions are remembered.
+const MOST_REMEMBERED: usize = 64;
+
 /// Sandboxes for modules that the configuration does not name, where there may be such.
 const UNNAMED: u32 = 256;
 
@@ -63,6 +66,8 @@ pub struct Loader {
     /// How many sandboxes each module may have, its versions together: while one replaces another both are at work.
     places: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     failing: mpsc::UnboundedSender<Failing>,
+    /// What was loaded last of each module: to swap it in again takes no compiling.
+    recent: Mutex<BTreeMap<String, VecDeque<Examined>>>,
 }
 
 /// A module of which most requests began to trap.
@@ -134,6 +139,7 @@ impl Loader {
             turns: Arc::new(Turns::new(SHARE)),
             places: Mutex::default(),
             failing,
+            recent: Mutex::default(),
         };
         Ok((loader, told))
     }
@@ -149,6 +155,9 @@ impl Loader {
         ceiling: Option<&config::Module>,
     ) -> Result<Examined, String> {
         let digest = hexadecimal::lower(&Sha256::digest(&bytes));
+        if let Some(examined) = self.loaded_before(&digest) {
+            return Ok(Examined { bytes, ..examined });
+        }
         let component = compile(&self.engine, bytes.clone()).await?;
         contract::check(&self.engine, &component)?;
         let imports = linker::imports(&self.engine, &component);
@@ -223,7 +232,30 @@ impl Loader {
         };
         module.stands().await?;
         module.probed().await?;
+        self.remember(examined);
         Ok(module)
+    }
+
+    fn loaded_before(&self, digest: &str) -> Option<Examined> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = recent.values().flatten();
+        all.find(|examined| &*examined.digest == digest).cloned()
+    }
+
+    /// Keeps what was compiled, of each module the two that were loaded last.
+    fn remember(&self, examined: &Examined) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() >= MOST_REMEMBERED {
+            recent.clear();
+        }
+        let of_module = recent.entry(examined.manifest.name.clone()).or_default();
+        of_module.retain(|other| other.digest != examined.digest);
+        of_module.truncate(1);
+        // Its bytes are in the database.
+        of_module.push_front(Examined {
+            bytes: Bytes::new(),
+            ..examined.clone()
+        });
     }
 
     fn places(&self, name: &str, concurrency: u32) -> Arc<Semaphore> {

@@ -93,8 +93,9 @@ mod tests {
         assert!(text("Cargo.lock").contains("name = \"my-notes\""));
         for (path, text) in &files {
             assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
+            // What is carried along as it is may have two braces of its own.
             assert!(
-                !text.contains("{{"),
+                path.starts_with("vendor/") || !text.contains("{{"),
                 "{path} has a blank that was not filled in"
             );
             if path.ends_with("Cargo.toml") {

@@ -1,13 +1,20 @@
 //! `POST /api/v1/admin/modules/inspect`: what an install would come to.
 
 use http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Components, Managing};
+use super::{Component, Managing, bytes};
 use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::life::report::Inspection;
+
+/// What is to be looked at.
+#[derive(Deserialize, ToSchema)]
+struct Components {
+    /// At least one.
+    modules: Vec<Component>,
+}
 
 /// What components are.
 #[derive(Serialize, ToSchema)]
@@ -39,6 +46,9 @@ pub(super) async fn inspect_modules<S: Managing>(
 ) -> Result<Reply, Failure> {
     let components: Components = request.json()?;
     let app = state.app();
-    let modules = app.life.inspect(app, components.bytes(request)?).await?;
+    let modules = app
+        .life
+        .inspect(app, bytes(&components.modules, request)?)
+        .await?;
     Reply::json(StatusCode::OK, &Inspected { modules })
 }

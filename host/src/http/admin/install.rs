@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Components, Managing};
+use super::{Component, Managing, bytes};
 use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::life::report::Report;
@@ -12,9 +12,8 @@ use crate::life::report::Report;
 /// What is to be installed.
 #[derive(Deserialize, ToSchema)]
 struct Install {
-    /// The components.
-    #[serde(flatten)]
-    components: Components,
+    /// At least one; all of them are installed, or none.
+    modules: Vec<Component>,
     /// A yes to whatever a new version may do that the one before could not.
     #[serde(default)]
     accept: bool,
@@ -50,7 +49,7 @@ pub(super) async fn install_modules<S: Managing>(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let install: Install = request.json()?;
-    let components = install.components.bytes(request)?;
+    let components = bytes(&install.modules, request)?;
     let (app, origin) = (state.app(), state.origin(request));
     let modules = app
         .life

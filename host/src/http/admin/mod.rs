@@ -136,14 +136,7 @@ fn route(area: &str, method: Method, path: &str, operation: &str, max_body: usiz
     }
 }
 
-/// Components to be installed or looked at.
-#[derive(Deserialize, ToSchema)]
-struct Components {
-    /// At least one; all of them are installed, or none.
-    modules: Vec<Component>,
-}
-
-/// One of them.
+/// A component to be installed or looked at.
 #[derive(Deserialize, ToSchema)]
 struct Component {
     /// The component, in base64.
@@ -151,13 +144,11 @@ struct Component {
     component: usize,
 }
 
-impl Components {
-    /// Their bytes, in their order.
-    fn bytes(&self, request: &Request) -> Result<Vec<Bytes>, Failure> {
-        let bytes = |one: &Component| request.fields.get(one.component).cloned();
-        let bytes: Option<Vec<_>> = self.modules.iter().map(bytes).collect();
-        bytes.ok_or_else(|| Failure::bad_request("component must be in base64"))
-    }
+/// The bytes of components, in their order.
+fn bytes(components: &[Component], request: &Request) -> Result<Vec<Bytes>, Failure> {
+    let bytes = |one: &Component| request.fields.get(one.component).cloned();
+    let bytes: Option<Vec<_>> = components.iter().map(bytes).collect();
+    bytes.ok_or_else(|| Failure::bad_request("component must be in base64"))
 }
 
 /// The module that a path names.
