@@ -94,6 +94,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0013_stores.sql"),
         postgres: include_str!("../../../migrations/postgres/0013_stores.sql"),
     },
+    Step {
+        version: 14,
+        description: "teams",
+        sqlite: include_str!("../../../migrations/sqlite/0014_teams.sql"),
+        postgres: include_str!("../../../migrations/postgres/0014_teams.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.
