@@ -9,7 +9,7 @@ pub struct Variant<'a> {
     pub name: &'a str,
     /// Its version.
     pub version: &'a str,
-    /// What it does: `serve`, `trap`, `fail` with 500, have `more` routes, be for a `session`, `trap in describe`.
+    /// What it does: `serve`, `trap`, `fail` with 500, `wait` for an hour, have `more` routes, be for a `session`, `trap in describe`.
     pub does: &'a str,
     /// The beginning of its paths.
     pub path: &'a str,

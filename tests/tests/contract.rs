@@ -293,7 +293,10 @@ async fn what_was_built_against_a_newer_version_and_uses_nothing_new_works() {
 async fn what_is_no_component_is_not_loaded() {
     let core_module = b"\0asm\x01\0\0\0";
     let said = refused(core_module).await;
-    assert!(said.starts_with("it is not a component"), "{said}");
+    assert!(
+        said.starts_with("it is a WebAssembly module and no component"),
+        "{said}"
+    );
 }
 
 /// Without its comments, which may change as they like, and the version; a blank line after each file.

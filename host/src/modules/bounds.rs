@@ -1,18 +1,57 @@
 //! What a guest may ask of its host and hand to it in one request, and how much CPU time it may take: its own and what the host takes for it.
 //! Its memory is bounded in [`super::sandbox`], its wall-clock time in [`super::call`].
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{CallHook, PoolConcurrencyLimitError};
 
+use super::engine::Runs;
 use crate::api::MOST_HANDLES;
 
 /// The least of the host's memory that what a guest hands over at once may take: the arguments of a call, a manifest.
 const LEAST_HANDOVER: usize = 16 * 1024 * 1024;
+
+/// The CPU time from which on a request counts as long: some ten times what a usual one takes.
+const LONG: Duration = Duration::from_millis(1);
+
+/// Ticks of the engine between two looks at the CPU time of a request that works apart from the others: nobody waits for it to give way, and to be taken
+/// up again costs more than to go on.
+const APART_TICKS: u64 = 5;
+
+thread_local! {
+    static APART: Cell<bool> = const { Cell::new(false) };
+}
+
+/// As long as there is this, what runs on the thread runs apart.
+struct Apart {
+    before: bool,
+}
+
+impl Apart {
+    fn begin() -> Self {
+        Self {
+            before: APART.replace(true),
+        }
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        APART.set(self.before);
+    }
+}
+
+/// After how many ticks of the engine the guest that runs on this thread is to give way.
+pub(crate) fn ticks() -> u64 {
+    if APART.get() { APART_TICKS } else { 1 }
+}
 
 /// What an answer has beside its body.
 const BESIDE_THE_BODY: usize = 1024 * 1024;
@@ -47,7 +86,7 @@ impl HostCalls {
 }
 
 /// The CPU time of one request. It is the thread's own clock that tells it, so that a busy machine costs a guest nothing, and what the host does for it
-/// does; it is looked at whenever the guest yields, which it does at every tick of the engine.
+/// does; it is looked at whenever the guest yields, which it does at every tick of the engine, or every few.
 #[derive(Debug)]
 pub(crate) struct CpuTime {
     most: Duration,
@@ -62,6 +101,19 @@ impl CpuTime {
         }
     }
 
+    /// Does something of the request's. Where the request has worked for long, another thread takes over what waits for this one: the system then shares
+    /// the CPU between them as between any two programs, and nobody waits until a guest gives way.
+    pub(crate) fn apart<T>(&self, does: impl FnOnce() -> T) -> T {
+        if self.taken >= LONG && has_others() {
+            block_in_place(|| {
+                let _apart = Apart::begin();
+                does()
+            })
+        } else {
+            does()
+        }
+    }
+
     /// Runs what is done for the request, as long as there is time left.
     pub(crate) fn spend<T>(
         &mut self,
@@ -70,8 +122,9 @@ impl CpuTime {
         // On the heap: it is large, and would be moved about as part of those that wait for it.
         let mut future = Box::pin(future);
         poll_fn(move |context| {
+            let _runs = Runs::begin();
             let before = thread_time();
-            let polled = future.as_mut().poll(context);
+            let polled = self.apart(|| future.as_mut().poll(context));
             self.taken += thread_time().saturating_sub(before);
             if polled.is_pending() && self.taken >= self.most {
                 return Poll::Ready(Err(Exceeded::CpuTime(self.most).into()));
@@ -79,6 +132,12 @@ impl CpuTime {
             polled
         })
     }
+}
+
+/// Whether the thread is one of several that take turns at what there is to do: only there others can take over what this one leaves.
+fn has_others() -> bool {
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 fn thread_time() -> Duration {
@@ -133,6 +192,10 @@ pub(crate) fn no_room(error: &wasmtime::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::Notify;
 
     use wasmtime::component::{Component, Linker};
     use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
@@ -175,6 +238,31 @@ mod tests {
         // Used up is used up.
         let again = time.spend(pending::<wasmtime::Result<()>>()).await;
         assert!(again.is_err());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn who_works_for_long_leaves_its_thread_to_others() {
+        let (begun, done) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let works = tokio::spawn({
+            let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));
+            async move {
+                let mut time = CpuTime::new(Duration::from_mins(1));
+                time.taken = LONG;
+                let waits_busily = async {
+                    begun.notify_one();
+                    let until = thread_time() + Duration::from_secs(20);
+                    while !done.load(Ordering::Relaxed) && thread_time() < until {}
+                    Ok((done.load(Ordering::Relaxed), ticks()))
+                };
+                time.spend(waits_busily).await
+            }
+        });
+        begun.notified().await;
+        // The only other thread there is for tasks is at work.
+        let other = tokio::spawn(async move { done.store(true, Ordering::Relaxed) });
+        other.await.unwrap();
+        assert_eq!(works.await.unwrap().unwrap(), (true, APART_TICKS));
+        assert_eq!(ticks(), 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One request through one sandbox: wait for a place, make an instance or take one that is kept, call it under the deadline, check its answer.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,14 +19,7 @@ impl Module {
     /// # Errors
     /// Any of [`CallError`]; a failure that the module answered itself is a [`Response`].
     pub async fn handle(&self, route: &Route, request: Request) -> Result<Response, CallError> {
-        let deadline = self.deadline.min(route.deadline);
-        let served = tokio::time::timeout(deadline, self.serve(route, request))
-            .await
-            .unwrap_or_else(|_| {
-                Err(CallError::Deadline {
-                    module: self.name.to_string(),
-                })
-            });
+        let served = self.in_time(route, self.serve(route, request)).await;
         match &served {
             Ok(_) => self.health.answered(),
             Err(error) => {
@@ -41,25 +35,57 @@ impl Module {
         served
     }
 
-    pub(super) async fn serve(
+    /// What is done within the deadline of the module and of the route, whatever the guest waits for.
+    pub(super) async fn in_time<T>(
         &self,
         route: &Route,
-        request: Request,
-    ) -> Result<Response, CallError> {
+        done: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let deadline = self.deadline.min(route.deadline);
+        tokio::time::timeout(deadline, done)
+            .await
+            .unwrap_or_else(|_| {
+                Err(CallError::Deadline {
+                    module: self.name.to_string(),
+                })
+            })
+    }
+
+    async fn serve(&self, route: &Route, request: Request) -> Result<Response, CallError> {
         let account = request.caller.as_ref().map(|caller| &caller.account);
         let admitted = async {
             let turn = match account {
                 Some(account) => self.turns.turn(account).await,
                 None => None,
             };
-            (turn, self.places.acquire().await.ok())
+            let place = self.places.acquire().await.ok()?;
+            let (seat, kept) = match self.idle.take() {
+                Some((seat, instance)) => (seat, Some(instance)),
+                None => (self.room.seat().await?, None),
+            };
+            Some((turn, place, seat, kept))
         };
-        let busy = || CallError::Busy {
-            module: self.name.to_string(),
+        // Given up in the opposite order: the place of a sandbox after the sandbox.
+        let admitted = tokio::time::timeout(PATIENCE, admitted).await;
+        let Ok(Some((_turn, _place, seat, kept))) = admitted else {
+            return Err(self.busy());
         };
-        let Ok((_turn, Some(_place))) = tokio::time::timeout(PATIENCE, admitted).await else {
-            return Err(busy());
-        };
+        // Apart: what waits for a place is small then.
+        let (response, instance) = Box::pin(self.run(route, request, kept)).await?;
+        if self.room.may_rest() {
+            self.idle
+                .keep(seat, instance, || self.call(None, Origin::default()));
+        }
+        Ok(response)
+    }
+
+    /// One request in a sandbox that is kept or, where none is, in a fresh one, for which the caller has a place.
+    pub(super) async fn run(
+        &self,
+        route: &Route,
+        request: Request,
+        kept: Option<Instance>,
+    ) -> Result<(Response, Instance), CallError> {
         let trapped = |detail| CallError::Trapped {
             module: self.name.to_string(),
             detail,
@@ -67,14 +93,14 @@ impl Module {
         let mut request = request;
         let call = self.call(request.caller.take(), std::mem::take(&mut request.origin));
         let mut cpu = CpuTime::new(self.budget.cpu);
-        let mut instance = match self.idle.take() {
+        let mut instance = match kept {
             Some(kept) => kept.again(call, self.budget),
             None => cpu
                 .spend(Instance::make(&self.engine, &self.pre, call, self.budget))
                 .await
                 .map_err(|e| {
                     if bounds::no_room(&e) {
-                        busy()
+                        self.busy()
                     } else {
                         trapped(format!("no instance of it can be made: {e:#}"))
                     }
@@ -84,10 +110,18 @@ impl Module {
         let request = convert::request(request, &mut store.data_mut().call.table)
             .map_err(|e| trapped(format!("{e:#}")))?;
         let module = instance.guest.latchmail_host_module();
-        let response = cpu
+        let called = cpu
             .spend(module.call_handle(&mut *store, &route.operation, &request))
-            .await
-            .map_err(|error| trapped(sandbox::trap(store, &error)))?;
+            .await;
+        let response = match called {
+            Ok(response) => response,
+            Err(error) => {
+                let trapped = trapped(sandbox::trap(store, &error));
+                // To wipe its memory may take long, too.
+                cpu.apart(|| drop(instance));
+                return Err(trapped);
+            }
+        };
         if let Some(written) = sandbox::written(store) {
             tracing::info!(target: "module", module = &*self.name, "it wrote: {written}");
         }
@@ -99,15 +133,19 @@ impl Module {
                     detail,
                 }
             })?;
-        self.idle
-            .keep(instance, || self.call(None, Origin::default()));
-        Ok(response)
+        Ok((response, instance))
     }
 
-    /// Drops the sandboxes that are kept: for a module that no longer serves, so that they take no place of what does. Requests that are at work end as
+    fn busy(&self) -> CallError {
+        CallError::Busy {
+            module: self.name.to_string(),
+        }
+    }
+
+    /// Drops the sandboxes that are kept, and keeps none any more: for a module that no longer serves, so that they take no place of what does. Requests that are at work end as
     /// they would, and the module with the last of them.
     pub fn retire(&self) {
-        self.idle.clear();
+        self.idle.close();
     }
 
     /// A call of this module's.

@@ -3,19 +3,20 @@
 //! What is measured behind the choices: a pool with `PAGEMAP_SCAN` and memory that is reset by copy-on-write makes a fresh
 //! sandbox in some 20 µs; without the support for concurrent guest tasks, which no interface of ours uses, a call is cheaper.
 
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wasmtime::{
-    Cache, CacheConfig, Config, Enabled, Engine, InstanceAllocationStrategy,
-    PoolingAllocationConfig,
-};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use super::cache::cache;
 use crate::error::StartError;
 
-/// How often a running guest is looked at. A guest's CPU budget is counted in these.
-pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// How often a guest that runs gives way to what else there is to do. Where as many guests run as there are threads, everybody else waits so long at
+/// each of a request's steps.
+const TICK: Duration = Duration::from_millis(1);
+/// The same while none runs: nobody waits then, and the machine may rest.
+const IDLE_TICK: Duration = Duration::from_millis(10);
 
 /// The largest memory a module may be given, in MiB: the pool's slots are made for it.
 pub(crate) const LARGEST_MEMORY_MIB: u32 = 256;
@@ -66,25 +67,26 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
     Ok(engine)
 }
 
-fn cache(dir: &Path) -> Result<Cache, StartError> {
-    let unusable = |e: &dyn std::fmt::Display| {
-        StartError::new(format!("`cache_dir` {} cannot be used: {e}", dir.display()))
-    };
-    // Compiled code is run as it is found: nobody else may write it.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| unusable(&e))?;
-    let dir = dir.canonicalize().map_err(|e| unusable(&e))?;
-    let metadata = dir.metadata().map_err(|e| unusable(&e))?;
-    let owners = [0, rustix::process::geteuid().as_raw()];
-    if !owners.contains(&metadata.uid()) || metadata.mode() & 0o022 != 0 {
-        return Err(unusable(&"somebody else may write there"));
+/// Guests that run at this moment, and whether one did since the epoch was moved on.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+static RAN: AtomicBool = AtomicBool::new(false);
+
+/// A guest runs for as long as there is this: the next ticks come soon.
+pub(crate) struct Runs;
+
+impl Runs {
+    /// It begins.
+    pub(crate) fn begin() -> Self {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        RAN.store(true, Ordering::Relaxed);
+        Self
     }
-    let mut config = CacheConfig::new();
-    config.with_directory(dir);
-    Cache::new(config).map_err(|e| unusable(&e))
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Moves the engine's epoch on for as long as the engine lives. On a thread of its own: guests that never yield may hold every thread of
@@ -97,7 +99,8 @@ fn tick(engine: &Engine) -> Result<(), StartError> {
             while let Some(engine) = engine.upgrade() {
                 engine.increment_epoch();
                 drop(engine);
-                std::thread::sleep(TICK);
+                let ran = RAN.swap(false, Ordering::Relaxed) || RUNNING.load(Ordering::Relaxed) > 0;
+                std::thread::sleep(if ran { TICK } else { IDLE_TICK });
             }
         })
         .map(drop)

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::room::Seat;
 use super::sandbox::Instance;
 use crate::api::Call;
 
@@ -19,11 +20,15 @@ struct Room {
     kept: Vec<Kept>,
     /// Whether somebody looks after the old ones.
     swept: bool,
+    /// Whether none is kept any more.
+    closed: bool,
 }
 
 struct Kept {
     instance: Instance,
     since: Instant,
+    /// Given up after the instance.
+    seat: Seat,
 }
 
 impl Idle {
@@ -32,31 +37,42 @@ impl Idle {
         Self(reuse.then(Arc::default))
     }
 
-    /// One to use again.
-    pub(super) fn take(&self) -> Option<Instance> {
-        Some(open(self.0.as_ref()?).kept.pop()?.instance)
+    /// One to use again, in the place that it has.
+    pub(super) fn take(&self) -> Option<(Seat, Instance)> {
+        let Kept { instance, seat, .. } = open(self.0.as_ref()?).kept.pop()?;
+        Some((seat, instance))
     }
 
-    /// Keeps one whose request ended well. `nobody` is the call of no request. There are never more than were at work at once, as
+    /// Keeps one whose request ended well, and its place. `nobody` is the call of no request. There are never more than were at work at once, as
     /// long as their callers hold a place each.
-    pub(super) fn keep(&self, instance: Instance, nobody: impl FnOnce() -> Call) {
+    pub(super) fn keep(&self, seat: Seat, instance: Instance, nobody: impl FnOnce() -> Call) {
         let Some(shared) = &self.0 else { return };
         let Some(instance) = instance.rest(nobody) else {
             return;
         };
         let since = Instant::now();
         let mut room = open(shared);
-        room.kept.push(Kept { instance, since });
+        if room.closed {
+            return;
+        }
+        room.kept.push(Kept {
+            instance,
+            since,
+            seat,
+        });
         if !room.swept {
             room.swept = true;
             tokio::spawn(sweep(Arc::downgrade(shared)));
         }
     }
 
-    /// Drops those that there are.
-    pub(super) fn clear(&self) {
+    /// Drops those that there are, and keeps none from now on.
+    pub(super) fn close(&self) {
         let Some(shared) = &self.0 else { return };
-        let kept = std::mem::take(&mut open(shared).kept);
+        let mut room = open(shared);
+        room.closed = true;
+        let kept = std::mem::take(&mut room.kept);
+        drop(room);
         drop(kept);
     }
 }

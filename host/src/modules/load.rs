@@ -19,6 +19,7 @@ use super::bounds::{self, CpuTime};
 use super::engine::{self, LARGEST_MEMORY_MIB};
 use super::health::Health;
 use super::idle::Idle;
+use super::room::Rooms;
 use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::{Access, Manifest, Module, contract, convert, linker};
 use crate::api::{Call, Services, Settings};
@@ -40,6 +41,10 @@ const DESCRIBE_BUDGET: Budget = Budget {
     response: 1024 * 1024,
 };
 
+/// How a component begins, and how a core module does.
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
 /// Calls of one account at a time, in all modules together. As many as it may have connections to the mail server by default: more
 /// would only wait there.
 const SHARE: usize = 8;
@@ -47,14 +52,8 @@ const SHARE: usize = 8;
 /// The largest body of an answer that a module may be given, in MiB: it is in the host's memory as a whole, beside what the sandbox has of it.
 const LARGEST_RESPONSE_MIB: u32 = 64;
 
-/// Sandboxes beyond those of the modules: for asking a new module what it is while all others are at work.
-const SPARE: u32 = 4;
-
 /// Modules of which compiled versions are remembered.
 const MOST_REMEMBERED: usize = 64;
-
-/// Sandboxes for modules that the configuration does not name, where there may be such.
-const UNNAMED: u32 = 256;
 
 /// Makes modules of components.
 #[derive(Debug)]
@@ -63,6 +62,7 @@ pub struct Loader {
     services: Services,
     clock: Clock,
     turns: Arc<Turns>,
+    rooms: Rooms,
     /// How many sandboxes each module may have, its versions together: while one replaces another both are at work.
     places: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     failing: mpsc::UnboundedSender<Failing>,
@@ -77,6 +77,12 @@ pub struct Failing {
     pub module: Arc<str>,
     /// Which version of it.
     pub digest: Arc<str>,
+}
+
+/// What a component is told from all others by: SHA-256 of its bytes, 64 hexadecimal digits.
+#[must_use]
+pub fn digest(component: &[u8]) -> String {
+    hexadecimal::lower(&Sha256::digest(component))
 }
 
 /// A component that was compiled and said what it is. It may not fit what was granted to it.
@@ -129,14 +135,14 @@ impl Loader {
         if let Some(ceiling) = &config.new_modules {
             check(ceiling).map_err(|reason| StartError::new(format!("`new_modules`: {reason}")))?;
         }
-        let named = config.modules.values().map(|m| m.concurrency).sum::<u32>();
-        let unnamed = config.new_modules.as_ref().map_or(0, |_| UNNAMED);
+        let rooms = Rooms::new(config);
         let (failing, told) = mpsc::unbounded_channel();
         let loader = Self {
-            engine: engine::engine(named + unnamed + SPARE, &config.cache_dir)?,
+            engine: engine::engine(rooms.size(), &config.cache_dir)?,
             services,
             clock,
             turns: Arc::new(Turns::new(SHARE)),
+            rooms,
             places: Mutex::default(),
             failing,
             recent: Mutex::default(),
@@ -154,8 +160,8 @@ impl Loader {
         bytes: Bytes,
         ceiling: Option<&config::Module>,
     ) -> Result<Examined, String> {
-        let digest = hexadecimal::lower(&Sha256::digest(&bytes));
-        if let Some(examined) = self.loaded_before(&digest) {
+        let digest = digest(&bytes);
+        if let Some(examined) = self.recalled(&digest) {
             return Ok(Examined { bytes, ..examined });
         }
         let component = compile(&self.engine, bytes.clone()).await?;
@@ -211,6 +217,7 @@ impl Loader {
             .and_then(|linker| linker.instantiate_pre(&examined.component))
             .and_then(EverythingPre::new)
             .map_err(|e| contract::unlinkable(&e))?;
+        let room = self.rooms.of_module(&manifest.name);
         let module = Module {
             name: manifest.name.as_str().into(),
             digest: Arc::clone(&examined.digest),
@@ -221,7 +228,9 @@ impl Loader {
             settings: Arc::new(Settings::of(ceiling)?),
             budget: Budget::of(ceiling),
             deadline: ceiling.deadline,
-            places: self.places(&manifest.name, ceiling.concurrency),
+            // There is no more room than at the start, even where it may have more by now.
+            places: self.places(&manifest.name, ceiling.concurrency.min(room.size())),
+            room: room.clone(),
             idle: Idle::new(ceiling.reuse),
             turns: Arc::clone(&self.turns),
             health: Health::default(),
@@ -230,13 +239,17 @@ impl Loader {
             ceiling: ceiling.clone(),
             manifest,
         };
+        // Not one of its own: those may all be at work for the version that serves.
+        let _seat = self.rooms.spare().seat().await;
         module.stands().await?;
         module.probed().await?;
         self.remember(examined);
         Ok(module)
     }
 
-    fn loaded_before(&self, digest: &str) -> Option<Examined> {
+    /// What was loaded last, where it is still at hand: without its bytes.
+    #[must_use]
+    pub fn recalled(&self, digest: &str) -> Option<Examined> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = recent.values().flatten();
         all.find(|examined| &*examined.digest == digest).cloned()
@@ -282,6 +295,7 @@ impl Loader {
             None,
             Origin::default(),
         );
+        let _seat = self.rooms.spare().seat().await;
         let asked = async {
             let mut cpu = CpuTime::new(budget.cpu);
             let Instance { mut store, guest } = cpu
@@ -302,14 +316,15 @@ impl Module {
     /// Makes one instance within its budget, so that what cannot be made is found before anybody asks.
     async fn stands(&self) -> Result<(), String> {
         let call = self.call(None, Origin::default());
-        CpuTime::new(self.budget.cpu)
-            .spend(Instance::make(&self.engine, &self.pre, call, self.budget))
-            .await
-            .map(drop)
-            .map_err(|e| uninstantiable(&e))
+        let mut cpu = CpuTime::new(self.budget.cpu);
+        let made = cpu.spend(Instance::make(&self.engine, &self.pre, call, self.budget));
+        match tokio::time::timeout(self.deadline, made).await {
+            Ok(made) => made.map(drop).map_err(|e| uninstantiable(&e)),
+            Err(_) => Err("no instance of it was made within its deadline".into()),
+        }
     }
 
-    /// Asks the route that the configuration names, where it names one.
+    /// Asks the route that the configuration names, where it names one, within its deadline.
     async fn probed(&self) -> Result<(), String> {
         let path = &self.ceiling.probe;
         if path.is_empty() {
@@ -326,8 +341,9 @@ impl Module {
                 "its `probe` is {path}, and it has no public GET route of that path without named segments"
             ));
         };
-        match self.serve(route, super::Request::probe()).await {
-            Ok(response) if response.status.is_server_error() => Err(format!(
+        let asked = Box::pin(self.run(route, super::Request::probe(), None));
+        match self.in_time(route, asked).await {
+            Ok((response, _)) if response.status.is_server_error() => Err(format!(
                 "its probe {path} was answered with {}",
                 response.status.as_u16()
             )),
@@ -390,6 +406,16 @@ fn check(ceiling: &config::Module) -> Result<(), String> {
 
 /// Compiles on a thread of its own, fenced: the compiler panics once in a thousand times, and that must not end the service.
 async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, String> {
+    match bytes.get(..8) {
+        Some(COMPONENT) => {}
+        Some(MODULE) => {
+            return Err(
+                "it is a WebAssembly module and no component: in Rust, build it for wasm32-wasip2"
+                    .into(),
+            );
+        }
+        _ => return Err("it is no WebAssembly component".into()),
+    }
     let engine = engine.clone();
     let compiled = tokio::task::spawn_blocking(move || {
         std::panic::catch_unwind(AssertUnwindSafe(|| Component::new(&engine, bytes)))

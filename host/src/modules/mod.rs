@@ -3,6 +3,7 @@
 //! Knows WIT and components; knows neither HTTP connections nor SQL. What a component may call is in [`crate::api`].
 
 mod bounds;
+mod cache;
 mod call;
 mod contract;
 mod convert;
@@ -12,6 +13,7 @@ mod idle;
 mod linker;
 mod load;
 mod manifest;
+mod room;
 mod sandbox;
 
 use std::fmt;
@@ -25,7 +27,7 @@ use http::{HeaderMap, StatusCode};
 pub use latchmail_bindings::VERSION as CONTRACT;
 use latchmail_bindings::{Blob, EverythingPre};
 pub use linker::{GRANTABLE, covered as granted};
-pub use load::{Examined, Failing, Loader};
+pub use load::{Examined, Failing, Loader, digest};
 pub use manifest::{Access, BodyForm, Manifest, Route};
 use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
@@ -36,6 +38,7 @@ use crate::clock::Clock;
 use crate::config;
 use health::Health;
 use idle::Idle;
+use room::Room;
 use sandbox::{Budget, Sandbox};
 
 /// A request on its way into a sandbox: routed, admitted and read.
@@ -126,6 +129,7 @@ pub struct Module {
     budget: Budget,
     deadline: Duration,
     places: Arc<Semaphore>,
+    room: Room,
     idle: Idle,
     turns: Arc<crate::turns::Turns>,
     health: Health,

@@ -122,7 +122,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// A fresh one, for `call`. It yields at every tick of the engine: whoever runs it keeps its time.
+    /// A fresh one, for `call`. It yields as often as [`bounds::ticks`] says: whoever runs it keeps its time.
     pub(crate) async fn make(
         engine: &Engine,
         pre: &EverythingPre<Sandbox>,
@@ -168,7 +168,7 @@ impl Instance {
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|_| {
             Ok(UpdateDeadline::YieldCustom(
-                1,
+                bounds::ticks(),
                 Box::pin(tokio::task::yield_now()),
             ))
         });

@@ -1,0 +1,100 @@
+//! What a module leaves to the others, and to its operator, while all that it may have is at work; and how what is under way ends.
+
+use std::time::Duration;
+
+use latchmail_tests::{EVENTUALLY, Service, Variant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+const NEW: &str = "new_modules.paths = ['/variant/', '/other/']";
+
+/// A connection to the operator's socket, with a request that has begun and does not go on.
+async fn half_a_request(service: &Service) -> UnixStream {
+    let socket = service.state.join("admin.sock");
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.write_all(b"GET /api/v1/adm").await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_new_module_whose_requests_all_wait_takes_no_place_of_the_others_nor_of_its_operator() {
+    let few = ["mail", "credentials", "aliases", "domains"]
+        .map(|name| format!("modules.{name}.concurrency = 4\n"))
+        .concat();
+    let many = "new_modules.concurrency = 1000\nnew_modules.deadline = 60\nhttp.connections_per_client = 1000";
+    let service = Service::with(&format!("{NEW}\n{few}{many}")).await;
+    let ada = service.person("ada").await;
+    let first = Variant::default();
+    let waits = Variant {
+        version: "2.0.0",
+        does: "wait",
+        ..first
+    };
+    service.install(&[first.component()]).await;
+    service.install(&[waits.component()]).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..300 {
+        waiting.spawn(service.request("GET /variant/version").send());
+    }
+    // Once one of them is told that there is no place all that there are are taken.
+    let told = waiting.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(told.status(), 503);
+    for _ in 0..8 {
+        ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    }
+    let other = Variant {
+        name: "other",
+        path: "/other/",
+        ..first
+    };
+    service.install(&[other.component()]).await;
+    for verb in ["disable other", "enable other", "rollback variant"] {
+        service.operator(&format!("module {verb}"), "").await.done();
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_never_finished_on_the_operators_socket_does_not_hold_up_the_end() {
+    let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 0.5";
+    let mut service = Service::with(patient).await;
+    let _held = half_a_request(&service).await;
+    // It is served, so it is at work by now.
+    service.operator("module list", "").await.done();
+    timeout(EVENTUALLY, service.stop())
+        .await
+        .expect("the service ends");
+}
+
+#[tokio::test]
+async fn nothing_is_taken_any_more_while_the_operators_socket_comes_to_its_end() {
+    let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 20";
+    let mut service = Service::with(patient).await;
+    let held = half_a_request(&service).await;
+    service.operator("module list", "").await.done();
+    let address = service.address();
+    let ends = async {
+        timeout(EVENTUALLY, service.stop())
+            .await
+            .expect("the service ends");
+    };
+    let refuses = async {
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(held);
+    };
+    tokio::join!(ends, refuses);
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_waited_for_on_the_operators_socket_as_anywhere() {
+    let service = Service::with("http.header_timeout = 0.3").await;
+    let mut held = half_a_request(&service).await;
+    let mut rest = Vec::new();
+    timeout(EVENTUALLY, held.read_to_end(&mut rest))
+        .await
+        .expect("the connection ends")
+        .unwrap();
+}
