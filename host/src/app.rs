@@ -14,7 +14,7 @@ use crate::api::Services;
 use crate::auth::{Auth, Recognised};
 use crate::caller::Caller;
 use crate::clock::Clock;
-use crate::config::{Breaker, Config};
+use crate::config::Config;
 use crate::directory::Directory;
 use crate::dkim;
 use crate::dns::Dns;
@@ -188,8 +188,8 @@ impl App {
 
         Box::pin(app.life.begin(&*app)).await?;
         let socket = http::admin::socket::listen(&app).await?;
-        let server = http::serve(Arc::clone(&app), listener)?;
-        let breaking = tokio::spawn(break_failing(Arc::clone(&app), failing));
+        let server = http::serve(&app, listener)?;
+        let breaking = tokio::spawn(look_after(Arc::clone(&app), failing));
         let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
         let writing = tokio::spawn(write_uses(Arc::clone(&app)));
         let ending = tokio::spawn(end_again(Arc::clone(&app)));
@@ -247,17 +247,9 @@ async fn write_uses(app: Arc<App>) {
     }
 }
 
-/// Looks after modules of which most requests began to trap, for as long as the service runs: each is reported, and rolled back where its operator chose so.
-async fn break_failing(app: Arc<App>, mut failing: mpsc::UnboundedReceiver<Failing>) {
-    while let Some(told) = failing.recv().await {
-        if app.life.failing(&told) != Some(Breaker::RollBack) {
-            continue;
-        }
-        let back = app.life.roll_back_from(&*app, &told.module, &told.digest);
-        if let Err(why) = back.await {
-            tracing::error!(module = &*told.module, "it could not be rolled back: {why}");
-        }
-    }
+/// Looks after modules of which most requests began to trap, for as long as the service runs.
+async fn look_after(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
+    app.life.look_after(&*app, failing).await;
 }
 
 /// Ends what was left open at the mail server, at once and then every minute, for as long as the service runs.
@@ -273,10 +265,13 @@ async fn end_again(app: Arc<App>) {
 impl Running {
     /// Stops taking requests, finishes those in flight within the configured grace, and releases everything.
     pub async fn stop(self) {
-        if let Some(socket) = self.socket {
-            socket.stop().await;
-        }
-        self.server.stop().await;
+        // Both at once: neither takes anything while the other finishes.
+        let socket = async {
+            if let Some(socket) = self.socket {
+                socket.stop().await;
+            }
+        };
+        tokio::join!(socket, self.server.stop());
         self.breaking.abort();
         self.sweeping.abort();
         self.writing.abort();

@@ -28,6 +28,9 @@ pub enum Error {
     /// The credential that asked is no longer good.
     #[error("the credential that asked is no longer good")]
     CredentialOver,
+    /// The module is not installed any more.
+    #[error("the module is not installed any more")]
+    Removed,
     /// The directory failed.
     #[error(transparent)]
     Directory(#[from] directory::Error),
@@ -149,6 +152,7 @@ impl Store {
                 keeper.quota, keeper.module
             ))),
             Change::CredentialOver => Err(Error::CredentialOver),
+            Change::Removed => Err(Error::Removed),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Modules changed while the service runs, as an administrator, an operator and their clients see it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail_tests::{Answer, Person, Service, Variant, fixtures, modules};
+use latchmail_tests::{Answer, EVENTUALLY, Log, Person, Service, Variant, fixtures, modules};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Modules that are not named may be installed.
 const NEW: &str = "new_modules.paths = ['/variant/', '/other/', '/api/v1/aliases']";
@@ -38,6 +40,15 @@ fn body(components: &[Vec<u8>], accept: bool) -> Value {
 async fn install(admin: &Person<'_>, components: &[Vec<u8>], accept: bool) -> Answer {
     let body = body(components, accept);
     admin.post("/api/v1/admin/modules", &body).await
+}
+
+/// Waits until something holds.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let patience = Instant::now() + EVENTUALLY;
+    while !holds().await {
+        assert!(Instant::now() < patience, "{what}: never");
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
 fn of_version(version: &str) -> Vec<u8> {
@@ -89,7 +100,10 @@ async fn only_administrators_who_are_signed_in_may_change_modules() {
         .iter()
         .map(|module| module["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["aliases", "credentials", "domains", "mail"]);
+    assert_eq!(
+        names,
+        ["aliases", "credentials", "domains", "mail"]
+    );
     assert!(
         listed["modules"]
             .as_array()
@@ -205,6 +219,81 @@ async fn a_module_that_traps_on_most_requests_is_rolled_back_where_the_operator_
 }
 
 #[tokio::test]
+async fn a_roll_back_that_the_database_fails_is_made_once_it_answers_again() {
+    let log = Log::keep_at("error");
+    let service = Service::with(&format!("{NEW}\nnew_modules.breaker = 'roll-back'")).await;
+    service.install(&[of_version("1.0.0")]).await;
+    service.install(&[that_does("trap", "2.0.0")]).await;
+    let away = "ALTER TABLE modules RENAME TO modules_away";
+    service.execute(away).await;
+    until("the roll back fails", async || {
+        assert_eq!(version(&service).await.status, 500);
+        !log.about("could not be rolled back").is_empty()
+    })
+    .await;
+    let back = "ALTER TABLE modules_away RENAME TO modules";
+    service.execute(back).await;
+    until("it is rolled back", async || {
+        version(&service).await.status == 200
+    })
+    .await;
+    serves(&service, "1.0.0").await;
+}
+
+#[tokio::test]
+async fn what_serves_again_is_what_served_before_and_not_what_was_rolled_away_from() {
+    let mut service = Service::with(NEW).await;
+    let roll_back = "module rollback variant";
+    service.install(&[of_version("1.0.0")]).await;
+    service.install(&[of_version("2.0.0")]).await;
+    service.operator(roll_back, "").await.done();
+    serves(&service, "1.0.0").await;
+    service.install(&[of_version("3.0.0")]).await;
+    service.restart().await;
+    service.operator(roll_back, "").await.done();
+    serves(&service, "1.0.0").await;
+    service
+        .operator(roll_back, "")
+        .await
+        .fails_about("no version of module `variant` before this one");
+    // What is named serves all the same, and what served before it is remembered.
+    let shown = service
+        .operator("module show variant --json", "")
+        .await
+        .done();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let versions = shown["versions"].as_array().unwrap();
+    let second = versions.iter().find(|one| one["version"] == "2.0.0");
+    let digest = second.unwrap()["digest"].as_str().unwrap();
+    let to = format!("{roll_back} --to {digest}");
+    service.operator(&to, "").await.done();
+    serves(&service, "2.0.0").await;
+    service.operator(roll_back, "").await.done();
+    serves(&service, "1.0.0").await;
+}
+
+#[tokio::test]
+async fn a_change_that_is_answered_with_a_failure_was_not_made() {
+    let service = Service::with(NEW).await;
+    service.install(&[of_version("1.0.0")]).await;
+    let away = "ALTER TABLE module_versions RENAME TO module_versions_away";
+    service.execute(away).await;
+    let disable = "module disable variant";
+    service
+        .operator(disable, "")
+        .await
+        .fails_about("The operation could not be completed");
+    serves(&service, "1.0.0").await;
+    let back = "ALTER TABLE module_versions_away RENAME TO module_versions";
+    service.execute(back).await;
+    let listed = service.operator("module list", "").await.done();
+    let line = listed.lines().find(|line| line.starts_with("variant"));
+    assert!(line.unwrap().contains("serving"), "{listed}");
+    service.operator(disable, "").await.done();
+    version(&service).await.fails(404, "There is no such route");
+}
+
+#[tokio::test]
 async fn what_cannot_be_installed_is_refused_with_the_reason_and_changes_nothing() {
     let service = Service::with(&format!(
         "{NEW}\nmodules.probe.grants = ['caller']\nmodules.probe.paths = ['/probe/']"
@@ -235,7 +324,9 @@ async fn what_cannot_be_installed_is_refused_with_the_reason_and_changes_nothing
     };
     let file = |path: &Path| std::fs::read(path).unwrap();
     for (component, status, mention) in [
-        (b"no component".to_vec(), 400, "not a component"),
+        (b"no component".to_vec(), 400, "no WebAssembly component"),
+        (Vec::new(), 400, "no WebAssembly component"),
+        (b"\0asm\x01\0\0\0".to_vec(), 400, "wasm32-wasip2"),
         (taken.component(), 409, "module variant"),
         (elsewhere.component(), 400, "/elsewhere/version"),
         (misnamed.component(), 400, "Other Name"),
@@ -348,6 +439,26 @@ async fn a_version_that_may_do_more_than_the_one_before_needs_a_yes() {
 }
 
 #[tokio::test]
+async fn over_a_module_that_is_switched_off_a_version_is_compared_with_the_one_that_was_installed_last()
+ {
+    let mut service = Service::with(NEW).await;
+    service.install(&[that_does("session", "1.0.0")]).await;
+    service.operator("module disable variant", "").await.done();
+    // From what is kept, not from what is remembered.
+    service.restart().await;
+    let admin = administrator(&service).await;
+    let weaker = install(&admin, &[of_version("2.0.0")], false).await;
+    weaker.fails_about(409, "it does not serve at present, and would");
+    weaker.fails_about(409, "for anybody instead of web sessions");
+    let more = install(&admin, &[that_does("more", "2.0.0")], false).await;
+    more.fails_about(409, "GET /variant/more");
+    let same = install(&admin, &[that_does("session", "3.0.0")], false).await;
+    let said = same.json["error"].as_str().unwrap();
+    assert!(!said.contains("route"), "{said}");
+    version(&service).await.fails(404, "There is no such route");
+}
+
+#[tokio::test]
 async fn a_module_is_switched_off_and_on_and_removed() {
     let mut service = Service::with(NEW).await;
     let admin = administrator(&service).await;
@@ -453,6 +564,27 @@ async fn a_new_file_of_the_configuration_is_taken_at_the_start_and_one_seen_befo
 }
 
 #[tokio::test]
+async fn a_new_file_of_the_configuration_does_not_bring_back_what_was_switched_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("variant.wasm");
+    std::fs::write(&file, of_version("1.0.0")).unwrap();
+    let settings = format!(
+        "modules.variant.source = '{}'\nmodules.variant.paths = ['/variant/']",
+        file.display()
+    );
+    let mut service = Service::with(&settings).await;
+    serves(&service, "1.0.0").await;
+    service.operator("module disable variant", "").await.done();
+    std::fs::write(&file, of_version("2.0.0")).unwrap();
+    service.restart().await;
+    version(&service).await.fails(404, "There is no such route");
+    service.operator("module enable variant", "").await.done();
+    serves(&service, "1.0.0").await;
+    service.restart().await;
+    serves(&service, "2.0.0").await;
+}
+
+#[tokio::test]
 async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() {
     let service = Service::with(NEW).await;
     let folder = tempfile::tempdir().unwrap();
@@ -500,6 +632,45 @@ async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() 
         .operator("module install /nowhere/x.wasm", "")
         .await
         .fails_about("/nowhere/x.wasm");
+}
+
+#[tokio::test]
+async fn components_that_are_too_large_to_be_sent_are_refused_with_what_they_may_have() {
+    let service = Service::with(NEW).await;
+    let large = service.state.join("large.wasm");
+    let file = std::fs::File::create(&large).unwrap();
+    file.set_len(96 * 1024 * 1024).unwrap();
+    for verb in ["inspect", "install"] {
+        service
+            .operator(&format!("module {verb} {}", large.display()), "")
+            .await
+            .fails_about("95 MiB");
+    }
+}
+
+#[tokio::test]
+async fn a_roll_back_takes_nothing_that_it_does_not_know() {
+    let service = Service::with(NEW).await;
+    let admin = administrator(&service).await;
+    for version in ["1.0.0", "2.0.0"] {
+        service.install(&[of_version(version)]).await;
+    }
+    let path = "/api/v1/admin/modules/variant/rollback";
+    let misspelt = admin.post(path, &json!({ "to": "12345678" })).await;
+    assert_eq!(misspelt.status, 400);
+    serves(&service, "2.0.0").await;
+}
+
+#[tokio::test]
+async fn why_a_module_does_not_serve_is_one_line_of_the_log() {
+    let log = Log::keep_at("error");
+    let source = "modules.variant.source = \"/nowhere/a\\nforged.wasm\"";
+    let _service = Service::with(source).await;
+    let lines = log.about("forged.wasm");
+    assert!(
+        lines.len() == 1 && lines[0].contains("cannot be loaded"),
+        "{lines:?}"
+    );
 }
 
 #[tokio::test]
@@ -560,4 +731,20 @@ async fn the_probe_that_the_configuration_names_has_to_be_answered_before_a_vers
             .fails_about(400, mention);
         serves(&service, "1.0.0").await;
     }
+}
+
+#[tokio::test]
+async fn a_version_that_waits_instead_of_answering_its_probe_is_refused_within_its_deadline() {
+    let settings = "new_modules.probe = '/variant/version'\nnew_modules.deadline = 3";
+    let service = Service::with(&format!("{NEW}\n{settings}")).await;
+    let admin = administrator(&service).await;
+    service.install(&[of_version("1.0.0")]).await;
+    let components = [that_does("wait", "2.0.0")];
+    let waits = install(&admin, &components, true);
+    let refused = timeout(EVENTUALLY, waits).await.expect("an answer");
+    refused.fails_about(400, "passed its deadline");
+    serves(&service, "1.0.0").await;
+    // And nothing holds up the next change.
+    service.install(&[of_version("3.0.0")]).await;
+    serves(&service, "3.0.0").await;
 }

@@ -204,3 +204,63 @@ async fn what_is_over_the_quota_of_an_account_is_refused_and_room_can_be_made() 
     assert_eq!(keeps(&ada, &delete).await, done(()));
     assert_eq!(set(&ada, "c", &half).await, done(()));
 }
+
+/// The same module, not brought by the configuration but installed.
+async fn installed_keeper() -> Service {
+    let source = fixtures().join("fixture_keeper.wasm");
+    let settings =
+        "modules.keeper.grants = ['store', 'http-client']\nmodules.keeper.paths = ['/keeper/']";
+    let service = Service::with(settings).await;
+    service.install(&[std::fs::read(source).unwrap()]).await;
+    service
+}
+
+#[tokio::test]
+async fn what_a_module_kept_goes_with_it_or_after_it_where_the_operator_says_so() {
+    let service = installed_keeper().await;
+    let component = std::fs::read(fixtures().join("fixture_keeper.wasm")).unwrap();
+    let ada = service.person("ada").await;
+    set(&ada, "k", "v").await;
+    service.operator("module remove keeper", "").await.done();
+    service.install(std::slice::from_ref(&component)).await;
+    assert_eq!(get(&ada, "k").await, "v", "it stays with nothing said");
+    service.operator("module remove keeper", "").await.done();
+    let purge = "module remove keeper --purge";
+    service.operator(purge, "").await.done();
+    service
+        .operator(purge, "")
+        .await
+        .fails_about("nothing that one of this name stored");
+    service.install(std::slice::from_ref(&component)).await;
+    assert_eq!(get(&ada, "k").await, Value::Null);
+    set(&ada, "k", "v").await;
+    service.operator(purge, "").await.done();
+    service.install(&[component]).await;
+    assert_eq!(get(&ada, "k").await, Value::Null);
+    let record = service.operator("audit --json", "").await.done();
+    let removed: Vec<String> = record
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["kind"] == "module_removed")
+        .map(|event| event["detail"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(removed, ["", "", "purged", "purged"]);
+}
+
+#[tokio::test]
+async fn a_purge_that_fails_removes_nothing() {
+    let service = installed_keeper().await;
+    let ada = service.person("ada").await;
+    set(&ada, "k", "v").await;
+    let away = "ALTER TABLE stores RENAME TO stores_away";
+    service.execute(away).await;
+    let purge = "module remove keeper --purge";
+    service
+        .operator(purge, "")
+        .await
+        .fails_about("The operation could not be completed");
+    let back = "ALTER TABLE stores_away RENAME TO stores";
+    service.execute(back).await;
+    assert_eq!(get(&ada, "k").await, "v");
+    service.operator(purge, "").await.done();
+}

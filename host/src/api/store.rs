@@ -80,6 +80,8 @@ impl From<store::Error> for Error {
             store::Error::Invalid(_) => Self::Invalid(sentence),
             store::Error::TooLarge(_) => Self::TooLarge(sentence),
             store::Error::CredentialOver => Self::CredentialRefused,
+            // Whoever asks again meets what serves by then.
+            store::Error::Removed => Self::Unavailable,
             store::Error::Directory(_) => {
                 tracing::error!("what a module keeps could not be read or changed: {sentence}");
                 Self::Internal

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What the two do not share is how they are opened, in [`sqlite`] and [`postgres`], and how rows are locked, in
-//! [`Tx::lock_account`], [`Tx::lock_domain`] and [`Tx::keep_domain`].
+//! [`Tx::lock_account`], [`Tx::lock_domain`], [`Tx::keep_domain`] and [`Tx::keep_module`].
 
 mod migrations;
 mod postgres;
@@ -38,6 +38,10 @@ const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDA
 /// Many may claim a domain of which there is no row yet. The number is this query's own.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
 const KEEP_DOMAIN: &str = "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
+
+/// KEY, so that it may be switched and rolled back meanwhile. On SQLite nobody else writes.
+const KEEP_MODULE_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
+const KEEP_MODULE_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
 
 /// Why the database did not do what was asked. Its detail is for the log.
 #[derive(Debug, thiserror::Error)]
@@ -180,6 +184,28 @@ impl Tx {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Whether a module is installed. Where it is, it is not removed before the end of the transaction. Where one locks an account too, that comes first.
+    ///
+    /// # Errors
+    /// [`Error::Database`] where the database fails.
+    pub async fn keep_module(&mut self, module: &str) -> Result<bool, Error> {
+        let installed: Option<i32> = match self {
+            Self::Sqlite(tx) => {
+                sqlx::query_scalar(KEEP_MODULE_SQLITE)
+                    .bind(module)
+                    .fetch_optional(&mut **tx)
+                    .await?
+            }
+            Self::Postgres(tx) => {
+                sqlx::query_scalar(KEEP_MODULE_POSTGRES)
+                    .bind(module)
+                    .fetch_optional(&mut **tx)
+                    .await?
+            }
+        };
+        Ok(installed.is_some())
     }
 
     /// Makes transactions that change whose a domain is take turns. Where one locks an account too, that comes first.

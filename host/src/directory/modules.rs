@@ -4,26 +4,34 @@
 
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::{Directory, Error};
+use super::{Directory, Error, store};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const LIST: &str = "SELECT module, digest, enabled, source_digest FROM modules ORDER BY module";
-const VERSIONS: &str = "SELECT digest, version, size, rank, installed_at FROM module_versions \
+const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at FROM module_versions \
     WHERE module = $1 ORDER BY rank DESC";
-const COMPONENT: &str = "SELECT component FROM module_versions WHERE module = $1 AND digest = $2";
+const COMPONENT: &str = "SELECT component FROM module_components WHERE module = $1 AND digest = $2";
 
 /// One that is installed again is the newest again.
 const RENEW: &str = "UPDATE module_versions SET installed_at = $3, \
     rank = (SELECT MAX(rank) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
-const KEEP: &str = "INSERT INTO module_versions (module, digest, version, component, size, rank, installed_at) \
-    VALUES ($1, $2, $3, $4, $5, (SELECT COALESCE(MAX(rank), 0) + 1 FROM module_versions WHERE module = $1), $6)";
+const KEEP: &str = "INSERT INTO module_versions (module, digest, version, size, rank, installed_at) \
+    VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(rank), 0) + 1 FROM module_versions WHERE module = $1), $5)";
+const KEEP_COMPONENT: &str =
+    "INSERT INTO module_components (module, digest, component) VALUES ($1, $2, $3)";
 const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest, changed_at) VALUES ($1, $2, TRUE, $3, $4) \
     ON CONFLICT (module) DO UPDATE SET digest = excluded.digest, enabled = TRUE, \
         source_digest = COALESCE(excluded.source_digest, modules.source_digest), changed_at = excluded.changed_at";
 const FORGET_OLD: &str = "DELETE FROM module_versions WHERE module = $1 \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 ORDER BY rank DESC LIMIT $2) \
-    AND digest NOT IN (SELECT digest FROM modules WHERE module = $1)";
+    AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 AND served IS NOT NULL ORDER BY served DESC LIMIT 2)";
+/// Whatever serves from now on is the last of those that served.
+const BEGIN: &str = "UPDATE module_versions \
+    SET served = (SELECT COALESCE(MAX(served), 0) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
+/// Those that began to serve later than this one, where it is one of them, are rolled away from.
+const LEAVE: &str = "UPDATE module_versions SET served = NULL WHERE module = $1 \
+    AND served > (SELECT served FROM module_versions WHERE module = $1 AND digest = $2)";
 const ROLL_BACK: &str =
     "UPDATE modules SET digest = $2, enabled = TRUE, changed_at = $3 WHERE module = $1";
 const SWITCH: &str = "UPDATE modules SET enabled = $2, changed_at = $3 WHERE module = $1";
@@ -55,6 +63,8 @@ pub struct Version {
     pub size: i64,
     /// The higher, the later it was installed.
     pub rank: i64,
+    /// The higher, the later it began to serve; none where it was rolled away from.
+    pub served: Option<i64>,
     /// When it was last installed, in milliseconds since the epoch.
     pub installed_at: i64,
 }
@@ -108,7 +118,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Keeps versions and lets them serve, all of them or none. Of each module the `keep` that were installed last stay, and the one that serves.
+    /// Keeps versions and lets them serve, all of them or none. Of each module the `keep` that were installed last stay, the one that serves, and the one that
+    /// served before it. Answers what is kept of each by then, as [`Directory::module_versions`] does.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was changed then.
@@ -118,8 +129,9 @@ impl Directory {
         keep: u32,
         now: Timestamp,
         origin: &Origin,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Vec<Version>>, Error> {
         let mut tx = self.db.begin().await?;
+        let mut versions = Vec::with_capacity(set.len());
         for new in set {
             kept(&mut tx, new, now).await?;
             on_tx!(&mut tx, db => sqlx::query(SERVE)
@@ -128,6 +140,7 @@ impl Directory {
                 .bind(new.source.then_some(new.digest))
                 .bind(now.millis())
                 .execute(db).await.map(drop))?;
+            began(&mut tx, new.module, new.digest).await?;
             on_tx!(&mut tx, db => sqlx::query(FORGET_OLD)
                 .bind(new.module)
                 .bind(i64::from(keep))
@@ -142,11 +155,16 @@ impl Directory {
                 origin,
             )
             .await?;
+            versions.push(on_tx!(&mut tx, db => sqlx::query_as(VERSIONS)
+                .bind(new.module)
+                .fetch_all(db).await)?);
         }
-        tx.commit().await
+        tx.commit().await?;
+        Ok(versions)
     }
 
-    /// Lets a version that is kept serve again.
+    /// Lets a version that is kept serve again. Those that began to serve after it are not what served before any more; one that was rolled away from comes
+    /// after the one that serves.
     ///
     /// # Errors
     /// [`Error`] where the database fails or does not keep it; nothing was changed then.
@@ -163,6 +181,13 @@ impl Directory {
             .bind(&to.digest)
             .bind(now.millis())
             .execute(db).await.map(drop))?;
+        match to.served {
+            Some(_) => on_tx!(&mut tx, db => sqlx::query(LEAVE)
+                .bind(module)
+                .bind(&to.digest)
+                .execute(db).await.map(drop))?,
+            None => began(&mut tx, module, &to.digest).await?,
+        }
         let detail = told(&to.version, &to.digest);
         record(
             &mut tx,
@@ -214,22 +239,35 @@ impl Directory {
         Ok(())
     }
 
-    /// Forgets a module and every version of it.
+    /// Forgets a module and every version of it; to `purge` it is to forget all that it ever kept for accounts, too. Whether there was anything of it.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was changed then.
     pub async fn remove_module(
         &self,
         module: &str,
+        purge: bool,
         now: Timestamp,
         origin: &Origin,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
+        let mut gone = 0;
+        // Its own row first: whoever writes for it holds that, and is waited for.
         for query in [REMOVE, REMOVE_VERSIONS] {
-            on_tx!(&mut tx, db => sqlx::query(query).bind(module).execute(db).await.map(drop))?;
+            gone += on_tx!(&mut tx, db => sqlx::query(query)
+                .bind(module)
+                .execute(db).await.map(|done| done.rows_affected()))?;
         }
-        record(&mut tx, Kind::ModuleRemoved, module, "", now, origin).await?;
-        tx.commit().await
+        if purge {
+            gone += store::forget(&mut tx, module).await?;
+        }
+        if gone == 0 {
+            return Ok(false);
+        }
+        let detail = if purge { "purged" } else { "" };
+        record(&mut tx, Kind::ModuleRemoved, module, detail, now, origin).await?;
+        tx.commit().await?;
+        Ok(true)
     }
 }
 
@@ -247,11 +285,22 @@ async fn kept(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), E
         .bind(new.module)
         .bind(new.digest)
         .bind(new.version)
-        .bind(new.component)
         .bind(i64::try_from(new.component.len()).unwrap_or(i64::MAX))
         .bind(now.millis())
         .execute(db).await.map(drop))?;
+    on_tx!(tx, db => sqlx::query(KEEP_COMPONENT)
+        .bind(new.module)
+        .bind(new.digest)
+        .bind(new.component)
+        .execute(db).await.map(drop))?;
     Ok(())
+}
+
+async fn began(tx: &mut Tx, module: &str, digest: &str) -> Result<(), Error> {
+    Ok(on_tx!(tx, db => sqlx::query(BEGIN)
+        .bind(module)
+        .bind(digest)
+        .execute(db).await.map(drop))?)
 }
 
 fn told(version: &str, digest: &str) -> String {

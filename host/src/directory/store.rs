@@ -3,7 +3,7 @@
 //! How much is kept is counted in the row that the entries of a set hang on, in the transaction that changes them.
 
 use super::aliases::Acting;
-use super::db::{on, on_tx};
+use super::db::{Tx, on, on_tx};
 use super::{Directory, Error};
 
 /// What an entry counts beside its key and its value: what it costs the database to have one.
@@ -53,6 +53,8 @@ pub enum Change {
     Full,
     /// The credential that asked is no longer good.
     CredentialOver,
+    /// The module is not installed any more.
+    Removed,
 }
 
 impl Directory {
@@ -113,6 +115,10 @@ impl Directory {
         }
         let account_id = acting.account_id;
         let Entry { module, key } = entry;
+        // A request that is under way while its module is removed must not leave anything behind it.
+        if !tx.keep_module(module).await? {
+            return Ok(Change::Removed);
+        }
         let used: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(HOLD)
             .bind(account_id)
             .bind(module)
@@ -156,19 +162,13 @@ impl Directory {
         tx.commit().await?;
         Ok(Change::Done)
     }
+}
 
-    /// Forgets all that a module ever kept, for whichever account. Answers for how many accounts it kept something.
-    ///
-    /// # Errors
-    /// [`Error`] where the database fails; nothing was forgotten then.
-    pub async fn forget_store(&self, module: &str) -> Result<u64, Error> {
-        let mut tx = self.db.begin().await?;
-        let forgotten = on_tx!(&mut tx, db => sqlx::query(FORGET)
-            .bind(module)
-            .execute(db).await.map(|done| done.rows_affected()))?;
-        tx.commit().await?;
-        Ok(forgotten)
-    }
+/// Forgets all that a module ever kept, for whichever account. Answers for how many accounts it kept something.
+pub(super) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
+    Ok(on_tx!(tx, db => sqlx::query(FORGET)
+        .bind(module)
+        .execute(db).await.map(|done| done.rows_affected()))?)
 }
 
 /// What an entry counts towards the quota; one that is not there counts nothing.

@@ -15,6 +15,7 @@
 //! | [`admin`] | modules changed while the service runs, by administrators and over the operator's socket |
 //! | [`service`] | health, readiness, the description |
 
+mod accepting;
 pub mod access;
 pub mod admin;
 mod answer;

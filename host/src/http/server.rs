@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::accepting::Accepting;
 use super::peers::Peers;
 use super::{State, connection, descriptors};
 use crate::error::StartError;
@@ -25,40 +25,21 @@ pub(super) const BREATH: Duration = Duration::from_millis(100);
 #[must_use = "a server is ended by stopping it"]
 pub struct Running {
     address: SocketAddr,
-    grace: Duration,
-    stop: CancellationToken,
-    cut: CancellationToken,
-    accepting: JoinHandle<()>,
-    connections: TaskTracker,
-    tasks: TaskTracker,
+    accepting: Accepting,
 }
 
 /// Takes requests on `listener` from now on.
 ///
 /// # Errors
 /// A sentence where the listener's own address cannot be read.
-pub fn serve<S: State>(state: Arc<S>, listener: TcpListener) -> Result<Running, StartError> {
+pub fn serve<S: State>(state: &Arc<S>, listener: TcpListener) -> Result<Running, StartError> {
     let address = listener
         .local_addr()
         .map_err(|error| StartError::new(format!("cannot listen: {error}")))?;
-    let http = state.http();
-    let (grace, cut, tasks) = (
-        http.config.shutdown_grace,
-        http.cut.clone(),
-        http.tasks.clone(),
-    );
-    let stop = CancellationToken::new();
-    let connections = TaskTracker::new();
-    let accepting = tokio::spawn(accept(state, listener, stop.clone(), connections.clone()));
-    Ok(Running {
-        address,
-        grace,
-        stop,
-        cut,
-        accepting,
-        connections,
-        tasks,
-    })
+    let accepting = Accepting::begin(state, |state, stop, connections| {
+        accept(state, listener, stop, connections)
+    });
+    Ok(Running { address, accepting })
 }
 
 impl Running {
@@ -71,24 +52,7 @@ impl Running {
     /// Accepts no more connections, ends the idle ones, finishes the requests in flight and the changes under way, and cuts off
     /// what is not done within `http.shutdown_grace`.
     pub async fn stop(self) {
-        self.stop.cancel();
-        let _ = self.accepting.await;
-        self.connections.close();
-        self.tasks.close();
-        let done = async {
-            self.connections.wait().await;
-            self.tasks.wait().await;
-        };
-        if timeout(self.grace, done).await.is_err() {
-            tracing::warn!(
-                connections = self.connections.len(),
-                changes = self.tasks.len(),
-                "cut off what was not done in time"
-            );
-            self.cut.cancel();
-            self.connections.wait().await;
-            self.tasks.wait().await;
-        }
+        self.accepting.stop("the address listened on").await;
     }
 }
 

@@ -8,6 +8,7 @@ use super::report::{Inspection, Report};
 use super::{Life, Refusal, Slot, Slots, Surface, consent, serving};
 use crate::caller::Origin;
 use crate::config;
+use crate::directory;
 use crate::directory::modules::{NewVersion, Version};
 use crate::modules::{Examined, Module};
 
@@ -35,7 +36,7 @@ impl Life {
         for one in &examined {
             let name = &one.manifest.name;
             let module = self.loaded(one, allowed.ceiling(name)?).await?;
-            more.extend(more_than_before(&slots, &module));
+            more.extend(self.more_than_before(&slots, &module).await);
             slots.insert(name.clone(), Slot::serving(module));
         }
         let publish = surface
@@ -45,13 +46,14 @@ impl Life {
             return Err(Refusal::Consent(more));
         }
         let set: Vec<_> = examined.iter().map(new_version).collect();
-        self.directory
+        let kept = self
+            .directory
             .install_modules(&set, self.versions, self.clock.now(), origin)
             .await?;
         publish();
         self.serve(slots);
         let mut reports = Vec::with_capacity(examined.len());
-        for one in &examined {
+        for (one, versions) in examined.iter().zip(kept) {
             let module = &one.manifest.name;
             tracing::info!(
                 module,
@@ -59,7 +61,7 @@ impl Life {
                 digest = &*one.digest,
                 "installed"
             );
-            reports.push(self.report(module).await?);
+            reports.push(self.report(module, versions));
         }
         Ok(reports)
     }
@@ -87,7 +89,7 @@ impl Life {
             };
             match loaded {
                 Ok(module) => {
-                    inspection.needs = more_than_before(&slots, &module);
+                    inspection.needs = self.more_than_before(&slots, &module).await;
                     slots.insert(name.clone(), Slot::serving(module));
                 }
                 Err(why) => inspection.problems.push(why.to_string()),
@@ -102,7 +104,8 @@ impl Life {
         Ok(inspections)
     }
 
-    /// Lets an earlier version serve again: that of a digest or its beginning, or the one that was installed before the one that serves.
+    /// Lets an earlier version serve again: that of a digest or its beginning, or the one that served before the one that serves now. What it takes the place of is
+    /// not gone back to unless it is named.
     ///
     /// # Errors
     /// [`Refusal::Unknown`] where there is no such module or version; any other [`Refusal`] where it cannot be loaded any more.
@@ -129,7 +132,8 @@ impl Life {
     ) -> Result<Option<Report>, Refusal> {
         let _turn = self.turn.lock().await;
         let serves = self.slot(name)?.serving;
-        if serves.is_none_or(|module| module.digest() != digest) {
+        let fails = |module: Arc<Module>| module.digest() == digest && module.health().failing;
+        if !serves.is_some_and(fails) {
             return Ok(None);
         }
         self.rolled_back(surface, name, None, &Origin::service())
@@ -156,10 +160,8 @@ impl Life {
         let ceiling = allowed.ceiling(name)?;
         let examined = self.kept(name, &to.digest, ceiling).await?;
         let module = self.loaded(&examined, ceiling).await?;
-        let written = async {
-            let now = self.clock.now();
-            self.directory.roll_module_back(name, to, now, origin).await
-        };
+        let now = self.clock.now();
+        let written = self.directory.roll_module_back(name, to, now, origin);
         self.put(surface, name, Slot::serving(module), written)
             .await?;
         tracing::info!(
@@ -168,7 +170,7 @@ impl Life {
             digest = to.digest,
             "rolled back"
         );
-        Ok(self.report(name).await?)
+        Ok(self.report(name, versions))
     }
 
     /// Switches a module on, or loads the one that serves anew, with the configuration as it is now.
@@ -191,13 +193,14 @@ impl Life {
         let ceiling = allowed.ceiling(name)?;
         let examined = self.kept(name, &digest, ceiling).await?;
         let module = self.loaded(&examined, ceiling).await?;
+        let versions = self.versions(name).await?;
         let written = self
             .directory
             .switch_module(name, true, self.clock.now(), origin);
         self.put(surface, name, Slot::serving(module), written)
             .await?;
         tracing::info!(module = name, "enabled");
-        Ok(self.report(name).await?)
+        Ok(self.report(name, versions))
     }
 
     /// Switches a module off: its routes are gone, its versions are kept.
@@ -217,15 +220,16 @@ impl Life {
             problem: None,
             ..self.slot(name)?
         };
+        let versions = self.versions(name).await?;
         let written = self
             .directory
             .switch_module(name, false, self.clock.now(), origin);
         self.put(surface, name, slot, written).await?;
         tracing::info!(module = name, "disabled");
-        Ok(self.report(name).await?)
+        Ok(self.report(name, versions))
     }
 
-    /// Removes a module and every version of it; with `purge` what it stored for accounts, too.
+    /// Removes a module and every version of it; with `purge` what it stored for accounts, too, and that of a module that was removed without it.
     ///
     /// # Errors
     /// [`Refusal::Unknown`] where there is no such module; [`Refusal::Conflict`] for one that the configuration brings.
@@ -237,7 +241,11 @@ impl Life {
         origin: &Origin,
     ) -> Result<(), Refusal> {
         let _turn = self.turn.lock().await;
-        self.slot(name)?;
+        let mut slots = Slots::clone(&self.slots.load());
+        let there = slots.remove(name).is_some();
+        if !there && !purge {
+            return Err(Refusal::unknown(name));
+        }
         let allowed = self.ceilings.now()?;
         if allowed
             .of_module(name)
@@ -247,23 +255,44 @@ impl Life {
                 "the configuration brings module `{name}` with its `source`: disable it, or take it out there first"
             )));
         }
-        let mut slots = Slots::clone(&self.slots.load());
-        slots.remove(name);
-        let publish = surface
-            .prepare(&serving(&slots))
-            .map_err(|why| Refusal::clash(&why))?;
-        self.directory
-            .remove_module(name, self.clock.now(), origin)
-            .await?;
-        publish();
-        self.serve(slots);
-        if purge {
-            let values = self.directory.forget_store(name).await?;
-            tracing::info!(module = name, values, "removed, with what it stored");
-        } else {
-            tracing::info!(module = name, "removed");
+        let now = self.clock.now();
+        let removed = Box::pin(self.directory.remove_module(name, purge, now, origin));
+        if there {
+            let written = async { removed.await.map(drop) };
+            self.replace(surface, slots, written).await?;
+        } else if !removed.await? {
+            return Err(Refusal::Unknown(format!(
+                "there is no module `{name}`, and nothing that one of this name stored"
+            )));
         }
+        tracing::info!(module = name, purge, "removed");
         Ok(())
+    }
+
+    /// What a new version may do that the one before cannot: the one that serves or, where none does, the one that was to. A module that is there and does not
+    /// serve could do nothing, which is said besides.
+    async fn more_than_before(&self, slots: &Slots, new: &Module) -> Vec<String> {
+        let name = &new.manifest().name;
+        let Some(slot) = slots.get(name) else {
+            return Vec::new();
+        };
+        let more = if let Some(old) = &slot.serving {
+            consent::more(old.manifest(), old.imports(), new)
+        } else {
+            let before = match &slot.digest {
+                Some(digest) => self.kept(name, digest, new.ceiling()).await.ok(),
+                None => None,
+            };
+            let mut more = vec!["it does not serve at present, and would".to_owned()];
+            more.extend(match before {
+                Some(before) => consent::more(&before.manifest, &before.imports, new),
+                None => consent::all(new),
+            });
+            more
+        };
+        more.into_iter()
+            .map(|what| format!("module `{name}`: {what}"))
+            .collect()
     }
 
     /// A module within its ceiling.
@@ -279,16 +308,26 @@ impl Life {
             .map_err(|why| Refusal::unusable(&examined.manifest.name, &why))
     }
 
-    /// Puts one slot in the place of another: routed together with everything else, written down, swapped.
+    /// Puts one slot in the place of another.
     async fn put(
         &self,
         surface: &dyn Surface,
         name: &str,
         slot: Slot,
-        written: impl Future<Output = Result<(), crate::directory::Error>>,
+        written: impl Future<Output = Result<(), directory::Error>>,
     ) -> Result<(), Refusal> {
         let mut slots = Slots::clone(&self.slots.load());
         slots.insert(name.to_owned(), slot);
+        self.replace(surface, slots, written).await
+    }
+
+    /// Puts other slots in the place of those there are: routed together, written down, swapped.
+    async fn replace(
+        &self,
+        surface: &dyn Surface,
+        slots: Slots,
+        written: impl Future<Output = Result<(), directory::Error>>,
+    ) -> Result<(), Refusal> {
         let publish = surface
             .prepare(&serving(&slots))
             .map_err(|why| Refusal::clash(&why))?;
@@ -358,21 +397,6 @@ impl Slot {
     }
 }
 
-/// What a new version may do that the one that serves cannot. A module that is there and does not serve could do nothing.
-fn more_than_before(slots: &Slots, new: &Module) -> Vec<String> {
-    let name = &new.manifest().name;
-    let Some(slot) = slots.get(name) else {
-        return Vec::new();
-    };
-    let more = match &slot.serving {
-        Some(old) => consent::more(old, new),
-        None => vec!["it does not serve at present, and would".into()],
-    };
-    more.into_iter()
-        .map(|what| format!("module `{name}`: {what}"))
-        .collect()
-}
-
 fn new_version(examined: &Examined) -> NewVersion<'_> {
     NewVersion {
         module: &examined.manifest.name,
@@ -399,19 +423,19 @@ fn named<'a>(module: &str, versions: &'a [Version], digest: &str) -> Result<&'a 
     }
 }
 
-/// The version that was installed before the current one.
+/// The version that served before the current one.
 fn earlier<'a>(
     module: &str,
     versions: &'a [Version],
     current: Option<&str>,
 ) -> Result<&'a Version, Refusal> {
-    let rank = versions
-        .iter()
-        .find(|version| Some(version.digest.as_str()) == current)
-        .map_or(i64::MAX, |version| version.rank);
+    let is_current = |version: &&Version| Some(version.digest.as_str()) == current;
+    let until = versions.iter().find(is_current).and_then(|v| v.served);
     versions
         .iter()
-        .find(|version| version.rank < rank)
+        .filter(|version| version.served.is_some() && !is_current(version))
+        .filter(|version| until.is_none_or(|until| version.served < Some(until)))
+        .max_by_key(|version| version.served)
         .ok_or_else(|| {
             Refusal::Conflict(format!(
                 "there is no version of module `{module}` before this one"

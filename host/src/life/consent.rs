@@ -3,20 +3,27 @@
 use std::collections::BTreeSet;
 
 use crate::caller::Scope;
-use crate::modules::{Access, Manifest, Module, Route};
+use crate::modules::{Access, Manifest, Module, Route, granted};
 
 /// In words, one for each: new imports, new routes, routes that are open to more. Nothing where `new` is content with what `old` had.
-pub(super) fn more(old: &Module, new: &Module) -> Vec<String> {
-    let mut more = imports(old.imports(), new.imports());
-    more.extend(routes(old.manifest(), new.manifest()));
+pub(super) fn more(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<String> {
+    let mut more = imports(old_imports, new.imports());
+    more.extend(routes(&old.routes, &new.manifest().routes));
     more
 }
 
-/// Without their versions: an interface of a later minor version is the same interface.
+/// The same where nothing is known of what was before.
+pub(super) fn all(new: &Module) -> Vec<String> {
+    let mut all = imports(&[], new.imports());
+    all.extend(routes(&[], &new.manifest().routes));
+    all
+}
+
+/// Without their versions: an interface of a later minor version is the same interface. What every module has needs no yes.
 fn imports(old: &[String], new: &[String]) -> Vec<String> {
     let had: BTreeSet<&str> = old.iter().map(|import| interface(import)).collect();
     new.iter()
-        .filter(|import| !had.contains(interface(import)) && !import.starts_with("wasi:"))
+        .filter(|import| !had.contains(interface(import)) && !granted(import, &[]))
         .map(|import| format!("it imports {import}"))
         .collect()
 }
@@ -25,13 +32,12 @@ fn interface(import: &str) -> &str {
     import.split('@').next().unwrap_or(import)
 }
 
-fn routes(old: &Manifest, new: &Manifest) -> Vec<String> {
-    new.routes
-        .iter()
+fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
+    new.iter()
         .filter_map(|route| {
             let same =
                 |had: &&Route| had.method == route.method && shape(&had.path) == shape(&route.path);
-            let before = old.routes.iter().find(same);
+            let before = old.iter().find(same);
             match before {
                 None => Some(format!("it has the route {} {}", route.method, route.path)),
                 Some(before) if weaker(before.access, route.access) => Some(format!(
@@ -142,30 +148,26 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_of_a_later_version_is_no_new_import() {
+    fn neither_an_interface_of_a_later_version_nor_what_every_module_has_is_a_new_import() {
         let old = ["latchmail:host/mailbox@1.0.0".to_owned()];
         let new = [
-            "latchmail:host/mailbox@1.4.0".to_owned(),
-            "latchmail:host/outbox@1.4.0".to_owned(),
+            "latchmail:host/mailbox@1.6.0".to_owned(),
+            "latchmail:host/outbox@1.6.0".to_owned(),
+            "latchmail:host/log@1.6.0".to_owned(),
             "wasi:random/random@0.2.6".to_owned(),
         ];
         assert_eq!(
             imports(&old, &new),
-            ["it imports latchmail:host/outbox@1.4.0"]
+            ["it imports latchmail:host/outbox@1.6.0"]
         );
     }
 
     #[test]
     fn a_path_whose_segments_have_other_names_is_no_new_route() {
-        let manifest = |path| Manifest {
-            name: "x".into(),
-            version: "1.0.0".into(),
-            routes: vec![route("GET", path)],
-            description: serde_json::Value::Null,
-        };
-        assert!(routes(&manifest("/a/{b}"), &manifest("/a/{c}")).is_empty());
+        let one = |path| [route("GET", path)];
+        assert!(routes(&one("/a/{b}"), &one("/a/{c}")).is_empty());
         assert_eq!(
-            routes(&manifest("/a/{b}"), &manifest("/a/b")),
+            routes(&one("/a/{b}"), &one("/a/b")),
             ["it has the route GET /a/b"]
         );
     }

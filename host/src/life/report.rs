@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use super::{Life, Refusal, Slot};
 use crate::clock::Timestamp;
-use crate::config;
-use crate::directory::{self, modules::Version};
+use crate::config::{self, Breaker};
+use crate::directory::modules::Version;
 use crate::modules::{Counts, Examined, Module, Route, granted};
 
 /// Whether a module serves.
@@ -110,6 +110,18 @@ pub struct Ceiling {
     pub deadline: f64,
     /// Sandboxes at a time.
     pub concurrency: u32,
+    /// Whether a sandbox may serve one request after another.
+    pub reuse: bool,
+    /// What one request may ask of the host.
+    pub host_calls: u32,
+    /// The largest body of an answer in bytes of the module's own, in MiB.
+    pub response: u32,
+    /// What it may keep for one account, in KiB.
+    pub store: u32,
+    /// The hosts that it may reach.
+    pub hosts: Vec<String>,
+    /// Whether a version of it that traps on most requests is rolled back.
+    pub rolls_back: bool,
 }
 
 /// An interface that a component imports.
@@ -166,7 +178,7 @@ pub struct Inspection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub ceiling: Option<Ceiling>,
-    /// What it may do that the version which serves may not: what an install needs a yes for.
+    /// What it may do that the version which serves, or is to, may not: what an install needs a yes for.
     pub needs: Vec<String>,
     /// Why it cannot be installed. Nothing: it can.
     pub problems: Vec<String>,
@@ -189,11 +201,12 @@ impl Life {
     /// [`Refusal::Unknown`] where there is no such module; [`Refusal::Failed`] where the database fails.
     pub async fn show(&self, name: &str) -> Result<Report, Refusal> {
         self.slot(name)?;
-        Ok(self.report(name).await?)
+        let versions = self.versions(name).await?;
+        Ok(self.report(name, versions))
     }
 
-    pub(super) async fn report(&self, name: &str) -> Result<Report, directory::Error> {
-        let versions = self.versions(name).await?;
+    /// One as it is by now. Its versions are handed in, so that nothing can fail any more once a change is made.
+    pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
         let slots = self.slots.load();
         let gone = Slot {
             serving: None,
@@ -205,7 +218,7 @@ impl Life {
         let summary = Summary::of(name, slot);
         let module = slot.serving.as_deref();
         let serving = module.map(Module::digest);
-        Ok(Report {
+        Report {
             ceiling: module.map(|module| Ceiling::of(module.ceiling())),
             imports: module.map_or_else(Vec::new, |module| {
                 imports(module.imports(), Some(module.ceiling()))
@@ -216,7 +229,7 @@ impl Life {
                 .map(|one| Kept::of(one, serving))
                 .collect(),
             summary,
-        })
+        }
     }
 }
 
@@ -264,6 +277,12 @@ impl Ceiling {
             cpu: ceiling.cpu.as_secs_f64(),
             deadline: ceiling.deadline.as_secs_f64(),
             concurrency: ceiling.concurrency,
+            reuse: ceiling.reuse,
+            host_calls: ceiling.host_calls,
+            response: ceiling.response,
+            store: ceiling.store,
+            hosts: ceiling.hosts.clone(),
+            rolls_back: ceiling.breaker == Breaker::RollBack,
         }
     }
 }

@@ -6,17 +6,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 
 use super::ceilings::Allowed;
 use super::{Life, Refusal, Slot, Slots, Surface, serving};
+use crate::api::bounded;
 use crate::caller::Origin;
 use crate::config;
+use crate::directory;
 use crate::directory::modules::{Installed, NewVersion};
-use crate::directory::{self};
 use crate::error::StartError;
-use crate::hexadecimal;
-use crate::modules::{Examined, Module};
+use crate::modules::{Examined, Module, digest};
 
 impl Life {
     /// Loads what is to serve and puts it on the surface.
@@ -46,6 +45,7 @@ impl Life {
                 .first(surface, &slots, allowed, name, as_installed(name))
                 .await;
             if let Some(problem) = &slot.problem {
+                let problem = bounded(problem);
                 tracing::error!(module = name, serves = slot.serving.is_some(), "{problem}");
             }
             slots.insert(name.to_owned(), slot);
@@ -107,7 +107,7 @@ impl Life {
     }
 
     /// The configuration's file, where it is another than when it was last looked at: it is as good as installed. A file that was seen before is nothing
-    /// new; what was installed since goes on.
+    /// new; what was installed since goes on. Where the module was disabled the file waits: a new version of a package does not undo what was decided.
     async fn source(
         &self,
         surface: &dyn Surface,
@@ -119,14 +119,17 @@ impl Life {
         let Some(file) = &ceiling.source else {
             return Ok(None);
         };
+        if installed.is_some_and(|one| !one.enabled) {
+            return Ok(None);
+        }
         let bytes = tokio::fs::read(file).await.map_err(|error| {
             Refusal::unusable(name, &format!("{} cannot be read: {error}", file.display()))
         })?;
         let bytes = Bytes::from(bytes);
-        let digest = hexadecimal::lower(&Sha256::digest(&bytes));
+        let digest = digest(&bytes);
         let serves = installed.is_some_and(|one| one.digest == digest);
         let seen = installed.is_some_and(|one| one.source_digest.as_ref() == Some(&digest));
-        if seen && !(serves && installed.is_some_and(|one| one.enabled)) {
+        if seen && !serves {
             return Ok(None);
         }
         let examined = self.examined(name, bytes, ceiling).await?;
@@ -147,7 +150,7 @@ impl Life {
         Ok(Some(module))
     }
 
-    /// What was decided last, or the version before it that can be loaded, and then what is wrong with the former.
+    /// What was decided last, or the last that served before it and can be loaded, and then what is wrong with the former.
     async fn last_good(
         &self,
         surface: &dyn Surface,
@@ -156,7 +159,9 @@ impl Life {
         ceiling: &config::Module,
         installed: &Installed,
     ) -> Result<(Option<Arc<Module>>, Option<String>), Refusal> {
-        let versions = self.versions(name).await?;
+        let mut versions = self.versions(name).await?;
+        versions.retain(|version| version.served.is_some());
+        versions.sort_by_key(|version| std::cmp::Reverse(version.served));
         let from = versions.iter().position(|v| v.digest == installed.digest);
         let mut problem = None;
         for version in versions.iter().skip(from.unwrap_or(0)) {

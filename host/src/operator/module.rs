@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::shown::plain;
 use super::{Service, list, say, settings};
 use crate::config::{self, Config};
+use crate::http::admin::LARGEST_COMPONENTS_MIB;
 use crate::project::Name;
 use socket::{Refused, ask};
 
@@ -68,7 +69,7 @@ pub enum Verb {
         /// The module's name.
         name: String,
     },
-    /// Let the version that was installed before serve again.
+    /// Let the version that served before serve again.
     Rollback {
         /// The module's name.
         name: String,
@@ -80,7 +81,7 @@ pub enum Verb {
     Remove {
         /// The module's name.
         name: String,
-        /// What it stored for accounts, too.
+        /// What it stored for accounts, too; also where it was removed before.
         #[arg(long)]
         purge: bool,
     },
@@ -227,6 +228,14 @@ fn of(name: &str) -> anyhow::Result<String> {
 }
 
 fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
+    // Where there is more the service answers in the middle of it, and that answer may be lost. What cannot be read is said below.
+    let sizes = files.iter().filter_map(|file| file.metadata().ok());
+    let size: u64 = sizes.map(|file| file.len()).sum();
+    if size > LARGEST_COMPONENTS_MIB * 1024 * 1024 {
+        bail!(
+            "the components are larger than {LARGEST_COMPONENTS_MIB} MiB together, which is the most that can be sent at once"
+        );
+    }
     let component = |file: &PathBuf| -> anyhow::Result<Value> {
         let bytes =
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;

@@ -100,6 +100,18 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0014_teams.sql"),
         postgres: include_str!("../../../migrations/postgres/0014_teams.sql"),
     },
+    Step {
+        version: 15,
+        description: "module components",
+        sqlite: include_str!("../../../migrations/sqlite/0015_module_components.sql"),
+        postgres: include_str!("../../../migrations/postgres/0015_module_components.sql"),
+    },
+    Step {
+        version: 16,
+        description: "what served before",
+        sqlite: include_str!("../../../migrations/sqlite/0016_what_served_before.sql"),
+        postgres: include_str!("../../../migrations/postgres/0016_what_served_before.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -44,7 +44,9 @@ async fn what_was_installed_last_serves_and_earlier_versions_are_kept(fresh: Fre
     assert_eq!(digests(&fresh, "mail").await, ["a", "c", "b"]);
 }
 
-async fn of_many_versions_the_newest_are_kept_and_the_one_that_serves(fresh: Fresh) {
+async fn of_many_versions_the_newest_are_kept_the_one_that_serves_and_the_one_before_it(
+    fresh: Fresh,
+) {
     for digest in ["a", "b", "c"] {
         install(&fresh, &[version("mail", digest)], 10).await;
     }
@@ -57,8 +59,47 @@ async fn of_many_versions_the_newest_are_kept_and_the_one_that_serves(fresh: Fre
     assert_eq!(serving(&fresh, "mail").await, Some(("a".into(), true)));
     install(&fresh, &[version("other", "x")], 2).await;
     install(&fresh, &[version("mail", "d")], 2).await;
-    assert_eq!(digests(&fresh, "mail").await, ["d", "c"]);
+    assert_eq!(digests(&fresh, "mail").await, ["d", "c", "a"]);
     assert_eq!(digests(&fresh, "other").await, ["x"]);
+    install(&fresh, &[version("mail", "e")], 2).await;
+    assert_eq!(digests(&fresh, "mail").await, ["e", "d"]);
+}
+
+/// The digests of those that served, what serves at the end.
+async fn served(fresh: &Fresh) -> Vec<String> {
+    let versions = fresh.directory.module_versions("mail").await.unwrap();
+    let mut served: Vec<_> = versions
+        .into_iter()
+        .filter(|v| v.served.is_some())
+        .collect();
+    served.sort_by_key(|version| version.served);
+    served.into_iter().map(|version| version.digest).collect()
+}
+
+async fn roll_back(fresh: &Fresh, digest: &str) {
+    let versions = fresh.directory.module_versions("mail").await.unwrap();
+    let to = versions.iter().find(|v| v.digest == digest).unwrap();
+    let origin = Origin::operator();
+    let back = fresh.directory.roll_module_back("mail", to, NOW, &origin);
+    back.await.unwrap();
+}
+
+async fn what_served_before_is_told_without_what_was_rolled_away_from(fresh: Fresh) {
+    for digest in ["a", "b", "c"] {
+        install(&fresh, &[version("mail", digest)], 10).await;
+    }
+    assert_eq!(served(&fresh).await, ["a", "b", "c"]);
+    roll_back(&fresh, "b").await;
+    assert_eq!(served(&fresh).await, ["a", "b"]);
+    install(&fresh, &[version("mail", "d")], 10).await;
+    assert_eq!(served(&fresh).await, ["a", "b", "d"]);
+    roll_back(&fresh, "a").await;
+    assert_eq!(served(&fresh).await, ["a"]);
+    // To one that was left: that is a step forward.
+    roll_back(&fresh, "c").await;
+    assert_eq!(served(&fresh).await, ["a", "c"]);
+    install(&fresh, &[version("mail", "a")], 10).await;
+    assert_eq!(served(&fresh).await, ["c", "a"]);
 }
 
 async fn a_set_is_installed_whole(fresh: Fresh) {
@@ -82,7 +123,7 @@ async fn a_removed_module_is_gone_with_all_its_versions(fresh: Fresh) {
     let origin = Origin::operator();
     fresh
         .directory
-        .remove_module("mail", NOW, &origin)
+        .remove_module("mail", false, NOW, &origin)
         .await
         .unwrap();
     assert_eq!(serving(&fresh, "mail").await, None);
@@ -112,7 +153,8 @@ async fn the_configurations_file_is_remembered_until_another_is_seen(fresh: Fres
 
 both!(
     what_was_installed_last_serves_and_earlier_versions_are_kept,
-    of_many_versions_the_newest_are_kept_and_the_one_that_serves,
+    of_many_versions_the_newest_are_kept_the_one_that_serves_and_the_one_before_it,
+    what_served_before_is_told_without_what_was_rolled_away_from,
     a_set_is_installed_whole,
     what_the_operator_switched_off_stays_off,
     a_removed_module_is_gone_with_all_its_versions,

@@ -1,3 +1,4 @@
+use super::super::modules::NewVersion;
 use super::super::testing::{Fresh, NOW, both};
 use super::*;
 use crate::caller::Origin;
@@ -11,9 +12,10 @@ const MISCOUNTED: &str = "SELECT COUNT(*) FROM stores s WHERE used <> (SELECT CO
 fn of(account_id: &str) -> Acting<'_> {
     Acting {
         account_id,
-        app_password_id: "",
+        app_password_id: Some(""),
         sid: account_id,
         at: NOW,
+        guest: None,
     }
 }
 
@@ -21,8 +23,31 @@ fn entry<'a>(module: &'a str, key: &'a str) -> Entry<'a> {
     Entry { module, key }
 }
 
-/// Two accounts, each with a session of its own name.
+/// Installs modules of these names, of no use but that they are there.
+async fn install(directory: &Directory, names: &[&str]) {
+    let version = |name| NewVersion {
+        module: name,
+        digest: "a",
+        version: "1.0.0",
+        component: b"a",
+        source: false,
+    };
+    let set: Vec<_> = names.iter().copied().map(version).collect();
+    let origin = Origin::operator();
+    let installed = directory.install_modules(&set, 10, NOW, &origin).await;
+    installed.unwrap();
+}
+
+/// Whether there was anything of a module that is removed with what it kept.
+async fn purge(directory: &Directory, module: &str) -> bool {
+    let origin = Origin::operator();
+    let removed = directory.remove_module(module, true, NOW, &origin).await;
+    removed.unwrap()
+}
+
+/// Two accounts, each with a session of its own name, and the modules that keep something for them.
 async fn two(directory: &Directory) {
+    install(directory, &["notes", "digest", "m", "n"]).await;
     directory.with("ada", "ada@example.org", &["ada"]).await;
     directory.with("bob", "bob@example.org", &["bob"]).await;
 }
@@ -203,7 +228,7 @@ async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     assert_eq!(fresh.number(MISCOUNTED).await, 0);
 }
 
-async fn what_was_kept_goes_with_its_account_or_when_its_module_is_forgotten(fresh: Fresh) {
+async fn what_was_kept_goes_with_its_account_or_when_its_module_is_purged(fresh: Fresh) {
     let directory = &fresh.directory;
     two(directory).await;
     for account in ["ada", "bob"] {
@@ -216,28 +241,61 @@ async fn what_was_kept_goes_with_its_account_or_when_its_module_is_forgotten(fre
     let deleted = directory.delete_account("ada", NOW, &origin).await;
     assert!(deleted.unwrap());
     assert_eq!(fresh.number(entries).await, 2);
-    assert_eq!(directory.forget_store("notes").await.unwrap(), 1);
-    assert_eq!(directory.forget_store("notes").await.unwrap(), 0);
+    assert!(purge(directory, "notes").await);
+    assert!(!purge(directory, "notes").await);
     assert_eq!(get(directory, "bob", "notes", "k").await, None);
     assert!(get(directory, "bob", "digest", "k").await.is_some());
     // It may begin anew, with all of its quota.
+    install(directory, &["notes"]).await;
     set(directory, "bob", "notes", "k", b"v").await;
     assert_eq!(fresh.number("SELECT MAX(used) FROM stores").await, 66);
 }
 
-async fn what_is_kept_is_counted_right_while_it_is_forgotten(fresh: Fresh) {
+async fn what_a_module_kept_that_was_removed_without_it_can_still_be_purged(fresh: Fresh) {
+    let directory = &fresh.directory;
+    two(directory).await;
+    set(directory, "ada", "notes", "k", b"v").await;
+    let origin = Origin::operator();
+    let removed = directory.remove_module("notes", false, NOW, &origin);
+    assert!(removed.await.unwrap());
+    assert!(get(directory, "ada", "notes", "k").await.is_some());
+    assert!(purge(directory, "notes").await);
+    assert_eq!(get(directory, "ada", "notes", "k").await, None);
+}
+
+async fn nothing_is_kept_for_a_module_that_is_not_installed(fresh: Fresh) {
+    let directory = &fresh.directory;
+    two(directory).await;
+    set(directory, "ada", "notes", "k", b"v").await;
+    assert!(purge(directory, "notes").await);
+    let value = Some(&b"v"[..]);
+    let late = directory.store(of("ada"), entry("notes", "k"), Expected::Any, value, PLENTY);
+    assert_eq!(late.await.unwrap(), Change::Removed);
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM stores").await, 0);
+}
+
+async fn what_is_kept_is_counted_right_while_it_is_purged(fresh: Fresh) {
     let directory = &fresh.directory;
     two(directory).await;
     let keep = async |key: &'static str| {
         for length in [900, 10, 500, 0] {
-            set(directory, "ada", "notes", key, &vec![7; length]).await;
+            let (entry, value) = (entry("notes", key), vec![7; length]);
+            let set = directory.store(of("ada"), entry, Expected::Any, Some(&value), PLENTY);
+            let change = set.await.unwrap();
+            assert!(
+                matches!(change, Change::Done | Change::Removed),
+                "{change:?}"
+            );
         }
     };
     for _ in 0..5 {
         let keeping = futures_util::future::join(keep("a"), keep("b"));
         let forgetting = async {
             for _ in 0..5 {
-                directory.forget_store("notes").await.unwrap();
+                purge(directory, "notes").await;
+                let left = "SELECT COUNT(*) FROM stores WHERE module = 'notes'";
+                assert_eq!(fresh.number(left).await, 0);
+                install(directory, &["notes"]).await;
             }
         };
         futures_util::future::join(keeping, forgetting).await;
@@ -266,7 +324,9 @@ both!(
     a_value_is_changed_only_from_what_was_expected,
     of_many_that_count_up_at_once_none_is_lost,
     what_an_account_may_have_kept_is_bounded_to_the_byte,
-    what_was_kept_goes_with_its_account_or_when_its_module_is_forgotten,
-    what_is_kept_is_counted_right_while_it_is_forgotten,
+    what_was_kept_goes_with_its_account_or_when_its_module_is_purged,
+    what_a_module_kept_that_was_removed_without_it_can_still_be_purged,
+    nothing_is_kept_for_a_module_that_is_not_installed,
+    what_is_kept_is_counted_right_while_it_is_purged,
     a_credential_that_has_ended_changes_nothing,
 );

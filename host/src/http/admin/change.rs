@@ -11,9 +11,9 @@ use crate::life::report::Report;
 
 /// Which version is to serve again.
 #[derive(Default, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct RollBack {
-    /// Its digest, or at least the first 8 digits of it. None: the version that was installed before the one that serves.
+    /// Its digest, or at least the first 8 digits of it. None: the version that served before the one that serves.
     digest: Option<String>,
 }
 
@@ -41,6 +41,7 @@ struct Success {
         (status = 200, description = "It serves", body = Report),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
         (status = 409, description = "It does not go together with what there is", body = ref("#/components/schemas/Error")),
+        (status = 413, description = "It takes no body", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub(super) async fn enable_module<S: Managing>(
@@ -67,6 +68,7 @@ pub(super) async fn enable_module<S: Managing>(
     responses(
         (status = 200, description = "It does not serve", body = Report),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
+        (status = 413, description = "It takes no body", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub(super) async fn disable_module<S: Managing>(

@@ -23,7 +23,10 @@ use crate::error::{Failure, StartError};
 use crate::life::Refusal;
 use crate::modules::{Access, BodyForm, Route};
 
-/// The largest body: components of some 90 MB in base64.
+/// The most that the components of one request may have together, in MiB.
+pub const LARGEST_COMPONENTS_MIB: u64 = 95;
+
+/// The largest body: so much in base64, and what is around it.
 const LARGEST_BODY: usize = 128 * 1024 * 1024;
 
 /// A body without components.

@@ -13,11 +13,10 @@ use std::sync::Arc;
 use http::HeaderMap;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::geteuid;
 use secrecy::SecretString;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +24,7 @@ use super::Managing;
 use crate::app::App;
 use crate::caller::{Caller, Credential, MailCredential, Origin};
 use crate::error::{Failure, StartError};
+use crate::http::accepting::Accepting;
 use crate::http::{About, Http, Request, State, Table, pipeline};
 use crate::limits::Key;
 
@@ -74,9 +74,7 @@ impl Managing for Socket {
 #[must_use = "a socket is closed by stopping it"]
 pub struct Listening {
     path: PathBuf,
-    stop: CancellationToken,
-    accepting: JoinHandle<()>,
-    connections: TaskTracker,
+    accepting: Accepting,
 }
 
 /// Listens at the configured path; nowhere where none is configured.
@@ -94,24 +92,18 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<Listening>, StartError> {
         http: Http::new(&app.config, app.clock.clone(), table)?,
         app: Arc::clone(app),
     });
-    let stop = CancellationToken::new();
-    let connections = TaskTracker::new();
-    let accepting = tokio::spawn(accept(state, listener, stop.clone(), connections.clone()));
     Ok(Some(Listening {
         path: path.clone(),
-        stop,
-        accepting,
-        connections,
+        accepting: Accepting::begin(&state, |state, stop, connections| {
+            accept(state, listener, stop, connections)
+        }),
     }))
 }
 
 impl Listening {
-    /// Takes no more connections, and waits for the changes under way.
+    /// Takes no more connections, finishes the changes under way, and cuts off what is not done within `http.shutdown_grace`.
     pub async fn stop(self) {
-        self.stop.cancel();
-        let _ = self.accepting.await;
-        self.connections.close();
-        self.connections.wait().await;
+        self.accepting.stop("the operator's socket").await;
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::debug!(%error, "the operator's socket was gone already");
         }
@@ -166,7 +158,11 @@ async fn accept(
             tracing::warn!("somebody else's process was turned away at the operator's socket");
             continue;
         }
-        connections.spawn(serve(Arc::clone(&state), stream, stop.clone()));
+        let (state, stop) = (Arc::clone(&state), stop.clone());
+        connections.spawn(async move {
+            let cut = state.http.cut.clone();
+            cut.run_until_cancelled(serve(state, stream, stop)).await;
+        });
     }
 }
 
@@ -178,11 +174,15 @@ fn trusted(stream: &UnixStream) -> bool {
 }
 
 async fn serve(state: Arc<Socket>, stream: UnixStream, stop: CancellationToken) {
+    let header_timeout = state.http.config.header_timeout;
     let service = service_fn(move |request| {
         let state = Arc::clone(&state);
         async move { Ok::<_, Infallible>(pipeline::answer(&state, peer(), request).await) }
     });
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -1,7 +1,7 @@
 //! Over real sockets, with clients that write what they like.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::http::testing::{LARGE, Small, routes};
@@ -12,7 +12,7 @@ const EVENTUALLY: Duration = Duration::from_secs(20);
 async fn start(config: &str) -> (Arc<Small>, Running) {
     let small = Small::with(config, routes());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let running = serve(Arc::clone(&small), listener).unwrap();
+    let running = serve(&small, listener).unwrap();
     (small, running)
 }
 
@@ -267,11 +267,11 @@ async fn a_client_that_takes_no_answer_is_given_up() {
     client.say(&get("/large")).await;
     // Closed while nothing is read: the server has then given up, and the rest never comes.
     let ended = async {
-        while !running.connections.is_empty() {
+        while !running.accepting.connections().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    while running.connections.is_empty() {
+    while running.accepting.connections().is_empty() {
         tokio::task::yield_now().await;
     }
     timeout(EVENTUALLY, ended)
@@ -291,7 +291,7 @@ async fn a_client_beyond_the_cap_waits_for_its_turn() {
     first.answer().await;
     let mut second = Client::of(&running).await;
     second.say(&get("/echo/b")).await;
-    assert_eq!(running.connections.len(), 1);
+    assert_eq!(running.accepting.connections().len(), 1);
     drop(first);
     assert_eq!(body(&second.answer().await)["path"][0][1], "b");
 }
@@ -308,7 +308,7 @@ async fn one_client_cannot_have_all_connections() {
     let mut third = Client::of(&running).await;
     assert_eq!(third.rest().await, "", "closed at once");
     drop(first);
-    while running.connections.len() > 1 {
+    while running.accepting.connections().len() > 1 {
         tokio::task::yield_now().await;
     }
     let mut fourth = Client::of(&running).await;

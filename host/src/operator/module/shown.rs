@@ -121,12 +121,15 @@ fn what_it_is(value: &Value) -> Vec<String> {
         lines.push(format!("grants    {}", words(&ceiling["grants"])));
         lines.push(format!("paths     {}", words(&ceiling["paths"])));
         lines.push(format!(
-            "limits    {} MiB of memory, {} s of CPU, {} s in all, {} at a time",
+            "limits    {} MiB of memory, {} s of CPU, {} s in all, {} at a time, {} calls of the host, {} MiB of answer",
             number(&ceiling["memory"]),
             number(&ceiling["cpu"]),
             number(&ceiling["deadline"]),
             number(&ceiling["concurrency"]),
+            number(&ceiling["hostCalls"]),
+            number(&ceiling["response"]),
         ));
+        lines.extend(beside(ceiling));
     }
     lines.push("imports".into());
     lines.extend(list(value, "imports").iter().map(|import| {
@@ -146,6 +149,37 @@ fn what_it_is(value: &Value) -> Vec<String> {
             text(&route["access"])
         )
     }));
+    lines
+}
+
+/// What matters to some modules only: a store and hosts to whoever was granted them.
+fn beside(ceiling: &Value) -> Vec<String> {
+    let granted = |grant: &str| {
+        let grants = ceiling["grants"].as_array();
+        grants.is_some_and(|grants| grants.iter().any(|one| one == grant))
+    };
+    let mut lines = Vec::new();
+    if granted("store") {
+        lines.push(format!(
+            "store     {} KiB for an account",
+            number(&ceiling["store"])
+        ));
+    }
+    if granted("http-client") {
+        let hosts = words(&ceiling["hosts"]);
+        let hosts = if hosts.is_empty() {
+            "none".into()
+        } else {
+            hosts
+        };
+        lines.push(format!("hosts     {hosts}"));
+    }
+    if ceiling["reuse"] == true {
+        lines.push("reuse     a sandbox serves one request after another".into());
+    }
+    if ceiling["rollsBack"] == true {
+        lines.push("breaker   rolled back where most requests trap".into());
+    }
     lines
 }
 
