@@ -1,14 +1,16 @@
 //! The least of an HTTP/1.1 client: one warm connection, one request at a time, the answer read to its end and not looked into.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 /// A connection to the service.
-pub(crate) struct Client {
-    stream: TcpStream,
+pub(crate) struct Client<Stream = TcpStream> {
+    stream: Stream,
     buffer: Vec<u8>,
     authorization: String,
 }
@@ -26,11 +28,25 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        Ok(Self {
+        let authorization = format!("Authorization: Bearer {token}\r\n");
+        Ok(Self::over(stream, authorization))
+    }
+}
+
+impl Client<UnixStream> {
+    /// Connects to the operator's socket, where no credential is asked for.
+    pub(crate) fn operator(socket: &Path) -> anyhow::Result<Self> {
+        Ok(Self::over(UnixStream::connect(socket)?, String::new()))
+    }
+}
+
+impl<Stream: Read + Write> Client<Stream> {
+    fn over(stream: Stream, authorization: String) -> Self {
+        Self {
             stream,
             buffer: vec![0; 256 * 1024],
-            authorization: format!("Authorization: Bearer {token}\r\n"),
-        })
+            authorization,
+        }
     }
 
     /// Reads a resource and drops it. Answers how long its body was.

@@ -6,6 +6,7 @@
 //! - A large folder against a small one: the same listing of each.
 //! - The sandbox against its native twin: the mail component and the same code as a library, over the same values in memory.
 //! - A hostile module against another program: the same listing beside each.
+//! - A module: how long a version takes to serve after it was asked for, compiled and not.
 //! - Memory: an idle host, what a connection adds, what downloads add.
 //!
 //! Figures of different runs or machines mean nothing beside each other; their ratios do. A run writes `<target>/bench/<time>.json`.
@@ -25,6 +26,7 @@ mod search;
 mod send;
 mod service;
 mod smtp;
+mod swap;
 
 use std::path::PathBuf;
 
@@ -81,6 +83,7 @@ fn main() -> anyhow::Result<()> {
     search::measure(&service, &size, &mut report)?;
     send::measure(&service, &size, &mut report)?;
     neighbour::measure(&service, &size, &mut report)?;
+    swap::measure(&service, &arguments.modules, &size, &mut report)?;
     // After all others: the mail server keeps an account's messages together, and so many would be in the others' way.
     crowd::measure(&service, &size, &mut report)?;
     runtime.block_on(service.stop());

@@ -14,6 +14,10 @@ pub(crate) struct Size {
     pub(crate) rounds: usize,
     /// How long a turn lasts.
     pub(crate) turn: Duration,
+    /// Versions of a module that are installed.
+    pub(crate) versions: usize,
+    /// How often one of them takes another's place.
+    pub(crate) swaps: usize,
 }
 
 impl Size {
@@ -23,6 +27,8 @@ impl Size {
         folders: [1_000, 100_000],
         rounds: 8,
         turn: Duration::from_millis(400),
+        versions: 5,
+        swaps: 200,
     };
     /// What tells that the bench works.
     pub(crate) const QUICK: Self = Self {
@@ -30,6 +36,8 @@ impl Size {
         folders: [100, 2_000],
         rounds: 2,
         turn: Duration::from_millis(50),
+        versions: 2,
+        swaps: 10,
     };
 }
 
@@ -39,6 +47,14 @@ pub(crate) struct Times {
     each: Vec<Duration>,
     /// Of every turn: how many a second.
     rates: Vec<f64>,
+}
+
+impl From<Vec<Duration>> for Times {
+    /// Of calls that were not made in turns.
+    fn from(each: Vec<Duration>) -> Self {
+        let rates = Vec::new();
+        Self { each, rates }
+    }
 }
 
 impl Times {

@@ -122,6 +122,26 @@ impl Report {
         });
     }
 
+    /// How long the slowest of a thing's calls take, beside nothing.
+    pub(crate) fn slowest(&mut self, what: &str, times: &Times, most: Option<Duration>) {
+        let slowest = times.percentile(1.0);
+        self.rows.push(Row {
+            what: format!("{what}, slowest"),
+            figures: [
+                String::new(),
+                format!(
+                    "{} (p50 {})",
+                    micros(slowest),
+                    micros(times.percentile(0.5))
+                ),
+            ],
+            result: slowest.as_secs_f64() * 1e3,
+            unit: "ms",
+            target: most.map(|most| Target::AtMost(most.as_secs_f64() * 1e3)),
+            json: json!({ "times": self::times(times) }),
+        });
+    }
+
     /// Memory in KiB.
     pub(crate) fn memory(&mut self, what: &str, kib: f64, most: Option<f64>) {
         self.rows.push(Row {

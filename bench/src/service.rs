@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -67,7 +68,7 @@ impl Service {
                 "listen = '{http}'\nbase_url = 'http://bench.test'\nkey_file = '{state}/key'\ncache_dir = '{state}/cache'\n\
                  [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
-                 [http]\nconnections_per_client = 1000\n[log]\nfilter = 'warn,module=off,latchmail::http::answer=off'\n\
+                 [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail::http::answer=off'\n\
                  [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
                  [modules.hostile]\nsource = '{fixtures}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
                  [limits]\n{limits}",
@@ -148,6 +149,11 @@ impl Service {
     /// The same on another's behalf.
     pub(crate) fn http_of(&self, token: &str) -> anyhow::Result<http::Client> {
         http::Client::connect(self.http, token)
+    }
+
+    /// A connection to the operator's socket.
+    pub(crate) fn operator(&self) -> anyhow::Result<http::Client<UnixStream>> {
+        http::Client::operator(&self.folder.path().join("operator.sock"))
     }
 
     /// Where the host listens.
