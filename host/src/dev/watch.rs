@@ -13,26 +13,44 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 
 use crate::app::App;
 use crate::caller::Origin;
-use crate::hexadecimal;
+use crate::modules::digest;
 use project::Project;
 use snapshot::Snapshot;
 
 /// How often the files are looked at, and how long they have to be as they are before they are built: an editor may save many at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
-type Digest = [u8; 32];
-
 /// What is watched.
 pub(super) struct Watch {
     projects: Vec<Project>,
     seen: Snapshot,
-    /// What was built last of each component.
-    built: BTreeMap<PathBuf, Digest>,
+    built: Built,
+}
+
+/// The digest of what was built and serves of each component.
+#[derive(Default)]
+struct Built(BTreeMap<PathBuf, String>);
+
+impl Built {
+    /// Installs what does not serve yet. Only what was installed is remembered: what was refused is tried again when it is saved again.
+    async fn swap<T>(
+        &mut self,
+        component: PathBuf,
+        bytes: Vec<u8>,
+        install: impl AsyncFnOnce(Vec<u8>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Option<T>> {
+        let now = digest(&bytes);
+        if self.0.get(&component) == Some(&now) {
+            return Ok(None);
+        }
+        let installed = install(bytes).await?;
+        self.0.insert(component, now);
+        Ok(Some(installed))
+    }
 }
 
 impl Watch {
@@ -48,12 +66,12 @@ impl Watch {
         let mut watch = Self {
             projects,
             seen: Snapshot::default(),
-            built: BTreeMap::new(),
+            built: Built::default(),
         };
         watch.seen = watch.look();
         for component in watch.components() {
             if let Ok(bytes) = std::fs::read(&component) {
-                watch.built.insert(component, digest(&bytes));
+                watch.built.0.insert(component, digest(&bytes));
             }
         }
         Ok(watch)
@@ -66,10 +84,7 @@ impl Watch {
     pub(super) async fn begin(&mut self, app: &Arc<App>) -> anyhow::Result<()> {
         for project in &self.projects {
             let serves = |component: &PathBuf| {
-                let built = self
-                    .built
-                    .get(component)
-                    .map(|digest| hexadecimal::lower(digest));
+                let built = self.built.0.get(component);
                 let serving = app.life.serving();
                 built.is_some_and(|built| serving.iter().any(|module| module.digest() == built))
             };
@@ -82,8 +97,9 @@ impl Watch {
             for component in project.components() {
                 let bytes = std::fs::read(&component)
                     .with_context(|| format!("there is no {}", component.display()))?;
-                self.built.insert(component, digest(&bytes));
+                let now = digest(&bytes);
                 install(app, bytes).await?;
+                self.built.0.insert(component, now);
             }
         }
         Ok(())
@@ -113,12 +129,10 @@ impl Watch {
                     let Ok(bytes) = std::fs::read(&component) else {
                         continue;
                     };
-                    let now = digest(&bytes);
-                    if self.built.insert(component, now) == Some(now) {
-                        continue;
-                    }
-                    match install(&app, bytes).await {
-                        Ok(what) => say(&format!(
+                    let installed = async |bytes| install(&app, bytes).await;
+                    match self.built.swap(component, bytes, installed).await {
+                        Ok(None) => {}
+                        Ok(Some(what)) => say(&format!(
                             "{what} after {:.1} s",
                             saved.elapsed().as_secs_f64()
                         )),
@@ -170,10 +184,6 @@ async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     Ok(told.collect::<Vec<_>>().join(", "))
 }
 
-fn digest(bytes: &[u8]) -> Digest {
-    Sha256::digest(bytes).into()
-}
-
 /// For whoever looks at the terminal. Where that is gone, there is nobody to tell.
 fn say(what: &str) {
     use std::io::Write as _;
@@ -183,4 +193,23 @@ fn say(what: &str) {
 /// Whether a path is a folder with a crate in it.
 fn is_crate(folder: &Path) -> bool {
     folder.join("Cargo.toml").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_refused_is_tried_again_when_the_same_is_saved_and_what_serves_is_not() {
+        let mut built = Built::default();
+        let file = || PathBuf::from("notes.wasm");
+        let refused = async |_| -> anyhow::Result<()> { bail!("no") };
+        let taken = async |_| Ok(());
+        let first = built.swap(file(), b"one".to_vec(), refused).await;
+        assert!(first.is_err());
+        let again = built.swap(file(), b"one".to_vec(), taken).await;
+        assert!(again.unwrap().is_some());
+        let same = built.swap(file(), b"one".to_vec(), refused).await;
+        assert!(same.unwrap().is_none());
+    }
 }
