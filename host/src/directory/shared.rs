@@ -1,0 +1,119 @@
+//! Shared mailboxes as one request of a guest needs them: what opens the mailbox, and what was granted.
+
+use std::fmt;
+
+use super::db::on;
+use super::{Directory, Error};
+use crate::teams::rights::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
+
+/// A row for every grant, and one where there is none. Whose owner is disabled, and who lost its key, shares nothing.
+const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
+    FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
+    LEFT JOIN team_grants g ON g.membership = m.id \
+    WHERE m.mailbox = $1 AND m.member = $2 AND a.active";
+
+/// A mailbox that is shared with somebody.
+pub struct SharedMailbox {
+    /// Its address.
+    pub address: String,
+    /// The app password that acts for its guests.
+    pub app_password_id: String,
+    /// The same, sealed under the service's key for the mailbox's id.
+    pub sealed_password: Vec<u8>,
+    /// What was granted.
+    pub grants: Grants,
+}
+
+impl fmt::Debug for SharedMailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedMailbox")
+            .field("address", &self.address)
+            .field("app_password_id", &self.app_password_id)
+            .field("grants", &self.grants)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    address: String,
+    app_password_id: String,
+    sealed_password: Vec<u8>,
+    #[sqlx(flatten)]
+    grant: GrantRow,
+}
+
+/// The columns of a grant; none of a member without one.
+#[derive(sqlx::FromRow)]
+pub(super) struct GrantRow {
+    resource_kind: Option<String>,
+    resource_id: Option<String>,
+    uid_validity: Option<i64>,
+    rights: Option<String>,
+}
+
+impl Directory {
+    /// The mailbox `mailbox` as it is shared with the account `guest`; none where it is not.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn shared_mailbox(
+        &self,
+        mailbox: &str,
+        guest: &str,
+    ) -> Result<Option<SharedMailbox>, Error> {
+        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(SHARED)
+            .bind(mailbox)
+            .bind(guest)
+            .fetch_all(pool).await)?;
+        let grants: Vec<Granted> = rows.iter().filter_map(|row| row.grant.granted()).collect();
+        Ok(rows.into_iter().next().map(|row| SharedMailbox {
+            address: row.address,
+            app_password_id: row.app_password_id,
+            sealed_password: row.sealed_password,
+            grants: grants.into(),
+        }))
+    }
+}
+
+impl GrantRow {
+    /// What it grants; none where there is no grant.
+    pub(super) fn granted(&self) -> Option<Granted> {
+        let resource = resource(
+            self.resource_kind.as_deref()?,
+            self.resource_id.as_deref(),
+            self.uid_validity,
+        )?;
+        Some(Granted {
+            rights: rights(self.rights.as_deref()?).only(resource.takes()),
+            resource,
+        })
+    }
+}
+
+/// What a grant is on, as the database keeps it. None for what no version of this service wrote.
+fn resource(kind: &str, id: Option<&str>, uid_validity: Option<i64>) -> Option<Resource> {
+    match (kind, id) {
+        ("mailbox", None) => Some(Resource::Mailbox),
+        ("folder", Some(id)) => Some(Resource::Folder(GrantedFolder {
+            id: id.into(),
+            uid_validity: u32::try_from(uid_validity?).ok()?,
+        })),
+        ("alias", Some(address)) => Some(Resource::Alias(address.into())),
+        ("alias_set", Some("all")) => Some(Resource::AliasSet(AliasSet::All)),
+        ("alias_set", Some("own")) => Some(Resource::AliasSet(AliasSet::Own)),
+        ("alias_set", Some(other)) => {
+            let domain = other.strip_prefix("domain:")?;
+            Some(Resource::AliasSet(AliasSet::Domain(domain.into())))
+        }
+        _ => None,
+    }
+}
+
+/// Rights as the database keeps them. One that no version of this service wrote is none.
+fn rights(kept: &str) -> Rights {
+    let each = kept
+        .split_whitespace()
+        .filter_map(|name| Rights::named([name]));
+    each.fold(Rights::NONE, Rights::and)
+}

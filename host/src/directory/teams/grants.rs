@@ -1,0 +1,251 @@
+//! Grants: made for a member, changed, revoked. Nobody grants what they do not hold themselves, over all that it is granted on.
+
+use super::super::aliases::{Whose, whose_of};
+use super::super::db::{Tx, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::shared::GrantRow;
+use super::super::{Directory, Error};
+use super::changing::{Changing, Refusal};
+use super::{Grant, find_member};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+use crate::teams::rights::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
+
+/// Grants that a member may have in a mailbox.
+pub const MOST_GRANTS: u32 = 100;
+
+const FOLDER: &str =
+    "SELECT uid_validity FROM folders WHERE account_id = $2 AND COALESCE(object_id, id) = $1";
+const ALIAS: &str =
+    "SELECT 1 FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
+const COUNT: &str = "SELECT COUNT(*) FROM team_grants WHERE membership = $1";
+const INSERT: &str = "INSERT INTO team_grants \
+    (id, membership, resource_kind, resource_id, uid_validity, resource_label, rights, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const FIND: &str = "SELECT a.address, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
+    FROM team_grants g JOIN team_members m ON m.id = g.membership JOIN accounts a ON a.id = m.member \
+    WHERE g.id = $1 AND m.mailbox = $2";
+const SET: &str = "UPDATE team_grants SET rights = $2 WHERE id = $1";
+const DELETE: &str = "DELETE FROM team_grants WHERE id = $1";
+
+#[derive(sqlx::FromRow)]
+struct Found {
+    address: String,
+    #[sqlx(flatten)]
+    grant: GrantRow,
+}
+
+impl Directory {
+    /// Makes a further grant for a member of a team. Of a folder that it names the UIDVALIDITY is looked up: what stands there does not count.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing was granted then.
+    pub async fn add_grant(
+        &self,
+        changing: Changing<'_>,
+        member: &str,
+        grant: &Grant,
+        origin: &Origin,
+    ) -> Result<(), Refusal> {
+        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let mut tx = self.db.begin().await?;
+        changing.lock(&mut tx, None).await?;
+        let held = changing.manages(&mut tx).await?;
+        if member == mailbox {
+            return Err(Refusal::Owner);
+        }
+        let found = find_member(&mut tx, mailbox, member).await?;
+        let (membership, address) = found.ok_or(Refusal::NoMember)?;
+        let grant = judged(&mut tx, mailbox, &held, grant).await?;
+        let count: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
+            .bind(&membership)
+            .fetch_one(db).await)?;
+        if count >= i64::from(MOST_GRANTS) {
+            return Err(Refusal::TooManyGrants);
+        }
+        insert(&mut tx, &membership, &grant, at).await?;
+        let detail = in_words(&grant.resource, grant.rights);
+        let added = Event::of(Kind::GrantAdded, mailbox, at)
+            .about(&address)
+            .detail(&detail);
+        Ok(events::commit(tx, added, origin).await?)
+    }
+
+    /// Gives a grant of a team other rights.
+    ///
+    /// # Errors
+    /// [`Refusal`]; it is as it was then.
+    pub async fn change_grant(
+        &self,
+        changing: Changing<'_>,
+        id: &str,
+        rights: Rights,
+        origin: &Origin,
+    ) -> Result<(), Refusal> {
+        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let mut tx = self.db.begin().await?;
+        changing.lock(&mut tx, None).await?;
+        let held = changing.manages(&mut tx).await?;
+        let (address, before) = find(&mut tx, mailbox, id).await?;
+        let resource = before.resource;
+        if !rights.within(resource.takes()) {
+            return Err(Refusal::NotTaken(resource));
+        }
+        // What is left of a grant is nobody's to give.
+        if !rights.within(held.over(&resource).and(before.rights)) {
+            return Err(Refusal::NotHeld);
+        }
+        if rights == before.rights {
+            return Ok(());
+        }
+        on_tx!(&mut tx, db => sqlx::query(SET)
+            .bind(id)
+            .bind(rights.to_string())
+            .execute(db).await.map(drop))?;
+        let detail = format!("{}, before: {}", in_words(&resource, rights), before.rights);
+        let changed = Event::of(Kind::GrantChanged, mailbox, at)
+            .about(&address)
+            .detail(&detail);
+        Ok(events::commit(tx, changed, origin).await?)
+    }
+
+    /// Takes a grant of a team back. Its holder stays a member.
+    ///
+    /// # Errors
+    /// [`Refusal`]; it is as it was then.
+    pub async fn revoke_grant(
+        &self,
+        changing: Changing<'_>,
+        id: &str,
+        origin: &Origin,
+    ) -> Result<(), Refusal> {
+        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let mut tx = self.db.begin().await?;
+        changing.lock(&mut tx, None).await?;
+        changing.manages(&mut tx).await?;
+        let (address, grant) = find(&mut tx, mailbox, id).await?;
+        on_tx!(&mut tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
+        let detail = in_words(&grant.resource, grant.rights);
+        let revoked = Event::of(Kind::GrantRevoked, mailbox, at)
+            .about(&address)
+            .detail(&detail);
+        Ok(events::commit(tx, revoked, origin).await?)
+    }
+}
+
+/// A grant that may be made by who holds this, with its folder as it is now.
+pub(super) async fn judged(
+    tx: &mut Tx,
+    mailbox: &str,
+    held: &Grants,
+    grant: &Grant,
+) -> Result<Grant, Refusal> {
+    let found = find_resource(tx, mailbox, &grant.resource).await?;
+    let resource = found.as_ref().unwrap_or(&grant.resource);
+    if !grant.rights.within(resource.takes()) {
+        return Err(Refusal::NotTaken(resource.clone()));
+    }
+    // Who may not grant it does not learn whether it is there.
+    if !grant.rights.within(held.over(resource)) {
+        return Err(Refusal::NotHeld);
+    }
+    let missing = match &grant.resource {
+        Resource::Folder(_) => Refusal::NoFolder,
+        Resource::Alias(_) => Refusal::NoAlias,
+        Resource::AliasSet(_) | Resource::Mailbox => Refusal::NoDomain,
+    };
+    Ok(Grant {
+        resource: found.ok_or(missing)?,
+        ..grant.clone()
+    })
+}
+
+/// What a grant is to be on, where there is such a thing in the mailbox.
+async fn find_resource(
+    tx: &mut Tx,
+    mailbox: &str,
+    wanted: &Resource,
+) -> Result<Option<Resource>, Error> {
+    let there = match wanted {
+        Resource::Mailbox | Resource::AliasSet(AliasSet::All | AliasSet::Own) => true,
+        Resource::Folder(folder) => {
+            let found: Option<i64> = on_tx!(tx, db => sqlx::query_scalar(FOLDER)
+                .bind(&folder.id)
+                .bind(mailbox)
+                .fetch_optional(db).await)?;
+            let uid_validity = found.and_then(|validity| u32::try_from(validity).ok());
+            return Ok(uid_validity.map(|uid_validity| {
+                let id = folder.id.clone();
+                Resource::Folder(GrantedFolder { id, uid_validity })
+            }));
+        }
+        Resource::Alias(address) => {
+            let found: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(ALIAS)
+                .bind(address)
+                .bind(mailbox)
+                .fetch_optional(db).await)?;
+            found.is_some()
+        }
+        Resource::AliasSet(AliasSet::Domain(domain)) => {
+            whose_of(tx, mailbox, domain).await? != Whose::Foreign
+        }
+    };
+    Ok(there.then(|| wanted.clone()))
+}
+
+/// A grant of a team, with its holder's address.
+async fn find(tx: &mut Tx, mailbox: &str, id: &str) -> Result<(String, Granted), Refusal> {
+    let found: Option<Found> = on_tx!(tx, db => sqlx::query_as(FIND)
+        .bind(id)
+        .bind(mailbox)
+        .fetch_optional(db).await)?;
+    let found = found.and_then(|found| Some((found.grant.granted()?, found.address)));
+    let (granted, address) = found.ok_or(Refusal::NoGrant)?;
+    Ok((address, granted))
+}
+
+/// Keeps a grant of a member.
+pub(super) async fn insert(
+    tx: &mut Tx,
+    membership: &str,
+    grant: &Grant,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let (kind, id) = columns(&grant.resource);
+    let uid_validity = match &grant.resource {
+        Resource::Folder(folder) => Some(i64::from(folder.uid_validity)),
+        _ => None,
+    };
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&grant.id)
+        .bind(membership)
+        .bind(kind)
+        .bind(&id)
+        .bind(uid_validity)
+        .bind(&grant.label)
+        .bind(grant.rights.to_string())
+        .bind(at.millis())
+        .execute(db).await.map(drop))?;
+    Ok(())
+}
+
+/// A resource as the database keeps it: its kind and its id.
+fn columns(resource: &Resource) -> (&'static str, Option<String>) {
+    match resource {
+        Resource::Mailbox => ("mailbox", None),
+        Resource::Folder(folder) => ("folder", Some(folder.id.clone())),
+        Resource::Alias(address) => ("alias", Some(address.clone())),
+        Resource::AliasSet(AliasSet::All) => ("alias_set", Some("all".into())),
+        Resource::AliasSet(AliasSet::Own) => ("alias_set", Some("own".into())),
+        Resource::AliasSet(AliasSet::Domain(domain)) => {
+            ("alias_set", Some(format!("domain:{domain}")))
+        }
+    }
+}
+
+/// What was granted on what, for the record.
+pub(super) fn in_words(resource: &Resource, rights: Rights) -> String {
+    match columns(resource) {
+        (kind, None) => format!("{kind}: {rights}"),
+        (kind, Some(id)) => format!("{kind} {id}: {rights}"),
+    }
+}

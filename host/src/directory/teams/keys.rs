@@ -1,0 +1,36 @@
+//! The keys that act for guests, as they are sealed: read and put back when the service's own key is replaced.
+
+use super::super::db::on;
+use super::super::{Directory, Error};
+
+const SEALED: &str = "SELECT mailbox, sealed_password FROM team_keys ORDER BY mailbox";
+const RESEAL: &str =
+    "UPDATE team_keys SET sealed_password = $3 WHERE mailbox = $1 AND sealed_password = $2";
+
+impl Directory {
+    /// Every mailbox's key, sealed, with the mailbox's id.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn team_keys(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(SEALED).fetch_all(pool).await)?)
+    }
+
+    /// Puts a key that was sealed anew in the place of what it was, unless that was changed meanwhile.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn reseal_team_key(
+        &self,
+        mailbox: &str,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(RESEAL)
+            .bind(mailbox)
+            .bind(before)
+            .bind(after)
+            .execute(pool).await.map(drop))?;
+        Ok(())
+    }
+}

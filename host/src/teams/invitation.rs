@@ -1,0 +1,85 @@
+//! Invitation: a password checked, a name read as an address, and what is to act for guests made, for the directory to keep where nothing does.
+
+use secrecy::SecretString;
+
+use super::{Error, Teams, Wanted, told};
+use crate::auth::account::Session;
+use crate::auth::{address, secrets};
+use crate::caller::Origin;
+use crate::directory::events::Kind;
+use crate::directory::teams::{Invitation, Refusal};
+
+/// Characters of a local part that can be invited by.
+const USERNAME: std::ops::RangeInclusive<usize> = 3..=32;
+
+/// Somebody who is a member now.
+#[derive(Clone, Debug)]
+pub struct Invited {
+    /// Opaque.
+    pub membership: String,
+    /// The first grant's id.
+    pub grant: String,
+    /// What they were invited by, as it is listed.
+    pub username: String,
+}
+
+impl Teams {
+    /// Makes somebody a member, with a first grant, on the word of the asker's own password. Nothing is told of who there is before that is right.
+    ///
+    /// # Errors
+    /// [`Error`]; nobody was let in then.
+    pub async fn invite(
+        &self,
+        session: Session<'_>,
+        mailbox: &str,
+        username: &str,
+        password: SecretString,
+        wanted: Wanted,
+        origin: &Origin,
+    ) -> Result<Invited, Error> {
+        let entered = self.managed(session.account, mailbox).await?;
+        let grant = wanted.judged()?;
+        let address = self.invitee(username)?;
+        let confirmed =
+            self.auth
+                .confirm(session.account, password, Kind::InvitationFailed, origin);
+        if !confirmed.await? {
+            return Err(Error::WrongPassword);
+        }
+        let address = address.ok_or(Refusal::NoUser)?;
+        let team = entered.team;
+        // A key without a mail server is of no use.
+        if !team.shared {
+            self.mail.ping().await?;
+        }
+        let invitation = Invitation {
+            membership: secrets::id()?,
+            address,
+            grant,
+            key: self.new_key(mailbox)?,
+            at_most: self.plans.named(&team.plan, mailbox).guests,
+        };
+        let changing = self.changing(session, mailbox);
+        let kept = self.directory.invite(changing, &invitation, origin);
+        kept.await.map_err(told)?;
+        Ok(Invited {
+            membership: invitation.membership,
+            grant: invitation.grant.id,
+            username: self.username(&invitation.address),
+        })
+    }
+
+    /// The address that a name means, folded; none where it can be nobody's.
+    fn invitee(&self, username: &str) -> Result<Option<String>, Error> {
+        let (name, domain) = match username.rsplit_once('@') {
+            Some((name, domain)) => (name, address::fold_domain(domain)),
+            None => (username, self.auth.registration_domains().first().cloned()),
+        };
+        if !USERNAME.contains(&name.chars().count()) {
+            return Err(Error::Invalid(
+                "username must be 3 to 32 characters, without what follows an @".into(),
+            ));
+        }
+        Ok(domain.and_then(|domain| address::fold(&format!("{name}@{domain}"))))
+    }
+}
