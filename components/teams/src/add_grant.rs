@@ -1,0 +1,132 @@
+//! POST `/api/v1/teams/{id}/members/{userId}/grants`: a member granted something more.
+
+use latchmail_sdk::capability::{Caller, Teams};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::failure::told;
+use crate::model::{ResourceKind, Right};
+use crate::request::{self, Resource};
+
+/// A grant to be made.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct GrantRequest {
+    /// What it is on.
+    resource_kind: ResourceKind,
+    /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
+    resource_id: Option<String>,
+    /// What to call it, on one line.
+    #[schema(max_length = 200)]
+    resource_label: Option<String>,
+    /// What is granted: one right at least, each held by whoever grants it.
+    #[schema(min_items = 1)]
+    rights: Vec<Right>,
+}
+
+/// A grant, as it stands.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Granted {
+    /// Opaque.
+    pub(crate) grant_id: String,
+    /// What it allows.
+    pub(crate) rights: Vec<Right>,
+}
+
+/// Grant something more
+///
+/// All that a member was granted counts together. The same granted twice is two grants.
+#[utoipa::path(
+    post,
+    path = "/api/v1/teams/{id}/members/{userId}/grants",
+    operation_id = "addGrant",
+    tag = "Teams",
+    params(
+        ("id" = String, Path, description = "The team"),
+        ("userId" = String, Path, description = "The member")
+    ),
+    request_body = GrantRequest,
+    responses(
+        (status = 201, description = "It is granted", body = Granted),
+        (status = 400, description = "The text names the field; or the member has 100 grants", body = latchmail_sdk::Failed),
+        (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`; or it is the owner", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Team not found`, `There is no such member`, `There is no such folder`, `There is no such alias`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn add_grant(host: &(impl Teams + Caller), request: &Request) -> Result<Reply, Failure> {
+    let body: GrantRequest = request.json()?;
+    let rights = request::in_order(body.rights)?;
+    let resource = Resource {
+        kind: body.resource_kind,
+        id: body.resource_id,
+        label: body.resource_label,
+    };
+    let grant = resource.granting(&rights)?;
+    let grant_id = host
+        .add_grant(request.path("id"), request.path("userId"), &grant)
+        .map_err(|refused| told(refused, host))?;
+    Reply::with_status(201, &Granted { grant_id, rights })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::testing::with_bob;
+
+    const GRANTS: &str = "/api/v1/teams/ada@example.test/members/bob@example.test/grants";
+
+    fn folder(rights: &Value) -> Value {
+        json!({ "resource_kind": "folder", "resource_id": "F1", "resource_label": "Work", "rights": rights })
+    }
+
+    #[test]
+    fn a_further_grant_is_answered_and_listed() {
+        let service = with_bob(&["mail:read"]);
+        let granted = service
+            .post(GRANTS, &folder(&json!(["mail:write", "mail:read"])))
+            .succeeds(201);
+        let expected = json!({ "grantId": "grant-2", "rights": ["mail:read", "mail:write"] });
+        assert_eq!(granted, expected);
+        let members = "/api/v1/teams/ada@example.test/members";
+        let team = service.get(members).succeeds(200);
+        let expected = json!({
+            "grantId": "grant-2", "resource_kind": "folder", "resource_id": "F1", "resource_label": "Work",
+            "rights": ["mail:read", "mail:write"],
+        });
+        assert_eq!(team["members"][1]["grants"][1], expected);
+        for (set, kind) in [
+            ("all", "alias_set"),
+            ("own", "alias_set"),
+            ("domain:b.test", "alias_set"),
+            ("a@b.test", "alias"),
+        ] {
+            let body =
+                json!({ "resource_kind": kind, "resource_id": set, "rights": ["mail:send"] });
+            service.post(GRANTS, &body).succeeds(201);
+            let team = service.get(members).succeeds(200);
+            let grants = team["members"][1]["grants"].as_array().unwrap();
+            let last = grants.last().unwrap();
+            assert_eq!(
+                (&last["resource_kind"], &last["resource_id"]),
+                (&json!(kind), &json!(set))
+            );
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_its_status() {
+        let service = with_bob(&["members:manage", "mail:read"]);
+        let nothing = service.post(GRANTS, &folder(&json!([])));
+        nothing.fails(400, "rights must not be empty");
+        let misplaced = service.post(GRANTS, &folder(&json!(["mail:send"])));
+        assert_eq!(misplaced.status, 400);
+        let nobody = "/api/v1/teams/ada@example.test/members/nobody/grants";
+        let nobody = service.post(nobody, &folder(&json!(["mail:read"])));
+        nobody.fails(404, "There is no such member");
+        service.host.sign_in("bob@example.test");
+        let wider = service.post(GRANTS, &folder(&json!(["mail:write"])));
+        wider.fails(403, "You can only grant rights that you hold");
+    }
+}

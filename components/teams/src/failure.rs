@@ -1,0 +1,21 @@
+//! What the host's refusals mean to the client of a team's routes (specification, section 7).
+
+use latchmail_sdk::Failure;
+use latchmail_sdk::capability::{Caller, Missing, Refused};
+
+pub(crate) const NO_TEAM: &str = "Team not found";
+
+/// The failure that a client sees.
+pub(crate) fn told(refused: Refused, host: &impl Caller) -> Failure {
+    match refused {
+        Refused::Missing(missing) => Failure::not_found(match missing {
+            Missing::Team => NO_TEAM,
+            Missing::User => "There is no such user",
+            Missing::Member => "There is no such member",
+            Missing::Grant => "There is no such grant",
+            Missing::Folder => "There is no such folder",
+            Missing::Alias => "There is no such alias",
+        }),
+        Refused::Failed(error) => Failure::of(error, NO_TEAM, host),
+    }
+}

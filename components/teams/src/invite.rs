@@ -1,0 +1,190 @@
+//! POST `/api/v1/teams/{id}/invitations`: somebody becomes a member.
+
+use latchmail_sdk::capability::{Caller, Teams};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::failure::told;
+use crate::model::{ResourceKind, Right};
+use crate::request::{self, Resource};
+
+/// Somebody to be invited, with a first grant.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct InvitationRequest {
+    /// A local part of 3 to 32 characters on the first registration domain, or a whole address.
+    #[schema(example = "grace")]
+    username: String,
+    /// The password of whoever invites.
+    #[schema(format = Password, min_length = 1)]
+    password: String,
+    /// What the grant is on.
+    resource_kind: ResourceKind,
+    /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
+    resource_id: Option<String>,
+    /// What to call it, on one line.
+    #[schema(max_length = 200)]
+    resource_label: Option<String>,
+    /// What is granted: one right at least, each held by whoever grants it.
+    #[schema(min_items = 1)]
+    rights: Vec<Right>,
+}
+
+/// Somebody who is a member now.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Invitation {
+    /// Opaque.
+    membership_id: String,
+    /// The first grant's id.
+    grant_id: String,
+    /// As the member is listed.
+    username: String,
+    /// What was granted.
+    rights: Vec<Right>,
+    /// Whether the standing key exists: always, after this.
+    shared: bool,
+}
+
+/// Invite a member
+///
+/// Nobody is asked and no mail is sent: the membership is live at once. The first guest mints the mailbox's standing key, which is listed among its owner's
+/// credentials; revoking that ends all guest access. Counts towards the limit of signing in.
+#[utoipa::path(
+    post,
+    path = "/api/v1/teams/{id}/invitations",
+    operation_id = "inviteMember",
+    tag = "Teams",
+    params(("id" = String, Path, description = "The team")),
+    request_body = InvitationRequest,
+    responses(
+        (status = 201, description = "They are a member", body = Invitation),
+        (status = 400, description = "The text names the field", body = latchmail_sdk::Failed),
+        (status = 403, description = "`You may not manage the members of this mailbox`, `Your password is not right`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Team not found`, `There is no such user`, `There is no such folder`, `There is no such alias`", body = latchmail_sdk::Failed),
+        (status = 409, description = "`They are a member already`, `The plan's guests are all in use`", body = latchmail_sdk::Failed),
+        (status = 503, description = "The mail server cannot be reached, and the standing key was not minted", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn invite_member(
+    host: &(impl Teams + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    let body: InvitationRequest = request.json()?;
+    if body.password.is_empty() {
+        return Err(Failure::bad_request("password must not be empty"));
+    }
+    let rights = request::in_order(body.rights)?;
+    let resource = Resource {
+        kind: body.resource_kind,
+        id: body.resource_id,
+        label: body.resource_label,
+    };
+    let grant = resource.granting(&rights)?;
+    let invited = host
+        .invite_member(request.path("id"), &body.username, &body.password, &grant)
+        .map_err(|refused| told(refused, host))?;
+    let invitation = Invitation {
+        membership_id: invited.membership,
+        grant_id: invited.grant,
+        username: invited.username,
+        rights,
+        shared: true,
+    };
+    Reply::with_status(201, &invitation)
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_sdk::testing::{Answer, Service};
+    use serde_json::{Value, json};
+
+    fn service() -> Service {
+        let service = Service::of(crate::module());
+        for name in ["bob@example.test", "ada@example.test"] {
+            service.host.sign_in(name);
+        }
+        service
+    }
+
+    fn invitation() -> Value {
+        json!({
+            "username": "bob", "password": "Correct-Horse-7", "resource_kind": "mailbox", "rights": ["mail:write", "mail:read", "mail:write"],
+        })
+    }
+
+    fn invite(service: &Service, body: &Value) -> Answer {
+        service.post("/api/v1/teams/ada@example.test/invitations", body)
+    }
+
+    #[test]
+    fn an_invitation_answers_what_was_granted_in_canonical_order() {
+        let invited = invite(&service(), &invitation()).succeeds(201);
+        assert_eq!(invited["username"], "bob");
+        assert_eq!(invited["rights"], json!(["mail:read", "mail:write"]));
+        assert_eq!(invited["shared"], true);
+        assert!(invited["membershipId"].is_string());
+        assert!(invited["grantId"].is_string());
+    }
+
+    #[test]
+    fn a_field_that_will_not_do_is_named() {
+        let service = service();
+        for (field, value, text) in [
+            ("username", Value::Null, "username must be a string"),
+            ("password", json!(7), "password must be a string"),
+            ("password", json!(""), "password must not be empty"),
+            ("rights", json!([]), "rights must not be empty"),
+            ("rights", json!("mail:read"), "rights must be an array"),
+            (
+                "resource_id",
+                json!("F1"),
+                "resource_id must be null for the mailbox",
+            ),
+            ("resource_id", json!(7), "resource_id must be a string"),
+        ] {
+            let mut body = invitation();
+            body[field] = value;
+            invite(&service, &body).fails(400, text);
+        }
+        for (field, value, mention) in [
+            ("rights", json!(["mail:burn"]), "rights[0]"),
+            ("resource_kind", json!("house"), "resource_kind"),
+            ("username", json!("bo"), "username"),
+            ("resource_label", json!("x".repeat(201)), "resource_label"),
+        ] {
+            let mut body = invitation();
+            body[field] = value;
+            let refused = invite(&service, &body);
+            assert_eq!(refused.status, 400);
+            let told = refused.json()["error"].to_string();
+            assert!(told.contains(mention), "{told}");
+        }
+        for field in ["username", "password", "resource_kind", "rights"] {
+            let mut body = invitation();
+            body.as_object_mut().unwrap().remove(field);
+            invite(&service, &body).fails(400, &format!("{field} is required"));
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_its_status() {
+        let service = service();
+        let with = |field: &str, value: &str| {
+            let mut body = invitation();
+            body[field] = value.into();
+            invite(&service, &body)
+        };
+        with("password", "Wrong-Horse-7").fails(403, "Your password is not right");
+        with("username", "nobody").fails(404, "There is no such user");
+        invite(&service, &invitation()).succeeds(201);
+        invite(&service, &invitation()).fails(409, "They are a member already");
+        service.host.sign_in("bob@example.test");
+        invite(&service, &invitation())
+            .fails(403, "You may not manage the members of this mailbox");
+        service.host.sign_in("cyd@example.test");
+        invite(&service, &invitation()).fails(404, "Team not found");
+        service.host.use_token(&[]);
+        assert_eq!(invite(&service, &invitation()).status, 403);
+    }
+}

@@ -1,0 +1,99 @@
+//! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations, grants.
+//!
+//! This file is the route list; an action is a file of its own. Who is in a team, who may grant what and what acts for guests is the host's.
+
+mod add_grant;
+mod change_grant;
+mod failure;
+mod invite;
+mod list;
+mod members;
+mod model;
+mod remove;
+mod request;
+mod revoke_grant;
+#[cfg(test)]
+mod testing;
+
+use latchmail_sdk::capability::{Caller, Teams};
+use latchmail_sdk::{Module, Route};
+use utoipa::OpenApi;
+
+/// The largest body of any route, in bytes: a grant.
+const SMALL: u32 = 16 * 1024;
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(
+        list::list_teams,
+        members::list_members,
+        invite::invite_member,
+        add_grant::add_grant,
+        change_grant::change_grant,
+        revoke_grant::revoke_grant,
+        remove::remove_member
+    ),
+    tags((name = "Teams", description = "Shared mailboxes"))
+)]
+struct Description;
+
+/// The module.
+#[must_use]
+pub fn module<H: Teams + Caller>() -> Module<H> {
+    Module::new("teams", env!("CARGO_PKG_VERSION"), Description::openapi)
+        .route(Route::get("/api/v1/teams", "listTeams", list::list_teams).area("teams"))
+        .route(
+            Route::get(
+                "/api/v1/teams/{id}/members",
+                "listMembers",
+                members::list_members,
+            )
+            .area("teams"),
+        )
+        .route(
+            // It takes a password: whoever has a session tries no more of them here than at the door.
+            Route::post(
+                "/api/v1/teams/{id}/invitations",
+                "inviteMember",
+                invite::invite_member,
+            )
+            .area("sign_in")
+            .takes(SMALL),
+        )
+        .route(
+            Route::post(
+                "/api/v1/teams/{id}/members/{userId}/grants",
+                "addGrant",
+                add_grant::add_grant,
+            )
+            .area("teams")
+            .takes(SMALL),
+        )
+        .route(
+            Route::patch(
+                "/api/v1/teams/{id}/grants/{grantId}",
+                "changeGrant",
+                change_grant::change_grant,
+            )
+            .area("teams")
+            .takes(SMALL),
+        )
+        .route(
+            Route::delete(
+                "/api/v1/teams/{id}/grants/{grantId}",
+                "revokeGrant",
+                revoke_grant::revoke_grant,
+            )
+            .area("teams"),
+        )
+        .route(
+            Route::delete(
+                "/api/v1/teams/{id}/members/{userId}",
+                "removeMember",
+                remove::remove_member,
+            )
+            .area("teams"),
+        )
+}
+
+latchmail_sdk::export!(module);

@@ -1,0 +1,193 @@
+//! Teams as JSON (specification, section 2).
+
+use latchmail_sdk::capability::{self, Target, TeamRole};
+use latchmail_sdk::time::iso8601;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What somebody may be allowed in a mailbox, in canonical order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+pub(crate) enum Right {
+    #[serde(rename = "mail:read")]
+    MailRead,
+    #[serde(rename = "mail:write")]
+    MailWrite,
+    #[serde(rename = "mail:send")]
+    MailSend,
+    #[serde(rename = "aliases:read")]
+    AliasesRead,
+    #[serde(rename = "aliases:write")]
+    AliasesWrite,
+    #[serde(rename = "members:manage")]
+    MembersManage,
+}
+
+/// What a grant is on.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ResourceKind {
+    Mailbox,
+    Folder,
+    Alias,
+    AliasSet,
+}
+
+/// What somebody is to a mailbox.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    Owner,
+    Guest,
+}
+
+/// A mailbox that the account may act in: its own, or one that is shared with it.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TeamSummary {
+    /// Opaque: what `mailbox` on the routes of mail and aliases takes.
+    id: String,
+    /// The mailbox's address.
+    address: String,
+    /// What it is called: its owner's first and last name, or the address's local part.
+    name: String,
+    /// `owner` of one's own, `guest` of any other.
+    role: Role,
+    /// Everything that the account may do somewhere in it.
+    rights: Vec<Right>,
+    /// The part of it that reaches the mail.
+    mailbox_rights: Vec<Right>,
+}
+
+/// Somebody in a team.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TeamMember {
+    /// Opaque.
+    user_id: String,
+    /// What they are invited by: the local part on the first registration domain, the whole address on any other.
+    username: String,
+    /// Their address.
+    address: String,
+    /// `owner` or `guest`.
+    role: Role,
+    /// Everything that they may do somewhere in the mailbox.
+    rights: Vec<Right>,
+    /// What was granted to them, the oldest first; their union counts. An owner has none and may do everything.
+    grants: Vec<TeamGrant>,
+    /// Since when, ISO 8601; an owner since the account was made.
+    joined_at: String,
+}
+
+/// A grant of a member.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TeamGrant {
+    /// Opaque.
+    #[serde(rename = "grantId")]
+    grant_id: String,
+    /// What it is on.
+    resource_kind: ResourceKind,
+    /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
+    resource_id: Option<String>,
+    /// What whoever granted it called that.
+    resource_label: Option<String>,
+    /// What it allows there.
+    rights: Vec<Right>,
+}
+
+impl Right {
+    /// Those of the host's, as they come.
+    pub(crate) fn all(rights: &[capability::Right]) -> Vec<Self> {
+        rights.iter().copied().map(Self::from).collect()
+    }
+
+    fn reaches_mail(self) -> bool {
+        matches!(self, Self::MailRead | Self::MailWrite | Self::MailSend)
+    }
+}
+
+impl From<capability::Right> for Right {
+    fn from(right: capability::Right) -> Self {
+        match right {
+            capability::Right::MailRead => Self::MailRead,
+            capability::Right::MailWrite => Self::MailWrite,
+            capability::Right::MailSend => Self::MailSend,
+            capability::Right::AliasesRead => Self::AliasesRead,
+            capability::Right::AliasesWrite => Self::AliasesWrite,
+            capability::Right::MembersManage => Self::MembersManage,
+        }
+    }
+}
+
+impl From<Right> for capability::Right {
+    fn from(right: Right) -> Self {
+        match right {
+            Right::MailRead => Self::MailRead,
+            Right::MailWrite => Self::MailWrite,
+            Right::MailSend => Self::MailSend,
+            Right::AliasesRead => Self::AliasesRead,
+            Right::AliasesWrite => Self::AliasesWrite,
+            Right::MembersManage => Self::MembersManage,
+        }
+    }
+}
+
+impl From<TeamRole> for Role {
+    fn from(role: TeamRole) -> Self {
+        match role {
+            TeamRole::Owner => Self::Owner,
+            TeamRole::Guest => Self::Guest,
+        }
+    }
+}
+
+impl From<capability::TeamSummary> for TeamSummary {
+    fn from(team: capability::TeamSummary) -> Self {
+        let rights = Right::all(&team.rights);
+        Self {
+            id: team.id,
+            address: team.address,
+            name: team.name,
+            role: team.role.into(),
+            mailbox_rights: rights
+                .iter()
+                .copied()
+                .filter(|right| right.reaches_mail())
+                .collect(),
+            rights,
+        }
+    }
+}
+
+impl From<capability::TeamMember> for TeamMember {
+    fn from(member: capability::TeamMember) -> Self {
+        Self {
+            user_id: member.id,
+            username: member.username,
+            address: member.address,
+            role: member.role.into(),
+            rights: Right::all(&member.rights),
+            grants: member.grants.into_iter().map(TeamGrant::from).collect(),
+            joined_at: iso8601(member.joined_at),
+        }
+    }
+}
+
+impl From<capability::Grant> for TeamGrant {
+    fn from(grant: capability::Grant) -> Self {
+        let (resource_kind, resource_id) = match grant.target {
+            Target::Mailbox => (ResourceKind::Mailbox, None),
+            Target::Folder(id) => (ResourceKind::Folder, Some(id)),
+            Target::Alias(address) => (ResourceKind::Alias, Some(address)),
+            Target::AllAliases => (ResourceKind::AliasSet, Some("all".into())),
+            Target::OwnAliases => (ResourceKind::AliasSet, Some("own".into())),
+            Target::AliasesOf(domain) => (ResourceKind::AliasSet, Some(format!("domain:{domain}"))),
+        };
+        Self {
+            grant_id: grant.id,
+            resource_kind,
+            resource_id,
+            resource_label: grant.label,
+            rights: Right::all(&grant.rights),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! DELETE `/api/v1/teams/{id}/members/{userId}`: a member removed, or gone of its own accord.
+
+use latchmail_sdk::capability::{Caller, Teams};
+use latchmail_sdk::{Failure, Reply, Request};
+
+use crate::failure::told;
+
+/// Remove a member
+///
+/// With all that was granted to it. A guest may always remove itself. With the last guest the mailbox's standing key is revoked.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/teams/{id}/members/{userId}",
+    operation_id = "removeMember",
+    tag = "Teams",
+    params(
+        ("id" = String, Path, description = "The team"),
+        ("userId" = String, Path, description = "The member")
+    ),
+    responses(
+        (status = 200, description = "It is a member no longer", body = latchmail_sdk::Succeeded),
+        (status = 403, description = "`You may not manage the members of this mailbox`; or it is the owner", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Team not found`, `There is no such member`", body = latchmail_sdk::Failed)
+    )
+)]
+pub(crate) fn remove_member(
+    host: &(impl Teams + Caller),
+    request: &Request,
+) -> Result<Reply, Failure> {
+    host.remove_member(request.path("id"), request.path("userId"))
+        .map_err(|refused| told(refused, host))?;
+    Reply::success()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::testing::with_bob;
+
+    const TEAM: &str = "/api/v1/teams/ada@example.test/members";
+
+    #[test]
+    fn a_member_is_removed_and_leaves_of_its_own_accord() {
+        let service = with_bob(&["mail:read"]);
+        let bob = format!("{TEAM}/bob@example.test");
+        assert_eq!(
+            service.delete(&bob).succeeds(200),
+            json!({ "success": true })
+        );
+        service.delete(&bob).fails(404, "There is no such member");
+        let service = with_bob(&["mail:read"]);
+        service.host.sign_in("bob@example.test");
+        let owner = service.delete(&format!("{TEAM}/ada@example.test"));
+        owner.fails(403, "You may not manage the members of this mailbox");
+        service.delete(&bob).succeeds(200);
+        service.get(TEAM).fails(404, "Team not found");
+    }
+
+    #[test]
+    fn nobody_removes_the_owner() {
+        let service = with_bob(&["members:manage"]);
+        for name in ["ada@example.test", "bob@example.test"] {
+            service.host.sign_in(name);
+            let refused = service.delete(&format!("{TEAM}/ada@example.test"));
+            refused.fails(
+                403,
+                "The mailbox's owner can be neither removed nor granted anything",
+            );
+        }
+    }
+}
