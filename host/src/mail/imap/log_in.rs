@@ -1,0 +1,139 @@
+//! The log-in: an app password by PLAIN or LOGIN, an access token by OAUTHBEARER or XOAUTH2. It tells a credential that is wrong from a server that
+//! lets nobody in.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use imap_proto::{Response, Status};
+use secrecy::{ExposeSecret as _, SecretString};
+use zeroize::Zeroizing;
+
+use super::capabilities::Capabilities;
+use super::client::named;
+use super::wire::{On, Outcome, Wire};
+use super::{Error, quoted};
+use crate::caller::{MailCredential, Proof};
+use crate::sasl::Mechanism;
+
+/// Logs in and answers the capabilities that the server names on that occasion.
+pub(super) async fn log_in(
+    wire: &mut Wire,
+    can: Capabilities,
+    credential: &MailCredential,
+) -> Result<Option<Capabilities>, Error> {
+    let mut told = None;
+    let on: On<'_> = &mut |reply, _| {
+        if let Response::Capabilities(all) = reply {
+            told = Some(Capabilities::of(all));
+        }
+        Ok(())
+    };
+    let username = &credential.username;
+    let outcome = match &credential.proof {
+        Proof::AppPassword(password) => with_password(wire, can, username, password, on).await?,
+        Proof::AccessToken { token, .. } => with_token(wire, can, username, token, on).await?,
+    };
+    let named = named(outcome.code.as_ref());
+    accepted(outcome)?;
+    Ok(named.or(told))
+}
+
+async fn with_password(
+    wire: &mut Wire,
+    can: Capabilities,
+    username: &str,
+    password: &SecretString,
+    on: On<'_>,
+) -> Result<Outcome, Error> {
+    let password = password.expose_secret();
+    if username.contains('\0') || password.contains('\0') {
+        return Err(Error::Refused);
+    }
+    let tag = if can.auth_plain {
+        // RFC 4616: authorization identity (none), name, password.
+        let plain = Zeroizing::new(format!("\0{username}\0{password}"));
+        let response = Zeroizing::new(STANDARD.encode(plain.as_bytes()));
+        authenticate(wire, can, "PLAIN", &response, on).await?
+    } else if can.login_disabled {
+        return Err(Error::Unavailable(
+            "the mail server allows no log-in without TLS".into(),
+        ));
+    } else {
+        let (Some(username), Some(password)) = (quoted(username), quoted(password)) else {
+            return Err(Error::Refused);
+        };
+        let password = Zeroizing::new(password);
+        wire.queue(&Zeroizing::new(format!(
+            "LOGIN {username} {}",
+            password.as_str()
+        )))
+    };
+    ended(wire, tag, on).await
+}
+
+async fn with_token(
+    wire: &mut Wire,
+    can: Capabilities,
+    username: &str,
+    token: &SecretString,
+    on: On<'_>,
+) -> Result<Outcome, Error> {
+    let offered = |mechanism| match mechanism {
+        Mechanism::OAuthBearer => can.auth_oauthbearer,
+        Mechanism::XOAuth2 => can.auth_xoauth2,
+    };
+    let mechanism = Mechanism::best(offered).ok_or_else(|| {
+        Error::Unavailable(
+            "the mail server offers neither AUTH=OAUTHBEARER nor AUTH=XOAUTH2, one of which an access token needs".into(),
+        )
+    })?;
+    let response = mechanism.response(username, token).ok_or(Error::Refused)?;
+    let tag = authenticate(wire, can, mechanism.name(), &response, on).await?;
+    wire.flush().await?;
+    if let Some(outcome) = wire.asked(on).await? {
+        return Ok(outcome);
+    }
+    // It tells why it refuses, and refuses once that was heard.
+    wire.queue_line(mechanism.farewell());
+    ended(wire, tag, on).await
+}
+
+/// Puts AUTHENTICATE with the client's one message into the next write and answers its tag; where the server wants to ask for the message, that was done.
+async fn authenticate(
+    wire: &mut Wire,
+    can: Capabilities,
+    mechanism: &str,
+    response: &str,
+    on: On<'_>,
+) -> Result<String, Error> {
+    if can.sasl_ir {
+        let command = Zeroizing::new(format!("AUTHENTICATE {mechanism} {response}"));
+        return Ok(wire.queue(&command));
+    }
+    let tag = wire.queue(&format!("AUTHENTICATE {mechanism}"));
+    wire.flush().await?;
+    if let Some(outcome) = wire.asked(on).await? {
+        return Err(Error::Unavailable(outcome.text));
+    }
+    wire.queue_line(response);
+    Ok(tag)
+}
+
+async fn ended(wire: &mut Wire, tag: String, on: On<'_>) -> Result<Outcome, Error> {
+    let outcomes = wire.finish(&[tag], on).await?;
+    outcomes
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::Protocol("no answer to the log-in".into()))
+}
+
+/// Tells a credential that is wrong from a server that lets nobody in at the moment (RFC 5530).
+fn accepted(outcome: Outcome) -> Result<(), Error> {
+    let refused = ["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED"]
+        .iter()
+        .any(|code| outcome.says(code));
+    match outcome.status {
+        Status::Ok => Ok(()),
+        Status::No if refused || !outcome.text.starts_with('[') => Err(Error::Refused),
+        _ => Err(Error::Unavailable(outcome.text)),
+    }
+}
