@@ -1,0 +1,206 @@
+//! What somebody agrees to by signing in for a client: a code that the client exchanges for tokens within a minute, once, or a device that waits.
+
+use super::super::db::{Tx, on, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::two_factor::{self, Person, Shown};
+use super::super::{Directory, Error, credentials};
+use super::devices;
+use super::grants::{self, NewGrant};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const INSERT: &str = "INSERT INTO oauth_codes \
+    (code_hash, account_id, client_id, client_name, redirect_uri, challenge, resource, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
+const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource FROM oauth_codes WHERE code_hash = $1";
+const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
+/// Of two exchanges at once the second finds a grant.
+const TAKE: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
+    AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_codes.account_id AND a.active)";
+const CAME_OF_IT: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";
+
+/// A code to be kept.
+#[derive(Clone, Debug)]
+pub struct NewCode {
+    /// SHA-256 of the code, lower-case hexadecimal.
+    pub hash: String,
+    /// The client's id.
+    pub client_id: String,
+    /// What the client calls itself.
+    pub client_name: String,
+    /// Where the person is sent back to.
+    pub redirect_uri: String,
+    /// The code challenge (RFC 7636, S256).
+    pub challenge: String,
+    /// What the tokens are to be for.
+    pub resource: String,
+    /// Until when it can be exchanged.
+    pub expires_at: Timestamp,
+}
+
+/// What is agreed to.
+#[derive(Clone, Copy, Debug)]
+pub enum Agreement<'a> {
+    /// A client gets this code.
+    Code(&'a NewCode),
+    /// The device that shows this user code is let in.
+    Device(&'a str),
+}
+
+/// What came of agreeing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreed {
+    /// It is kept, and the second factor's code used up.
+    Agreed,
+    /// The second factor's code was used up meanwhile, or too many wrong ones were tried.
+    CodeUsed,
+    /// The account was disabled, deleted, or given another password or factor meanwhile.
+    AccountChanged,
+    /// No device waits for that any more.
+    NoDevice,
+}
+
+/// A code that somebody presents, exchanged or not, over or not.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub struct Presented {
+    /// Whose mailbox.
+    pub account_id: String,
+    /// The client that it was made for.
+    pub client_id: String,
+    /// What the client calls itself.
+    pub client_name: String,
+    /// Where the person was sent back to.
+    pub redirect_uri: String,
+    /// The code challenge.
+    pub challenge: String,
+    /// What the tokens are to be for.
+    pub resource: String,
+}
+
+/// What came of exchanging a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// The grant is made.
+    Granted {
+        /// App passwords that died because the account had too many grants.
+        ended: Vec<String>,
+    },
+    /// It is over, or the account is.
+    Gone,
+    /// It was exchanged before: what came of it is ended, since two have it.
+    Replayed {
+        /// The app password that died with it.
+        ended: String,
+    },
+}
+
+impl Directory {
+    /// Keeps what somebody agreed to by signing in, and uses up the second factor's code, all or nothing.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was agreed to then.
+    pub async fn agree(
+        &self,
+        person: Person<'_>,
+        agreement: Agreement<'_>,
+        origin: &Origin,
+    ) -> Result<Agreed, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(person.account_id).await?;
+        let with = match two_factor::shown(&mut tx, person).await? {
+            Shown::Right { with } => with,
+            Shown::Used => return Ok(Agreed::CodeUsed),
+            Shown::AccountChanged => return Ok(Agreed::AccountChanged),
+        };
+        let (client_id, client_name) = match agreement {
+            Agreement::Code(code) => {
+                insert(&mut tx, person.account_id, code).await?;
+                (code.client_id.clone(), code.client_name.clone())
+            }
+            Agreement::Device(user_code) => {
+                match devices::agree(&mut tx, user_code, person.account_id, person.at).await? {
+                    Some(client) => client,
+                    None => return Ok(Agreed::NoDevice),
+                }
+            }
+        };
+        on_tx!(&mut tx, db => sqlx::query(USE_CLIENT)
+            .bind(&client_id)
+            .bind(person.at.millis())
+            .execute(db).await.map(drop))?;
+        let detail = format!("{client_name}{with}");
+        let agreed = Event::of(Kind::ClientAgreedTo, person.account_id, person.at)
+            .about(&client_id)
+            .detail(&detail);
+        events::commit(tx, agreed, origin).await?;
+        Ok(Agreed::Agreed)
+    }
+
+    /// What a code was made for.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn agreement(&self, code_hash: &str) -> Result<Option<Presented>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(FIND)
+            .bind(code_hash)
+            .fetch_optional(pool).await)?)
+    }
+
+    /// Makes a grant of a code, once. A code that comes again ends what came of it.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; the code is as it was then.
+    pub async fn exchange_code(
+        &self,
+        code_hash: &str,
+        grant: &NewGrant,
+        origin: &Origin,
+    ) -> Result<Exchange, Error> {
+        let mut tx = self.db.begin().await?;
+        let owner: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNER)
+            .bind(code_hash)
+            .fetch_optional(db).await)?;
+        let Some(owner) = owner.filter(|owner| *owner == grant.account_id) else {
+            return Ok(Exchange::Gone);
+        };
+        tx.lock_account(&owner).await?;
+        let taken = on_tx!(&mut tx, db => sqlx::query(TAKE)
+            .bind(code_hash)
+            .bind(&grant.id)
+            .bind(grant.at.millis())
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if taken == 1 {
+            let ended = grants::insert(&mut tx, grant, origin).await?;
+            tx.commit().await?;
+            return Ok(Exchange::Granted { ended });
+        }
+        let came_of_it: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(CAME_OF_IT)
+            .bind(code_hash)
+            .fetch_optional(db).await)?;
+        let Some(app_password) = came_of_it else {
+            return Ok(Exchange::Gone);
+        };
+        credentials::delete(&mut tx, &app_password).await?;
+        let replayed = Event::of(Kind::OAuthGrantReused, &owner, grant.at)
+            .about(&app_password)
+            .detail("its code came a second time");
+        events::commit(tx, replayed, origin).await?;
+        Ok(Exchange::Replayed {
+            ended: app_password,
+        })
+    }
+}
+
+async fn insert(tx: &mut Tx, account_id: &str, code: &NewCode) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&code.hash)
+        .bind(account_id)
+        .bind(&code.client_id)
+        .bind(&code.client_name)
+        .bind(&code.redirect_uri)
+        .bind(&code.challenge)
+        .bind(&code.resource)
+        .bind(code.expires_at.millis())
+        .execute(db).await.map(drop))?;
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! Clients that registered, or that the operator made. Those that nobody ever signed in for are forgotten after a while, since anybody may register.
+
+use std::time::Duration;
+
+use super::super::db::{Tx, on, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+/// How long a client that registered itself may go without anybody signing in for it.
+const UNUSED: Duration = Duration::from_hours(24);
+/// How long one stays after somebody last did, where it has no grant.
+const IDLE: Duration = Duration::from_hours(90 * 24);
+
+/// Clients that nobody has signed in for yet. Beyond, the oldest of them go.
+const MOST_UNUSED: i64 = 10_000;
+
+const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+/// The limit stands there for SQLite, which has no offset without one.
+const FORGET_OLDEST: &str = "DELETE FROM oauth_clients WHERE id IN (SELECT id FROM oauth_clients \
+    WHERE secret_hash IS NULL AND used_at IS NULL ORDER BY created_at DESC LIMIT 1000000 OFFSET $1)";
+const FIND: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients WHERE id = $1";
+const ALL: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients ORDER BY created_at, id";
+const DELETE: &str = "DELETE FROM oauth_clients WHERE id = $1";
+const CODES: &str = "DELETE FROM oauth_codes WHERE client_id = $1 AND grant_id IS NULL";
+const DEVICES: &str = "DELETE FROM oauth_devices WHERE client_id = $1";
+/// In order, so that two who lock accounts cannot wait for each other.
+const OWNERS: &str =
+    "SELECT DISTINCT account_id FROM oauth_grants WHERE client_id = $1 ORDER BY account_id";
+const GRANTS: &str = "DELETE FROM app_passwords WHERE id IN \
+    (SELECT app_password_id FROM oauth_grants WHERE client_id = $1 AND account_id = $2) RETURNING id";
+const SWEEP: &str = "DELETE FROM oauth_clients WHERE secret_hash IS NULL \
+    AND (used_at IS NULL AND created_at <= $1 OR used_at <= $2) \
+    AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)";
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Opaque.
+    pub id: String,
+    /// What it calls itself; may be empty.
+    pub name: String,
+    /// Where people may be sent back to.
+    pub redirect_uris: Vec<String>,
+    /// What it may be granted by, as the protocol calls it.
+    pub grant_types: Vec<String>,
+    /// SHA-256 of its secret, lower-case hexadecimal, where the operator made it one.
+    pub secret_hash: Option<String>,
+}
+
+/// A client as the operator sees it.
+#[derive(Clone, Debug)]
+pub struct ClientRow {
+    /// The client.
+    pub client: Client,
+    /// When it was registered or made.
+    pub created_at: Timestamp,
+    /// When somebody last signed in for it.
+    pub used_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: String,
+    name: String,
+    redirect_uris: String,
+    grant_types: String,
+    secret_hash: Option<String>,
+    created_at: i64,
+    used_at: Option<i64>,
+}
+
+impl From<Row> for ClientRow {
+    fn from(row: Row) -> Self {
+        let uris = row.redirect_uris.split('\n').filter(|uri| !uri.is_empty());
+        Self {
+            created_at: Timestamp::from_millis(row.created_at),
+            used_at: row.used_at.map(Timestamp::from_millis),
+            client: Client {
+                redirect_uris: uris.map(ToOwned::to_owned).collect(),
+                grant_types: row
+                    .grant_types
+                    .split_whitespace()
+                    .map(ToOwned::to_owned)
+                    .collect(),
+                id: row.id,
+                name: row.name,
+                secret_hash: row.secret_hash,
+            },
+        }
+    }
+}
+
+impl Directory {
+    /// Keeps a client that registered itself. Its redirect addresses hold no line feed.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was kept then.
+    pub async fn register_client(&self, client: &Client, now: Timestamp) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        insert(&mut tx, client, now).await?;
+        on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
+            .bind(MOST_UNUSED)
+            .execute(db).await.map(drop))?;
+        tx.commit().await
+    }
+
+    /// Keeps a client that the operator made.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; nothing was kept then.
+    pub async fn add_client(
+        &self,
+        client: &Client,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        insert(&mut tx, client, now).await?;
+        let added = Event {
+            account: None,
+            ..Event::of(Kind::ClientAdded, "", now)
+                .about(&client.id)
+                .detail(&client.name)
+        };
+        events::commit(tx, added, origin).await
+    }
+
+    /// The client of this id.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn client(&self, id: &str) -> Result<Option<Client>, Error> {
+        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(FIND)
+            .bind(id)
+            .fetch_optional(pool).await)?;
+        Ok(row.map(|row| ClientRow::from(row).client))
+    }
+
+    /// Every client, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn clients(&self) -> Result<Vec<ClientRow>, Error> {
+        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
+        Ok(rows.into_iter().map(ClientRow::from).collect())
+    }
+
+    /// Removes a client, or one that says itself what it is, with everything that was granted to it. Answers the app passwords that died; none where there
+    /// is no such client and nothing was granted to one.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; all is as it was then.
+    pub async fn remove_client(
+        &self,
+        id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let mut tx = self.db.begin().await?;
+        let mut known = on_tx!(&mut tx, db => sqlx::query(DELETE)
+            .bind(id)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        // What people agreed to and nothing came of yet.
+        for forget in [CODES, DEVICES] {
+            known += on_tx!(&mut tx, db => sqlx::query(forget)
+                .bind(id)
+                .execute(db).await.map(|done| done.rows_affected()))?;
+        }
+        let owners: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNERS)
+            .bind(id)
+            .fetch_all(db).await)?;
+        let mut ended: Vec<String> = Vec::new();
+        for owner in &owners {
+            tx.lock_account(owner).await?;
+            let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(GRANTS)
+                .bind(id)
+                .bind(owner)
+                .fetch_all(db).await)?;
+            for app_password in &died {
+                let event = Event::of(Kind::OAuthGrantEnded, owner, now)
+                    .about(app_password)
+                    .detail("its client was removed");
+                events::record(&mut tx, event, origin).await?;
+            }
+            ended.extend(died);
+        }
+        if known == 0 && ended.is_empty() {
+            return Ok(None);
+        }
+        let detail = format!("grants ended: {}", ended.len());
+        let removed = Event {
+            account: None,
+            ..Event::of(Kind::ClientRemoved, "", now)
+                .about(id)
+                .detail(&detail)
+        };
+        events::commit(tx, removed, origin).await?;
+        Ok(Some(ended))
+    }
+
+    /// Forgets the clients that registered themselves and that nobody uses.
+    pub(in crate::directory) async fn sweep_clients(&self, now: Timestamp) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(SWEEP)
+            .bind(now.minus(UNUSED).millis())
+            .bind(now.minus(IDLE).millis())
+            .execute(pool).await.map(drop))?;
+        Ok(())
+    }
+}
+
+async fn insert(tx: &mut Tx, client: &Client, now: Timestamp) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&client.id)
+        .bind(&client.name)
+        .bind(client.redirect_uris.join("\n"))
+        .bind(client.grant_types.join(" "))
+        .bind(&client.secret_hash)
+        .bind(now.millis())
+        .execute(db).await.map(drop))?;
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! Devices without a browser that wait for somebody to sign in elsewhere (RFC 8628): each shows its person eight letters, and asks from time to time.
+
+use std::time::Duration;
+
+use super::super::db::{Tx, on, on_tx};
+use super::super::{Directory, Error};
+use super::grants::{self, NewGrant};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+/// What is added to a device's patience each time that it asks too soon (RFC 8628, section 3.5).
+const LESSON: Duration = Duration::from_secs(5);
+
+/// How long a device has to fetch its grant, at least, once somebody signed in.
+const TO_FETCH: Duration = Duration::from_mins(1);
+
+const INSERT: &str = "INSERT INTO oauth_devices \
+    (device_hash, user_code, client_id, client_name, resource, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, FALSE, $6, $7)";
+const WAITING: &str = "SELECT client_id, client_name FROM oauth_devices \
+    WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
+/// Of two people at once the second finds an account.
+const AGREE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
+    WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
+/// Also where somebody signed in and the device did not ask since.
+const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
+const STATE: &str = "SELECT client_id, client_name, resource, account_id, denied, patience, asked_at, expires_at \
+    FROM oauth_devices WHERE device_hash = $1";
+const ASKED: &str = "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
+/// Of two exchanges at once the second finds nothing.
+const TAKE: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
+    AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_devices.account_id AND a.active)";
+
+/// A device that begins to wait.
+#[derive(Clone, Debug)]
+pub struct NewDevice {
+    /// SHA-256 of the device code, lower-case hexadecimal.
+    pub hash: String,
+    /// What its person types, without the hyphen.
+    pub user_code: String,
+    /// The client's id.
+    pub client_id: String,
+    /// What the client calls itself.
+    pub client_name: String,
+    /// What the tokens are to be for.
+    pub resource: String,
+    /// How long it has to wait between two questions.
+    pub patience: Duration,
+    /// Until when somebody may sign in for it.
+    pub expires_at: Timestamp,
+}
+
+/// A device that waits, as the person who signs in for it sees it.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct Device {
+    /// The client's id.
+    pub client_id: String,
+    /// What the client calls itself.
+    pub client_name: String,
+}
+
+/// What a device is told that asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// Nobody signed in yet.
+    Pending,
+    /// Nobody did, and it asked too soon.
+    SlowDown,
+    /// Somebody said no.
+    Denied,
+    /// Nobody did in time.
+    Expired,
+    /// There is no such device of that client.
+    Unknown,
+    /// Somebody signed in: it can have its grant.
+    Agreed {
+        /// Whose mailbox.
+        account_id: String,
+        /// What the client calls itself.
+        client_name: String,
+        /// What the tokens are to be for.
+        resource: String,
+    },
+}
+
+#[derive(sqlx::FromRow)]
+struct State {
+    client_id: String,
+    client_name: String,
+    resource: String,
+    account_id: Option<String>,
+    denied: bool,
+    patience: i64,
+    asked_at: Option<i64>,
+    expires_at: i64,
+}
+
+impl Directory {
+    /// Keeps a device that begins to wait.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails, or another device waits with the same user code.
+    pub async fn add_device(&self, device: &NewDevice) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(INSERT)
+            .bind(&device.hash)
+            .bind(&device.user_code)
+            .bind(&device.client_id)
+            .bind(&device.client_name)
+            .bind(&device.resource)
+            .bind(millis(device.patience))
+            .bind(device.expires_at.millis())
+            .execute(pool).await.map(drop))?;
+        Ok(())
+    }
+
+    /// The device that waits under this user code.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn waiting_device(
+        &self,
+        user_code: &str,
+        now: Timestamp,
+    ) -> Result<Option<Device>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(WAITING)
+            .bind(user_code)
+            .bind(now.millis())
+            .fetch_optional(pool).await)?)
+    }
+
+    /// Says no to the device that waits under this user code, or that somebody said yes to and that has nothing yet. Whether there was one.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn deny_device(&self, user_code: &str, now: Timestamp) -> Result<bool, Error> {
+        let denied = on!(&self.db, pool => sqlx::query(DENY)
+            .bind(user_code)
+            .bind(now.millis())
+            .execute(pool).await.map(|done| done.rows_affected()))?;
+        Ok(denied == 1)
+    }
+
+    /// What a device is told that asks. One that asks too soon has to wait longer from then on.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn poll_device(
+        &self,
+        device_hash: &str,
+        client_id: &str,
+        now: Timestamp,
+    ) -> Result<Poll, Error> {
+        let mut tx = self.db.begin().await?;
+        let state: Option<State> = on_tx!(&mut tx, db => sqlx::query_as(STATE)
+            .bind(device_hash)
+            .fetch_optional(db).await)?;
+        let Some(state) = state.filter(|state| state.client_id == client_id) else {
+            return Ok(Poll::Unknown);
+        };
+        if state.expires_at <= now.millis() {
+            return Ok(Poll::Expired);
+        }
+        if state.denied {
+            return Ok(Poll::Denied);
+        }
+        if let Some(account_id) = state.account_id {
+            return Ok(Poll::Agreed {
+                account_id,
+                client_name: state.client_name,
+                resource: state.resource,
+            });
+        }
+        let soon = |asked_at: i64| now.millis().saturating_sub(asked_at) < state.patience;
+        let soon = state.asked_at.is_some_and(soon);
+        let patience = if soon {
+            state.patience.saturating_add(millis(LESSON))
+        } else {
+            state.patience
+        };
+        on_tx!(&mut tx, db => sqlx::query(ASKED)
+            .bind(device_hash)
+            .bind(now.millis())
+            .bind(patience)
+            .execute(db).await.map(drop))?;
+        tx.commit().await?;
+        Ok(if soon { Poll::SlowDown } else { Poll::Pending })
+    }
+
+    /// Makes the grant that a device waited for, once. Answers the app passwords that died because the account had too many grants; none where the device
+    /// is not to have it any more.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; the device waits on then.
+    pub async fn exchange_device(
+        &self,
+        device_hash: &str,
+        grant: &NewGrant,
+        origin: &Origin,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(&grant.account_id).await?;
+        let taken = on_tx!(&mut tx, db => sqlx::query(TAKE)
+            .bind(device_hash)
+            .bind(&grant.account_id)
+            .bind(grant.at.millis())
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if taken == 0 {
+            return Ok(None);
+        }
+        let ended = grants::insert(&mut tx, grant, origin).await?;
+        tx.commit().await?;
+        Ok(Some(ended))
+    }
+}
+
+/// Lets the device in that waits under this user code. Answers its client's id and name; none where none does.
+pub(super) async fn agree(
+    tx: &mut Tx,
+    user_code: &str,
+    account_id: &str,
+    now: Timestamp,
+) -> Result<Option<(String, String)>, Error> {
+    let device: Option<Device> = on_tx!(tx, db => sqlx::query_as(WAITING)
+        .bind(user_code)
+        .bind(now.millis())
+        .fetch_optional(db).await)?;
+    let agreed = on_tx!(tx, db => sqlx::query(AGREE)
+        .bind(user_code)
+        .bind(account_id)
+        .bind(now.millis())
+        .bind(now.plus(TO_FETCH).millis())
+        .execute(db).await.map(|done| done.rows_affected()))?;
+    let device = device.filter(|_| agreed == 1);
+    Ok(device.map(|device| (device.client_id, device.client_name)))
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,368 @@
+//! Grants: what acts for a client in a mailbox, with an app password of its own, until its last refresh token is over or somebody ends it.
+
+use std::fmt;
+
+use super::super::credentials::{self, NewAppPassword};
+use super::super::db::{Tx, on, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+/// Grants that an account may have. Beyond, those end that were made longest ago.
+const MOST: i64 = 100;
+
+const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at) VALUES ($1, $2, $3, $4, $5)";
+/// The limit stands there for SQLite, which has no offset without one.
+const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
+    ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
+const BY_ACCESS_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, t.sealed_password, t.expires_at \
+    FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
+    WHERE t.token_hash = $1 AND t.kind = 'access' AND t.expires_at > $2 AND a.active";
+const BY_REFRESH_TOKEN: &str = "SELECT g.id, g.account_id, g.app_password_id, g.client_id, g.resource, t.sealed_password, t.expires_at, a.address, a.admin \
+    FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
+    WHERE t.token_hash = $1 AND t.kind = 'refresh' AND t.expires_at > $2 AND a.active";
+/// Of two at once the second finds it used.
+const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
+const FORGET_ACCESS: &str =
+    "DELETE FROM oauth_tokens WHERE grant_id = $1 AND kind = 'access' AND expires_at <= $2";
+const OVER: &str = "SELECT id, account_id FROM app_passwords WHERE kind = 'oauth_grant' AND expires_at <= $1 ORDER BY account_id, id LIMIT $2";
+const END_OVER: &str = "DELETE FROM app_passwords WHERE id = $1 AND expires_at <= $2 RETURNING id";
+const OWN: &str =
+    "SELECT label FROM app_passwords WHERE id = $1 AND account_id = $2 AND kind = 'oauth_grant'";
+const FORGET: [&str; 2] = [
+    "DELETE FROM oauth_tokens WHERE expires_at <= $1",
+    "DELETE FROM oauth_codes WHERE expires_at <= $1",
+];
+const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE expires_at <= $1";
+
+/// How long what is over is remembered, so that it is told from what never was.
+const REMEMBERED: std::time::Duration = std::time::Duration::from_hours(24);
+/// Grants that one sweep ends. What is left waits for the next.
+const SWEPT: i64 = 1000;
+
+/// A token to be kept.
+#[derive(Clone)]
+pub struct NewToken {
+    /// SHA-256, lower-case hexadecimal.
+    pub hash: String,
+    /// The grant's app password, sealed under the token's own key.
+    pub sealed_password: Vec<u8>,
+    /// Until when it is good.
+    pub expires_at: Timestamp,
+}
+
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewToken")
+            .field("expires_at", &self.expires_at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a client gets at a time.
+#[derive(Clone, Debug)]
+pub struct NewTokens {
+    /// Good for calls.
+    pub access: NewToken,
+    /// Good once, for the next two. The grant lives as long as it does.
+    pub refresh: NewToken,
+}
+
+/// A grant to be made.
+#[derive(Clone, Debug)]
+pub struct NewGrant {
+    /// Opaque.
+    pub id: String,
+    /// Whose mailbox.
+    pub account_id: String,
+    /// The client's id.
+    pub client_id: String,
+    /// What its tokens are for.
+    pub resource: String,
+    /// What acts for it at the mail server.
+    pub app_password: NewAppPassword,
+    /// Its first tokens.
+    pub tokens: NewTokens,
+    /// Now.
+    pub at: Timestamp,
+}
+
+/// A grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its id.
+    pub id: String,
+    /// Whose mailbox.
+    pub account_id: String,
+    /// The account's address.
+    pub address: String,
+    /// Whether the account is an administrator's.
+    pub admin: bool,
+    /// What acts for it at the mail server.
+    pub app_password_id: String,
+    /// The client's id.
+    pub client_id: String,
+    /// What its tokens are for.
+    pub resource: String,
+}
+
+/// A token that somebody presents and that is not over.
+#[derive(Clone)]
+pub struct Presented {
+    /// Its grant.
+    pub grant: Grant,
+    /// The grant's app password, sealed under the token's own key; none of a refresh token that was used.
+    pub sealed_password: Option<Vec<u8>>,
+    /// Until when it is good.
+    pub expires_at: Timestamp,
+}
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Presented")
+            .field("grant", &self.grant)
+            .field("used", &self.sealed_password.is_none())
+            .field("expires_at", &self.expires_at)
+            .finish()
+    }
+}
+
+/// What came of a refresh token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// The next tokens are in its place.
+    Rotated,
+    /// It was used before: the grant is ended, since two have it.
+    Reused,
+    /// It, or its grant, is over.
+    Unknown,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: String,
+    account_id: String,
+    address: String,
+    admin: bool,
+    app_password_id: String,
+    client_id: String,
+    resource: String,
+    sealed_password: Option<Vec<u8>>,
+    expires_at: i64,
+}
+
+impl From<Row> for Presented {
+    fn from(row: Row) -> Self {
+        Self {
+            sealed_password: row.sealed_password,
+            expires_at: Timestamp::from_millis(row.expires_at),
+            grant: Grant {
+                id: row.id,
+                account_id: row.account_id,
+                address: row.address,
+                admin: row.admin,
+                app_password_id: row.app_password_id,
+                client_id: row.client_id,
+                resource: row.resource,
+            },
+        }
+    }
+}
+
+impl Directory {
+    /// What an access token opens, where it is good at `now`.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn access_token(
+        &self,
+        hash: &str,
+        now: Timestamp,
+    ) -> Result<Option<Presented>, Error> {
+        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(BY_ACCESS_TOKEN)
+            .bind(hash)
+            .bind(now.millis())
+            .fetch_optional(pool).await)?;
+        Ok(row.map(Presented::from))
+    }
+
+    /// What a refresh token belongs to, used or not, where it is not over at `now`.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn refresh_token(
+        &self,
+        hash: &str,
+        now: Timestamp,
+    ) -> Result<Option<Presented>, Error> {
+        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(BY_REFRESH_TOKEN)
+            .bind(hash)
+            .bind(now.millis())
+            .fetch_optional(pool).await)?;
+        Ok(row.map(Presented::from))
+    }
+
+    /// Uses a refresh token up and puts the next tokens in its place; the grant then lives as long as the next refresh token. Of two at once one is
+    /// [`Rotation::Rotated`], and the other ends the grant.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; the token is as it was then.
+    pub async fn rotate_grant(
+        &self,
+        hash: &str,
+        grant: &Grant,
+        next: &NewTokens,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Rotation, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(&grant.account_id).await?;
+        // Read only now: the grant may have ended while this waited.
+        let row: Option<Row> = on_tx!(&mut tx, db => sqlx::query_as(BY_REFRESH_TOKEN)
+            .bind(hash)
+            .bind(now.millis())
+            .fetch_optional(db).await)?;
+        if row.is_none() {
+            return Ok(Rotation::Unknown);
+        }
+        let used = on_tx!(&mut tx, db => sqlx::query(USE)
+            .bind(hash)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if used == 0 {
+            credentials::delete(&mut tx, &grant.app_password_id).await?;
+            let reused = Event::of(Kind::OAuthGrantReused, &grant.account_id, now)
+                .about(&grant.app_password_id)
+                .detail("its refresh token came a second time");
+            events::commit(tx, reused, origin).await?;
+            return Ok(Rotation::Reused);
+        }
+        on_tx!(&mut tx, db => sqlx::query(FORGET_ACCESS)
+            .bind(&grant.id)
+            .bind(now.millis())
+            .execute(db).await.map(drop))?;
+        insert_tokens(&mut tx, &grant.id, next).await?;
+        credentials::set_end(&mut tx, &grant.app_password_id, next.refresh.expires_at).await?;
+        tx.commit().await?;
+        Ok(Rotation::Rotated)
+    }
+
+    /// Ends a grant of an account by its app password. Whether there was one.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; it lives on then.
+    pub async fn end_grant(
+        &self,
+        account_id: &str,
+        app_password_id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let label: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWN)
+            .bind(app_password_id)
+            .bind(account_id)
+            .fetch_optional(db).await)?;
+        let Some(label) = label else {
+            return Ok(false);
+        };
+        credentials::delete(&mut tx, app_password_id).await?;
+        let ended = Event::of(Kind::OAuthGrantEnded, account_id, now)
+            .about(app_password_id)
+            .detail(&label);
+        events::commit(tx, ended, origin).await?;
+        Ok(true)
+    }
+
+    /// Ends the grants that are over at `now`, up to a bound, and forgets codes, devices and tokens that nothing is to be learnt from any more. Answers the
+    /// app passwords that went.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails; what was ended before stays so.
+    pub(in crate::directory) async fn sweep_grants(
+        &self,
+        now: Timestamp,
+    ) -> Result<Vec<String>, Error> {
+        let over: Vec<(String, String)> = on!(&self.db, pool => sqlx::query_as(OVER)
+            .bind(now.millis())
+            .bind(SWEPT)
+            .fetch_all(pool).await)?;
+        let mut ended = Vec::new();
+        for (id, account_id) in over {
+            let mut tx = self.db.begin().await?;
+            tx.lock_account(&account_id).await?;
+            let gone: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_OVER)
+                .bind(&id)
+                .bind(now.millis())
+                .fetch_optional(db).await)?;
+            tx.commit().await?;
+            ended.extend(gone);
+        }
+        let then = now.minus(REMEMBERED).millis();
+        for forget in FORGET {
+            on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.map(drop))?;
+        }
+        // Of one that nobody signed in for nothing is to be learnt; anybody may make as many as he likes.
+        on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
+            .bind(now.millis())
+            .execute(pool).await.map(drop))?;
+        self.sweep_clients(now).await?;
+        Ok(ended)
+    }
+}
+
+/// Makes a grant with its app password and its first tokens. Answers the app passwords that died because there were too many.
+pub(super) async fn insert(
+    tx: &mut Tx,
+    grant: &NewGrant,
+    origin: &Origin,
+) -> Result<Vec<String>, Error> {
+    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
+        .bind(&grant.account_id)
+        .bind(MOST - 1)
+        .fetch_all(db).await)?;
+    for id in &ended {
+        let event = Event::of(Kind::OAuthGrantEnded, &grant.account_id, grant.at)
+            .about(id)
+            .detail("one of more than 100");
+        events::record(tx, event, &Origin::service()).await?;
+    }
+    let end = grant.tokens.refresh.expires_at;
+    credentials::insert(
+        tx,
+        &grant.account_id,
+        &grant.app_password,
+        grant.at,
+        Some(end),
+    )
+    .await?;
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&grant.id)
+        .bind(&grant.account_id)
+        .bind(&grant.app_password.id)
+        .bind(&grant.client_id)
+        .bind(&grant.resource)
+        .bind(grant.at.millis())
+        .execute(db).await.map(drop))?;
+    insert_tokens(tx, &grant.id, &grant.tokens).await?;
+    let made = Event::of(Kind::OAuthGrantMade, &grant.account_id, grant.at)
+        .about(&grant.app_password.id)
+        .detail(&grant.app_password.label);
+    events::record(tx, made, origin).await?;
+    Ok(ended)
+}
+
+async fn insert_tokens(tx: &mut Tx, grant_id: &str, tokens: &NewTokens) -> Result<(), Error> {
+    for (kind, token) in [("access", &tokens.access), ("refresh", &tokens.refresh)] {
+        on_tx!(tx, db => sqlx::query(INSERT_TOKEN)
+            .bind(&token.hash)
+            .bind(grant_id)
+            .bind(kind)
+            .bind(&token.sealed_password)
+            .bind(token.expires_at.millis())
+            .execute(db).await.map(drop))?;
+    }
+    Ok(())
+}
