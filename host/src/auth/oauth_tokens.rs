@@ -1,0 +1,383 @@
+//! What the authorization server hands out: codes, access tokens, refresh tokens and device codes. Each is a prefix that says what it is and 43 letters
+//! and digits, 256 random bits, kept as a hash; and the grants that they stand for.
+//!
+//! The app password of a grant is sealed under a key derived from each token that opens it, anew whenever they rotate: the database alone opens no
+//! mailbox, not even with the service's key. What clients say and are told is in [`crate::oauth`].
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::audience::Audiences;
+use super::sealing::{Purpose, SealingKey};
+use super::secrets::{self, AppPassword, Prefixed};
+use super::sessions::{ACCOUNT_CHANGED, CODE_USED};
+use super::{Auth, BAD_ACCESS_TOKEN};
+use crate::caller::{Audience, Caller, Credential, MailCredential, Origin, Scope};
+use crate::clock::Timestamp;
+use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
+use crate::directory::oauth::{
+    Agreed, Agreement, Exchange, NewGrant, NewToken, NewTokens, Rotation,
+};
+use crate::directory::two_factor::Person;
+use crate::error::Failure;
+
+/// How long an access token is good.
+pub const ACCESS_LIFETIME: Duration = Duration::from_hours(1);
+/// How long a grant lives after its last refresh.
+pub const REFRESH_LIFETIME: Duration = Duration::from_hours(30 * 24);
+
+/// What is derived from a token.
+const SEALING: &str = "latchmail v1 oauth token XChaCha20-Poly1305";
+
+/// What a secret of the authorization server is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// An authorization code.
+    Code,
+    /// An access token.
+    Access,
+    /// A refresh token.
+    Refresh,
+    /// A device code.
+    Device,
+    /// The secret of a client that the operator made.
+    Client,
+}
+
+impl Use {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Code => "lmc_",
+            Self::Access => "lma_",
+            Self::Refresh => "lmr_",
+            Self::Device => "lmd_",
+            Self::Client => "lms_",
+        }
+    }
+}
+
+/// Something that the authorization server handed out, or that has the shape of it.
+#[derive(Clone, Debug)]
+pub struct Handed(Prefixed);
+
+/// What a client gets of a grant.
+#[derive(Debug)]
+pub struct GrantTokens {
+    /// Good for an hour.
+    pub access: SecretString,
+    /// Good once, for 30 days.
+    pub refresh: SecretString,
+}
+
+/// What a client is to be granted.
+#[derive(Clone, Copy, Debug)]
+pub struct Granting<'a> {
+    /// Whose mailbox.
+    pub account: &'a str,
+    /// The client's id.
+    pub client_id: &'a str,
+    /// What the client calls itself.
+    pub client_name: &'a str,
+    /// What the tokens are to be for.
+    pub resource: &'a str,
+}
+
+/// What a refresh token is told that is no good: the grant is over, or is another client's, or was ended just now because the token came a second time.
+#[derive(Debug)]
+pub struct Over;
+
+/// Why a refresh token gets nothing.
+#[derive(Debug)]
+pub enum Unrefreshed {
+    /// As [`Over`].
+    Over,
+    /// It is for something else than what is asked for. It is as good as before.
+    Elsewhere,
+}
+
+impl Handed {
+    /// A new one.
+    ///
+    /// # Errors
+    /// 500 where the operating system has no randomness.
+    pub fn generate(what: Use) -> Result<Self, Failure> {
+        Prefixed::generate(what.prefix()).map(Self)
+    }
+
+    /// What somebody presents, where it has the shape of one for this use.
+    #[must_use]
+    pub fn parse(what: Use, presented: &str) -> Option<Self> {
+        Prefixed::parse(what.prefix(), presented).map(Self)
+    }
+
+    /// What the directory knows it by.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        self.0.hash()
+    }
+
+    /// Itself.
+    #[must_use]
+    pub fn secret(&self) -> &SecretString {
+        self.0.secret()
+    }
+
+    fn key(&self) -> Result<SealingKey, Failure> {
+        SealingKey::derive(self.secret().expose_secret().as_bytes(), SEALING)
+    }
+
+    fn seal(
+        &self,
+        grant: &str,
+        password: &SecretString,
+        expires_at: Timestamp,
+    ) -> Result<NewToken, Failure> {
+        Ok(NewToken {
+            hash: self.hash().to_owned(),
+            sealed_password: self.key()?.seal(Purpose::OAuthGrant, grant, password)?,
+            expires_at,
+        })
+    }
+
+    fn open(&self, grant: &str, sealed: &[u8]) -> Result<Option<SecretString>, Failure> {
+        Ok(self.key()?.open(Purpose::OAuthGrant, grant, sealed))
+    }
+}
+
+impl Auth {
+    /// Who presents an access token of the embedded authorization server, and what for its tokens are.
+    ///
+    /// # Errors
+    /// 401 where it is unknown or over, for something else than this service, or its app password does not open; 500.
+    pub(super) async fn by_oauth_token(&self, token: &Handed) -> Result<Caller, Failure> {
+        let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
+        let found = self
+            .directory
+            .access_token(token.hash(), self.clock.now())
+            .await?
+            .ok_or_else(refused)?;
+        let audience = self
+            .audiences
+            .of(&found.grant.resource)
+            .ok_or_else(refused)?;
+        let sealed = found.sealed_password.ok_or_else(refused)?;
+        let grant = found.grant;
+        let password = token.open(&grant.id, &sealed)?.ok_or_else(refused)?;
+        Ok(Caller {
+            account: grant.account_id,
+            mail: MailCredential::app_password(
+                grant.app_password_id,
+                grant.address.clone(),
+                password,
+            ),
+            address: grant.address,
+            admin: grant.admin,
+            credential: Credential::OAuth {
+                id: grant.id,
+                audience,
+                scopes: self.oauth_scopes(),
+            },
+            shared: None,
+        })
+    }
+
+    /// What every OAuth token may do.
+    #[must_use]
+    pub fn oauth_scopes(&self) -> Vec<Scope> {
+        let opens = |scope: &Scope| scope.opens_to_oauth(self.agents_send);
+        Scope::ALL.into_iter().filter(opens).collect()
+    }
+
+    /// The addresses that name this service.
+    #[must_use]
+    pub fn audiences(&self) -> &Audiences {
+        &self.audiences
+    }
+
+    /// Keeps what the owner of `address` agrees to by signing in. Nothing is kept where anything about that is not right.
+    ///
+    /// # Errors
+    /// As [`Auth::sign_in`], but for the mail server, which is not asked; 404 where no device waits for it any more.
+    pub async fn agree(
+        &self,
+        address: &str,
+        password: SecretString,
+        code: Option<&SecretString>,
+        agreement: Agreement<'_>,
+        origin: &Origin,
+    ) -> Result<(), Failure> {
+        let identified = self.identify(address, password, code, origin).await?;
+        let person = Person {
+            account_id: &identified.account.id,
+            password_hash: &identified.account.password_hash,
+            factor: &identified.factor,
+            at: self.clock.now(),
+        };
+        let owner = identified.origin(origin, None);
+        let reason = match self.directory.agree(person, agreement, &owner).await? {
+            Agreed::Agreed => return Ok(()),
+            Agreed::NoDevice => return Err(Failure::not_found("No device waits with this code")),
+            Agreed::CodeUsed => CODE_USED,
+            Agreed::AccountChanged => ACCOUNT_CHANGED,
+        };
+        Err(self.too_late(&identified.account, reason, origin).await?)
+    }
+
+    /// Exchanges a code for the first tokens of a grant. A code that comes a second time ends the grant.
+    ///
+    /// # Errors
+    /// [`Over`] where it is no good any more; 500.
+    pub async fn exchange_code(
+        &self,
+        code: &Handed,
+        granting: Granting<'_>,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Failure> {
+        let (grant, tokens) = self.grant(granting)?;
+        let exchange = self
+            .directory
+            .exchange_code(code.hash(), &grant, origin)
+            .await?;
+        Ok(match exchange {
+            Exchange::Granted { ended } => {
+                self.mail.end(&ended).await;
+                Ok(tokens)
+            }
+            Exchange::Gone => Err(Over),
+            Exchange::Replayed { ended } => {
+                tracing::warn!(
+                    app_password_id = ended,
+                    "an authorization code was used again: what came of it is ended"
+                );
+                self.mail.end(&[ended]).await;
+                Err(Over)
+            }
+        })
+    }
+
+    /// Exchanges a device code that somebody signed in for.
+    ///
+    /// # Errors
+    /// [`Over`] where it is no good any more; 500.
+    pub async fn exchange_device(
+        &self,
+        device: &Handed,
+        granting: Granting<'_>,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Failure> {
+        let (grant, tokens) = self.grant(granting)?;
+        let granted = self
+            .directory
+            .exchange_device(device.hash(), &grant, origin)
+            .await?;
+        let Some(ended) = granted else {
+            return Ok(Err(Over));
+        };
+        self.mail.end(&ended).await;
+        Ok(Ok(tokens))
+    }
+
+    /// Exchanges a refresh token for the next tokens of its grant. One that comes a second time ends the grant.
+    ///
+    /// # Errors
+    /// [`Unrefreshed`] where it is no good, or another client's, or for something else than `audience`; 500.
+    pub async fn refresh_grant(
+        &self,
+        token: &Handed,
+        client_id: &str,
+        audience: Option<Audience>,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Unrefreshed>, Failure> {
+        use Unrefreshed::{Elsewhere, Over};
+        let now = self.clock.now();
+        let found = self.directory.refresh_token(token.hash(), now).await?;
+        let Some(found) = found.filter(|found| found.grant.client_id == client_id) else {
+            return Ok(Err(Over));
+        };
+        let is_for = self.audiences.of(&found.grant.resource);
+        if audience.is_some_and(|asked| Some(asked) != is_for) {
+            return Ok(Err(Elsewhere));
+        }
+        let grant = found.grant;
+        let password = match &found.sealed_password {
+            Some(sealed) => match token.open(&grant.id, sealed)? {
+                Some(password) => password,
+                None => return Ok(Err(Over)),
+            },
+            // Used before: what is put in its place is never kept.
+            None => SecretString::default(),
+        };
+        let (next, tokens) = new_tokens(&grant.id, &password, now)?;
+        let origin = Origin {
+            actor: grant.address.clone(),
+            credential: Some(grant.app_password_id.clone()),
+            ..origin.clone()
+        };
+        let rotation = self
+            .directory
+            .rotate_grant(token.hash(), &grant, &next, now, &origin)
+            .await?;
+        Ok(match rotation {
+            Rotation::Rotated => Ok(tokens),
+            Rotation::Unknown => Err(Over),
+            Rotation::Reused => {
+                tracing::warn!(
+                    app_password_id = grant.app_password_id,
+                    "a refresh token of an OAuth grant was used again: the grant is ended"
+                );
+                self.mail.end(&[grant.app_password_id]).await;
+                Err(Over)
+            }
+        })
+    }
+
+    /// A grant and what its client gets; nothing is kept yet.
+    fn grant(&self, granting: Granting<'_>) -> Result<(NewGrant, GrantTokens), Failure> {
+        let now = self.clock.now();
+        let id = secrets::id()?;
+        let password = AppPassword::generate()?;
+        let (tokens, handed) = new_tokens(&id, password.secret(), now)?;
+        // For the operator, who has to tell a client from one that calls itself the same.
+        let label = match granting.client_name {
+            "" => granting.client_id.to_owned(),
+            name => format!("{name} ({})", granting.client_id),
+        };
+        let grant = NewGrant {
+            account_id: granting.account.to_owned(),
+            client_id: granting.client_id.to_owned(),
+            resource: granting.resource.to_owned(),
+            app_password: NewAppPassword {
+                id: secrets::id()?,
+                kind: AppPasswordKind::OAuthGrant,
+                label,
+                selector: password.selector().to_owned(),
+                secret_hash: password.hash(),
+                expires_at: Some(tokens.refresh.expires_at),
+            },
+            tokens,
+            at: now,
+            id,
+        };
+        Ok((grant, handed))
+    }
+}
+
+/// The tokens of a grant that open its app password, as they are kept and as they are handed out.
+fn new_tokens(
+    grant: &str,
+    password: &SecretString,
+    now: Timestamp,
+) -> Result<(NewTokens, GrantTokens), Failure> {
+    let access = Handed::generate(Use::Access)?;
+    let refresh = Handed::generate(Use::Refresh)?;
+    let kept = NewTokens {
+        access: access.seal(grant, password, now.plus(ACCESS_LIFETIME))?,
+        refresh: refresh.seal(grant, password, now.plus(REFRESH_LIFETIME))?,
+    };
+    let handed = GrantTokens {
+        access: access.secret().clone(),
+        refresh: refresh.secret().clone(),
+    };
+    Ok((kept, handed))
+}

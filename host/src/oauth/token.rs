@@ -1,0 +1,180 @@
+//! The token endpoint (OAuth 2.1, section 3.2): codes, refresh tokens and device codes exchanged for tokens.
+
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+
+use super::clients::Shown;
+use super::error::{Error, Refusal};
+use super::parameters::Parameters;
+use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce};
+use crate::auth::oauth_tokens::{
+    ACCESS_LIFETIME, GrantTokens, Granting, Handed, Over, Unrefreshed, Use,
+};
+use crate::caller::{Audience, Origin};
+use crate::directory::oauth::Poll;
+
+const NO_GOOD: &str = "What is to be exchanged is unknown, over, used before, or another client's";
+
+/// What a client gets (RFC 6749, section 5.1).
+#[derive(Serialize)]
+pub struct Answer {
+    access_token: String,
+    token_type: &'static str,
+    expires_in: u64,
+    refresh_token: String,
+    scope: String,
+}
+
+impl OAuth {
+    /// Exchanges what a client has for tokens.
+    ///
+    /// # Errors
+    /// A refusal of the protocol; 500.
+    pub async fn token(
+        &self,
+        parameters: &Parameters,
+        basic: Option<(&str, &str)>,
+        origin: &Origin,
+    ) -> Result<Answer, Error> {
+        let shown = Shown::of(parameters, basic)?;
+        let client = self.authenticated_id(shown).await?;
+        let exchanged = match parameters.needed("grant_type")? {
+            BY_CODE => self.by_code(client, parameters, origin).await?,
+            BY_REFRESH_TOKEN => self.by_refresh_token(client, parameters, origin).await?,
+            BY_DEVICE_CODE => self.by_device_code(client, parameters, origin).await?,
+            _ => {
+                let why = "The grant is none of authorization_code, refresh_token and the device code grant";
+                return Err(Refusal::new("unsupported_grant_type", why).into());
+            }
+        };
+        let tokens = exchanged.map_err(|Over| Refusal::grant(NO_GOOD))?;
+        Ok(Answer {
+            access_token: tokens.access.expose_secret().to_owned(),
+            token_type: "Bearer",
+            expires_in: ACCESS_LIFETIME.as_secs(),
+            refresh_token: tokens.refresh.expose_secret().to_owned(),
+            scope: self.scope(),
+        })
+    }
+
+    async fn by_code(
+        &self,
+        client: &str,
+        parameters: &Parameters,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Error> {
+        let verifier = parameters.one("code_verifier")?;
+        let redirect_uri = parameters.one("redirect_uri")?;
+        let asked = self.asked(parameters)?;
+        let Some(code) = Handed::parse(Use::Code, parameters.needed("code")?) else {
+            return Ok(Err(Over));
+        };
+        let found = self.directory.agreement(code.hash()).await?;
+        let Some(found) = found.filter(|found| found.client_id == client) else {
+            return Ok(Err(Over));
+        };
+        let Some(verifier) = verifier else {
+            return Err(Refusal::request("code_verifier is missing: PKCE is required").into());
+        };
+        if !pkce::verifies(verifier, &found.challenge) {
+            return Err(
+                Refusal::grant("code_verifier is not what the code was asked for with").into(),
+            );
+        }
+        // OAuth 2.1 does without it; a client that says it has to say what it said before.
+        if redirect_uri.is_some_and(|said| said != found.redirect_uri) {
+            return Err(
+                Refusal::grant("redirect_uri is not what the code was asked for with").into(),
+            );
+        }
+        if asked.is_some_and(|asked| Some(asked) != self.audiences().of(&found.resource)) {
+            return Err(elsewhere().into());
+        }
+        let granting = Granting {
+            account: &found.account_id,
+            client_id: client,
+            client_name: &found.client_name,
+            resource: &found.resource,
+        };
+        Ok(self.auth.exchange_code(&code, granting, origin).await?)
+    }
+
+    async fn by_refresh_token(
+        &self,
+        client: &str,
+        parameters: &Parameters,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Error> {
+        let asked = self.asked(parameters)?;
+        let token = Handed::parse(Use::Refresh, parameters.needed("refresh_token")?);
+        let Some(token) = token else {
+            return Ok(Err(Over));
+        };
+        let refreshed = self.auth.refresh_grant(&token, client, asked, origin);
+        match refreshed.await? {
+            Ok(tokens) => Ok(Ok(tokens)),
+            Err(Unrefreshed::Over) => Ok(Err(Over)),
+            Err(Unrefreshed::Elsewhere) => Err(elsewhere().into()),
+        }
+    }
+
+    async fn by_device_code(
+        &self,
+        client: &str,
+        parameters: &Parameters,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Error> {
+        let Some(device) = Handed::parse(Use::Device, parameters.needed("device_code")?) else {
+            return Ok(Err(Over));
+        };
+        let now = self.clock.now();
+        let poll = self
+            .directory
+            .poll_device(device.hash(), client, now)
+            .await?;
+        // RFC 8628, section 3.5.
+        let (account, client_name, resource) = match poll {
+            Poll::Agreed {
+                account_id,
+                client_name,
+                resource,
+            } => (account_id, client_name, resource),
+            Poll::Pending => {
+                return Err(Refusal::new("authorization_pending", "Nobody signed in yet").into());
+            }
+            Poll::SlowDown => {
+                let why = "Nobody signed in yet; ask five seconds less often";
+                return Err(Refusal::new("slow_down", why).into());
+            }
+            Poll::Denied => {
+                return Err(Refusal::new("access_denied", "The person said no").into());
+            }
+            Poll::Expired => {
+                return Err(Refusal::new("expired_token", "Nobody signed in in time").into());
+            }
+            Poll::Unknown => return Ok(Err(Over)),
+        };
+        let granting = Granting {
+            account: &account,
+            client_id: client,
+            client_name: &client_name,
+            resource: &resource,
+        };
+        Ok(self.auth.exchange_device(&device, granting, origin).await?)
+    }
+
+    /// What the tokens are to be for, where the client says so once more. However it is written: what has one meaning is one.
+    fn asked(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
+        match parameters.all("resource").next() {
+            None => Ok(None),
+            Some(_) => Ok(self.audiences().of(&self.resource(parameters)?)),
+        }
+    }
+}
+
+fn elsewhere() -> Refusal {
+    Refusal::new(
+        "invalid_target",
+        "resource is not what was asked for at the sign-in",
+    )
+}
