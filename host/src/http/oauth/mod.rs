@@ -1,0 +1,251 @@
+//! The authorization server's endpoints and pages, and what tells an agent where they are (specification, sections 4.9 and 5). What may be asked for is in
+//! [`crate::oauth`].
+//!
+//! The endpoints speak the protocols' own JSON, in which `error` is a code (RFC 6749, section 5.2), the pages HTML. They are on the service's own
+//! address, or on another one that they have alone (`oauth.listen`).
+
+mod device;
+mod form;
+mod metadata;
+mod page;
+mod register;
+mod resource;
+mod sign_in;
+mod token;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde::Serialize;
+use utoipa::OpenApi;
+
+use super::message::{Reply, Request};
+use super::router::{HostRoute, Part, Table};
+use super::{About, Http, Running, State};
+use crate::app::App;
+use crate::auth::Recognised;
+use crate::caller::Caller;
+use crate::error::{Failure, StartError};
+use crate::limits::Key;
+use crate::modules::{Access, BodyForm, Route};
+use crate::oauth::error::{Error, Refusal};
+
+/// No form and no registration has any use for more.
+const LARGEST_BODY: usize = 64 * 1024;
+
+/// How long one of these may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Whoever serves these routes for the app: itself, or what listens on an address of its own.
+pub trait Serving: State {
+    /// The service.
+    fn app(&self) -> &App;
+}
+
+impl Serving for App {
+    fn app(&self) -> &App {
+        self
+    }
+}
+
+/// The authorization server on an address of its own.
+struct Apart {
+    app: Arc<App>,
+    http: Http<Self>,
+}
+
+impl Serving for Apart {
+    fn app(&self) -> &App {
+        &self.app
+    }
+}
+
+impl State for Apart {
+    type Credential = Recognised;
+
+    fn http(&self) -> &Http<Self> {
+        &self.http
+    }
+
+    fn recognise(&self, headers: &HeaderMap) -> Result<(Recognised, Option<Key>), Failure> {
+        self.app.recognise(headers)
+    }
+
+    async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
+        self.app.authenticate(recognised).await
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(
+        metadata::authorization_server,
+        register::register_client,
+        token::exchange_token,
+        device::begin_device,
+        device::show_device,
+        device::submit_device,
+        sign_in::show_sign_in,
+        sign_in::submit_sign_in,
+    ),
+    tags((name = "Authorization", description = "How an agent is let in by the owner of a mailbox: OAuth 2.1"))
+)]
+struct Description;
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(resource::protected_resource, resource::protected_agent_endpoint),
+    tags((name = "Authorization"))
+)]
+struct ResourceDescription;
+
+/// Where an agent that knows the service's address learns where its authorization server is.
+///
+/// # Errors
+/// A sentence where the description cannot be written.
+pub fn resource_part() -> Result<Part<App>, StartError> {
+    Part::host(
+        vec![
+            HostRoute {
+                route: told(resource::PATH, "protectedResource"),
+                handler: |app, _| Box::pin(resource::protected_resource(app)),
+            },
+            HostRoute {
+                route: told(resource::AGENT_PATH, "protectedAgentEndpoint"),
+                handler: |app, _| Box::pin(resource::protected_agent_endpoint(app)),
+            },
+        ],
+        &ResourceDescription::openapi(),
+    )
+}
+
+/// The authorization server's routes.
+///
+/// # Errors
+/// A sentence where their description cannot be written.
+pub fn part<S: Serving>() -> Result<Part<S>, StartError> {
+    Part::host(
+        vec![
+            HostRoute {
+                route: told(metadata::PATH, "authorizationServer"),
+                handler: |s, _| Box::pin(metadata::authorization_server(s.app())),
+            },
+            HostRoute {
+                route: route(Method::POST, register::PATH, "registerClient"),
+                handler: |s, r| Box::pin(register::register_client(s.app(), r)),
+            },
+            HostRoute {
+                route: route(Method::POST, token::PATH, "exchangeToken"),
+                handler: |s, r| Box::pin(token::exchange_token(s.app(), r)),
+            },
+            HostRoute {
+                route: route(Method::POST, device::PATH, "beginDevice"),
+                handler: |s, r| Box::pin(device::begin_device(s.app(), r)),
+            },
+            HostRoute {
+                route: page_route(Method::GET, device::PAGE, "showDevice"),
+                handler: |s, r| Box::pin(device::show_device(s.app(), r)),
+            },
+            HostRoute {
+                route: page_route(Method::POST, device::PAGE, "submitDevice"),
+                handler: |s, r| Box::pin(device::submit_device(s.app(), r)),
+            },
+            HostRoute {
+                route: page_route(Method::GET, sign_in::PATH, "showSignIn"),
+                handler: |s, r| Box::pin(sign_in::show_sign_in(s.app(), r)),
+            },
+            HostRoute {
+                route: page_route(Method::POST, sign_in::PATH, "submitSignIn"),
+                handler: |s, r| Box::pin(sign_in::submit_sign_in(s.app(), r)),
+            },
+        ],
+        &Description::openapi(),
+    )
+}
+
+/// Serves the authorization server on an address of its own.
+///
+/// # Errors
+/// A sentence where it cannot.
+pub async fn listen(app: &Arc<App>, address: SocketAddr) -> Result<Running, StartError> {
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(|e| {
+        StartError::new(format!("cannot listen on {address} (`oauth.listen`): {e}"))
+    })?;
+    let table = Table::build(&About::of(&app.config), vec![part()?])?;
+    let apart = Arc::new(Apart {
+        http: Http::new(&app.config, app.clock.clone(), table)?,
+        app: Arc::clone(app),
+    });
+    super::serve(&apart, listener)
+}
+
+fn route(method: Method, path: &str, operation: &str) -> Route {
+    Route {
+        path: path.to_owned(),
+        operation: operation.to_owned(),
+        access: Access::Public,
+        area: "oauth".into(),
+        max_body: if method == Method::POST {
+            LARGEST_BODY
+        } else {
+            0
+        },
+        body: BodyForm::Bytes,
+        blob_fields: Vec::new(),
+        deadline: DEADLINE,
+        method,
+    }
+}
+
+/// What is the same for everybody is told as often as anybody asks.
+fn told(path: &str, operation: &str) -> Route {
+    Route {
+        area: String::new(),
+        ..route(Method::GET, path, operation)
+    }
+}
+
+/// A page counts what it is asked itself: who is refused is to be told so on a page.
+fn page_route(method: Method, path: &str, operation: &str) -> Route {
+    Route {
+        area: String::new(),
+        ..route(method, path, operation)
+    }
+}
+
+/// An answer that nobody keeps.
+fn answer<T: Serialize>(status: StatusCode, value: &T) -> Result<Reply, Failure> {
+    let reply = Reply::json(status, value)?;
+    Ok(reply.with(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
+}
+
+/// A refusal of the protocol as an answer; `basic` is whether the client came with an Authorization header.
+fn refused(error: Error, basic: bool) -> Result<Reply, Failure> {
+    let refusal: Refusal = match error {
+        Error::Refused(refusal) => refusal,
+        Error::Failed(failure) => return Err(failure),
+    };
+    let reply = answer(refusal.status(), &refusal)?;
+    if refusal.status() == StatusCode::UNAUTHORIZED && basic {
+        let challenge = HeaderValue::from_static("Basic realm=\"oauth\"");
+        return Ok(reply.with(header::WWW_AUTHENTICATE, challenge));
+    }
+    Ok(reply)
+}
+
+/// The whole of a request's form (the URL standard's encoding).
+fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
+    let media = request.headers.get(header::CONTENT_TYPE);
+    let media = media.and_then(|media| media.to_str().ok()).unwrap_or("");
+    let media = media.split(';').next().unwrap_or("").trim();
+    if !media.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return Err(Refusal::request(
+            "The body must be application/x-www-form-urlencoded",
+        ));
+    }
+    let body = std::str::from_utf8(&request.body).ok();
+    body.and_then(|body| super::query::pairs(body).ok())
+        .ok_or_else(|| Refusal::request("The body is not a form in UTF-8"))
+}

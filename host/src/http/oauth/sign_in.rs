@@ -1,0 +1,294 @@
+//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A person signs in for a client, and is sent back to it. Nothing leads off this service
+//! before they did something.
+
+use http::{HeaderValue, StatusCode, header};
+use maud::html;
+use secrecy::SecretString;
+
+use super::form::{self, Browser};
+use super::page::{self, Page, alert, counted, credentials, described, named};
+use crate::app::App;
+use crate::auth::sessions::CODE_REQUIRED;
+use crate::auth::{address, passwords};
+use crate::error::Failure;
+use crate::http::{Reply, Request};
+use crate::limits::{Area, Key};
+use crate::modules::Content;
+use crate::oauth::authorization::{Authorization, Unfit};
+use crate::oauth::parameters::Parameters;
+use crate::oauth::redirect;
+
+pub(super) const PATH: &str = "/login";
+
+/// What somebody filled in.
+pub(super) struct Filled {
+    /// As it was typed.
+    pub(super) address: String,
+    /// As it was typed.
+    pub(super) password: SecretString,
+    /// As it was typed; none where it is empty.
+    pub(super) code: Option<SecretString>,
+}
+
+/// Ask somebody to sign in for a client
+///
+/// The authorization endpoint: a page. `response_type` is `code`, PKCE with `S256` is required, `redirect_uri` is compared as it stands, but for the port of
+/// an address on the person's own machine; `resource` (RFC 8707) is this service. The answer carries `iss` (RFC 9207).
+#[utoipa::path(
+    get,
+    path = "/login",
+    operation_id = "showSignIn",
+    tag = "Authorization",
+    params(
+        ("client_id" = String, Query, description = "The client's id, or the address of its description"),
+        ("redirect_uri" = Option<String>, Query, description = "Where the person is sent back to"),
+        ("response_type" = String, Query, description = "`code`"),
+        ("code_challenge" = String, Query, description = "SHA-256 of the verifier, in base64url"),
+        ("code_challenge_method" = String, Query, description = "`S256`"),
+        ("state" = Option<String>, Query, description = "Given back as it is"),
+        ("resource" = Option<String>, Query, description = "What the tokens are to be for"),
+        ("scope" = Option<String>, Query, description = "Not looked at: every token has the same scopes")
+    ),
+    responses(
+        (status = 200, description = "The page", content_type = "text/html"),
+        (status = 400, description = "A page that says what is wrong", content_type = "text/html"),
+    )
+)]
+pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {
+    let key = Key::client(request.client);
+    let verdict = match app.http.limits.check(Area::OAuth, &key).admit() {
+        Ok(verdict) => verdict,
+        Err(failure) => return page::failed(app, &failure),
+    };
+    let parameters = Parameters::new(request.query.clone());
+    let reply = match app.oauth.authorization(&parameters).await {
+        Ok(wish) => {
+            let browser = Browser::of(app, request)?;
+            asked(app, &browser, &wish, "", None)?
+        }
+        Err(unfit) => unfit_page(app, unfit)?,
+    };
+    Ok(counted(reply, &verdict))
+}
+
+/// Sign in for a client
+///
+/// What the page sends. The person is sent back to the client with a code, which lives a minute.
+#[utoipa::path(
+    post,
+    path = "/login",
+    operation_id = "submitSignIn",
+    tag = "Authorization",
+    request_body(content = String, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
+    responses(
+        (status = 303, description = "Back to the client, with `code`, `state` and `iss`"),
+        (status = 403, description = "The page once more: what was filled in is not right", content_type = "text/html"),
+    )
+)]
+pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {
+    let key = Key::client(request.client);
+    let verdict = match app.http.limits.check(Area::SignIn, &key).admit() {
+        Ok(verdict) => verdict,
+        Err(failure) => return page::failed(app, &failure),
+    };
+    let opened = opened::<Authorization>(app, PATH, request);
+    let Some((browser, wish, fields)) = opened else {
+        return Ok(counted(stale(app)?, &verdict));
+    };
+    let filled = filled(&fields);
+    let back = match signing_in(app, request, &wish, filled.as_ref()).await {
+        Ok(back) => back,
+        Err(failure) if failure.status.is_server_error() => return page::failed(app, &failure),
+        Err(failure) => {
+            let typed = filled.as_ref().map_or("", |filled| &filled.address);
+            let mut reply = asked(app, &browser, &wish, typed, Some(&failure))?;
+            reply.headers.extend(failure.headers);
+            return Ok(counted(reply, &verdict));
+        }
+    };
+    Ok(counted(sent_back(&back)?, &verdict))
+}
+
+async fn signing_in(
+    app: &App,
+    request: &Request,
+    wish: &Authorization,
+    filled: Option<&Filled>,
+) -> Result<String, Failure> {
+    let (address, filled) = checked(app, filled)?;
+    let code = filled.code.as_ref();
+    let password = filled.password.clone();
+    app.oauth
+        .agree(wish, &address, password, code, &request.origin())
+        .await
+}
+
+/// What was filled in, where it can be anybody's; the attempt is counted towards the address.
+pub(super) fn checked<'a>(
+    app: &App,
+    filled: Option<&'a Filled>,
+) -> Result<(String, &'a Filled), Failure> {
+    let filled = filled
+        .filter(|filled| passwords::can_be(&filled.password))
+        .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
+    let address = address::fold(filled.address.trim())
+        .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
+    app.http.limits.check_address(&address)?;
+    Ok((address, filled))
+}
+
+/// What a form holds that this browser was given a while ago at most: what was sealed in it, and its fields.
+pub(super) fn opened<T: serde::de::DeserializeOwned>(
+    app: &App,
+    page: &str,
+    request: &Request,
+) -> Option<(Browser, T, Parameters)> {
+    if !form::is_own(app, &request.headers) {
+        return None;
+    }
+    let browser = Browser::known(app, request)?;
+    let fields = Parameters::new(super::form(request).ok()?);
+    let sealed = fields.one("request").ok()??;
+    let what = browser.open(app, page, sealed)?;
+    Some((browser, what, fields))
+}
+
+/// What somebody filled in, where the fields are there.
+pub(super) fn filled(fields: &Parameters) -> Option<Filled> {
+    let code = fields.one("code").ok()?;
+    Some(Filled {
+        address: fields.one("email").ok()??.to_owned(),
+        password: SecretString::from(fields.one("password").ok()??),
+        code: code.map(SecretString::from),
+    })
+}
+
+/// The page that asks, with what went wrong before.
+fn asked(
+    app: &App,
+    browser: &Browser,
+    wish: &Authorization,
+    address: &str,
+    failure: Option<&Failure>,
+) -> Result<Reply, Failure> {
+    let client = named(&wish.client_name);
+    let leads = redirect::shown(&wish.redirect_uri);
+    let sealed = browser.seal(app, PATH, wish)?;
+    let (status, sentence) = told(failure);
+    let wants_code = wants_code(failure);
+    let page = Page {
+        status,
+        title: "Sign in to let an application use your mailbox",
+        body: html! {
+            (alert(sentence.as_deref()))
+            dl {
+                dt { "Application" }
+                dd { (client) }
+                (described(&wish.client_id))
+                dt { "You return to" }
+                dd { (leads) }
+            }
+            p { "It will be able to read, flag, move and delete your mail and to add aliases" @if app.config.mcp.send_tool { ", and to send mail as you" } ". Continue only if you started this yourself." }
+            form method="post" action=(PATH) {
+                input type="hidden" name="request" value=(sealed);
+                (credentials(address, wants_code))
+                button type="submit" { "Sign in and allow" }
+            }
+            a.button.quiet href=(app.oauth.declined(wish)) rel="noreferrer" { "Cancel" }
+        },
+        leads_to: Some(redirect::source(&wish.redirect_uri)),
+        browser: Some(browser),
+    };
+    page.reply(app)
+}
+
+/// Whether it was the code alone that was missing.
+pub(super) fn wants_code(failure: Option<&Failure>) -> bool {
+    failure.is_some_and(|failure| failure.text == CODE_REQUIRED)
+}
+
+/// The status of a page and the sentence on it. What is not right is 403: there is nothing to challenge a form with.
+pub(super) fn told(failure: Option<&Failure>) -> (StatusCode, Option<String>) {
+    let Some(failure) = failure else {
+        return (StatusCode::OK, None);
+    };
+    let (status, sentence) = match failure.status {
+        StatusCode::UNAUTHORIZED if failure.text == CODE_REQUIRED => (
+            StatusCode::FORBIDDEN,
+            "Enter your two-factor code, and your password once more",
+        ),
+        StatusCode::UNAUTHORIZED => (
+            StatusCode::FORBIDDEN,
+            "The email address, the password or the code is not right",
+        ),
+        StatusCode::BAD_REQUEST => (
+            StatusCode::BAD_REQUEST,
+            "Enter your whole email address and your password",
+        ),
+        status => (status, &*failure.text),
+    };
+    (status, Some(sentence.to_owned()))
+}
+
+/// What a form is answered that was not given to this browser, or too long ago.
+pub(super) fn stale(app: &App) -> Result<Reply, Failure> {
+    let page = Page {
+        status: StatusCode::FORBIDDEN,
+        title: "This page is too old",
+        body: html! {
+            p role="alert" { "It was opened too long ago, in another browser, or at another address of this service, or cookies are off. Go back to the application and start again." }
+        },
+        leads_to: None,
+        browser: None,
+    };
+    page.reply(app)
+}
+
+/// The page where there is nothing to be asked.
+fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Failure> {
+    let (why, back) = match unfit {
+        Unfit::Failed(failure) => return page::failed(app, &failure),
+        Unfit::Stranded(why) => (why, None),
+        Unfit::Returned {
+            client_name,
+            address,
+            refusal,
+        } => (
+            refusal.description.into_owned(),
+            Some((client_name, address)),
+        ),
+    };
+    let page = Page {
+        status: StatusCode::BAD_REQUEST,
+        title: "This application cannot be let in",
+        body: html! {
+            p role="alert" { (why) "." }
+            @if let Some((client, address)) = &back {
+                a.button.quiet href=(address) rel="noreferrer" { "Go back to " (named(client)) }
+            } @else {
+                p { "Go back to the application, and tell its makers what stands above." }
+            }
+        },
+        leads_to: None,
+        browser: None,
+    };
+    page.reply(app)
+}
+
+/// Back to the client.
+fn sent_back(address: &str) -> Result<Reply, Failure> {
+    let mut reply = Reply {
+        status: StatusCode::SEE_OTHER,
+        headers: http::HeaderMap::new(),
+        body: Content::Bytes(bytes::Bytes::new()),
+    };
+    let location = HeaderValue::from_str(address).map_err(Failure::internal)?;
+    reply.headers.insert(header::LOCATION, location);
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        reply.headers.insert(name, HeaderValue::from_static(value));
+    }
+    Ok(reply)
+}

@@ -1,0 +1,79 @@
+//! `POST /auth/token` (OAuth 2.1, section 3.2): a code, a refresh token or a device code is exchanged for tokens.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, StatusCode, header};
+use percent_encoding::percent_decode_str;
+
+use super::{answer, form, refused};
+use crate::app::App;
+use crate::error::Failure;
+use crate::http::{Reply, Request};
+use crate::oauth::error::Refusal;
+use crate::oauth::parameters::Parameters;
+
+pub(super) const PATH: &str = "/auth/token";
+
+/// Exchange for tokens
+///
+/// The grants `authorization_code` (with `code_verifier`), `refresh_token` and the device code grant. A refresh token is good once: one that comes a second
+/// time ends what was granted.
+#[utoipa::path(
+    post,
+    path = "/auth/token",
+    operation_id = "exchangeToken",
+    tag = "Authorization",
+    request_body(content = Value, content_type = "application/x-www-form-urlencoded", description = "The grant's parameters"),
+    responses(
+        (status = 200, description = "`access_token`, `refresh_token`, `expires_in`, `scope`", body = Value),
+        (status = 400, description = "A code of RFC 6749, section 5.2, or of RFC 8628, section 3.5", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "`invalid_client`", body = ref("#/components/schemas/Error")),
+    )
+)]
+pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Failure> {
+    let basic = basic(&request.headers);
+    let exchanged = async {
+        let shown = basic.as_ref().map_err(Clone::clone)?;
+        let parameters = Parameters::new(form(request)?);
+        let shown = shown.as_ref().map(|(id, secret)| (&**id, &**secret));
+        let origin = request.origin();
+        app.oauth.token(&parameters, shown, &origin).await
+    };
+    match exchanged.await {
+        Ok(tokens) => answer(StatusCode::OK, &tokens),
+        Err(error) => refused(error, !matches!(basic, Ok(None))),
+    }
+}
+
+/// The id and the secret of the Authorization header (RFC 6749, section 2.3.1); none where there is no such header, or it is of another scheme.
+pub(super) fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
+    let refused = || Refusal::client("The Authorization header is no Basic credential");
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(only) = all.next() else {
+        return Ok(None);
+    };
+    if all.next().is_some() {
+        return Err(refused());
+    }
+    let (scheme, credentials) = only
+        .to_str()
+        .ok()
+        .and_then(|value| value.split_once(' '))
+        .ok_or_else(refused)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Ok(None);
+    }
+    let read = || {
+        let decoded = String::from_utf8(STANDARD.decode(credentials.trim()).ok()?).ok()?;
+        let (id, secret) = decoded.split_once(':')?;
+        Some((plain(id)?, plain(secret)?))
+    };
+    read().map(Some).ok_or_else(refused)
+}
+
+/// What stands in the header in the form's encoding.
+fn plain(text: &str) -> Option<String> {
+    let text = text.replace('+', " ");
+    let plain = percent_decode_str(&text).decode_utf8().ok()?;
+    Some(plain.into_owned())
+}
