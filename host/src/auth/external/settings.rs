@@ -1,0 +1,144 @@
+//! What the configuration says of an authorization server elsewhere, checked at the start.
+
+use std::time::Duration;
+
+use http::Uri;
+
+use super::answer::Expected;
+use super::introspection::Introspection;
+use crate::auth::audience::Audiences;
+use crate::auth::key_file;
+use crate::config::{self, Config};
+use crate::error::StartError;
+use crate::fetch::{self, Fetch, Host, Hosts, Target};
+
+/// Every address: the endpoint is the operator's, wherever it is.
+const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
+/// What asks, and what is expected of an answer; none where the authorization server is the service's own.
+///
+/// # Errors
+/// A sentence that names the key that cannot be used.
+pub(super) fn read(
+    config: &Config,
+    fetch: Fetch,
+) -> Result<Option<(Introspection, Expected)>, StartError> {
+    let (base_url, auth_url) = (config.base_url(), config.auth_url());
+    let named = origin(&auth_url);
+    let elsewhere = auth_url != base_url && (named.is_none() || named != origin(&base_url));
+    let configured = match (&config.oauth.introspection, elsewhere) {
+        (None, false) if config.oauth.listen.is_none() => return Ok(None),
+        (None, true) if config.oauth.listen.is_some() => return Ok(None),
+        (None, false) => {
+            return Err(StartError::new(
+                "`oauth.listen` is an address that the authorization server has alone, and `auth_url` does not name it",
+            ));
+        }
+        (Some(_), _) if config.oauth.listen.is_some() => {
+            return Err(StartError::new(
+                "`oauth.listen` is about the service's own authorization server, and `[oauth.introspection]` about one elsewhere",
+            ));
+        }
+        (Some(configured), true) => configured,
+        (None, true) => {
+            return Err(StartError::new(format!(
+                "`auth_url` {auth_url} is not the service's own ({base_url}): say in `[oauth.introspection]` how its tokens are asked about, or in `oauth.listen` where the service's own server listens, or leave `auth_url` out"
+            )));
+        }
+        (Some(_), false) => {
+            return Err(StartError::new(
+                "`[oauth.introspection]` is about an authorization server elsewhere, and `auth_url` is the service's own",
+            ));
+        }
+    };
+    if !named.is_some_and(|named| is_safe(&named)) {
+        return Err(StartError::new(format!(
+            "`auth_url` {auth_url} must be an https origin, as https://auth.example.com (http on a loopback address alone)"
+        )));
+    }
+    let expected = expected(configured, &base_url, &auth_url)?;
+    Ok(Some((introspection(configured, fetch)?, expected)))
+}
+
+fn introspection(
+    configured: &config::Introspection,
+    fetch: Fetch,
+) -> Result<Introspection, StartError> {
+    let wrong =
+        |key: &str, why: &str| StartError::new(format!("`oauth.introspection.{key}` {why}"));
+    let url = &configured.url;
+    let server = origin(url).filter(is_safe).ok_or_else(|| {
+        wrong(
+            "url",
+            "must be a whole https address (http on a loopback address alone)",
+        )
+    })?;
+    let listed: Vec<String> = std::iter::once(server.to_string())
+        .chain(ANYWHERE.map(Into::into))
+        .collect();
+    let hosts = Hosts::parse(&listed).map_err(|why| wrong("url", &why))?;
+    if configured.client_id.is_empty() {
+        return Err(wrong("client_id", "is missing"));
+    }
+    let text = key_file::read(&configured.client_secret_file)
+        .map_err(|error| wrong("client_secret_file", &format!("cannot be used: {error}")))?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() || secret.contains(char::is_control) {
+        return Err(wrong(
+            "client_secret_file",
+            "holds no secret: one line is expected",
+        ));
+    }
+    let most = fetch::PATIENCE;
+    if configured.timeout < Duration::from_millis(1) || configured.timeout > most {
+        return Err(wrong(
+            "timeout",
+            &format!("must be more than 0 and at most {} seconds", most.as_secs()),
+        ));
+    }
+    Ok(Introspection::new(
+        fetch,
+        url,
+        hosts,
+        &configured.client_id,
+        secret,
+        configured.timeout,
+    ))
+}
+
+fn expected(
+    configured: &config::Introspection,
+    base_url: &str,
+    auth_url: &str,
+) -> Result<Expected, StartError> {
+    if configured.username_claim.is_empty() {
+        return Err(StartError::new(
+            "`oauth.introspection.username_claim` is empty: it names the member that holds the account's address",
+        ));
+    }
+    Ok(Expected {
+        audiences: Audiences::new(base_url),
+        further: configured.audience.clone(),
+        audience_required: configured.audience_required,
+        issuers: if configured.issuer.is_empty() {
+            vec![auth_url.to_owned(), format!("{auth_url}/")]
+        } else {
+            vec![configured.issuer.clone()]
+        },
+        scopes: configured
+            .scope
+            .split_ascii_whitespace()
+            .map(ToOwned::to_owned)
+            .collect(),
+        username_claim: configured.username_claim.clone(),
+    })
+}
+
+fn origin(url: &str) -> Option<Target> {
+    Target::of(&url.parse::<Uri>().ok()?)
+}
+
+/// Whether a token can be shown to it: nobody listens on the way.
+fn is_safe(server: &Target) -> bool {
+    server.tls || matches!(server.host, Host::Address(address) if address.is_loopback())
+}
