@@ -1,0 +1,13 @@
+//! What the routes of mail and aliases and the tools of agents have in common: the shapes that are answered, the checks of what is asked, and the
+//! sentences of refusal. So an agent is told what a client of the routes is told, from the same code.
+//!
+//! It knows neither HTTP's paths and queries nor the agents' protocol: those are the modules'.
+
+pub mod aliases;
+mod model;
+pub mod reading;
+mod recipients;
+pub mod sending;
+
+pub use model::{Address, Attachment, Detail, Folder, Headline, Summary};
+pub use recipients::Recipients;

@@ -1,0 +1,205 @@
+//! Folders and messages as JSON (specification, section 2).
+
+use latchmail_sdk::capability::{self, Role};
+use latchmail_sdk::time::iso8601;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A folder.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Folder {
+    /// The same as long as the folder exists, whatever it is called. Opaque.
+    pub id: String,
+    /// The full path; the inbox is always `INBOX`.
+    pub path: String,
+    /// The last segment of the path.
+    pub name: String,
+    /// What joins the segments of a path.
+    pub delimiter: String,
+    /// How many messages it holds.
+    pub messages: u32,
+    /// How many of them are unread.
+    pub unseen: u32,
+    /// Its role, where the mail server gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub special_use: Option<&'static str>,
+}
+
+impl From<capability::IdentifiedFolder> for Folder {
+    fn from(capability::IdentifiedFolder { folder, id }: capability::IdentifiedFolder) -> Self {
+        Self {
+            id,
+            path: folder.path,
+            name: folder.name,
+            delimiter: folder.delimiter,
+            messages: folder.messages,
+            unseen: folder.unseen,
+            special_use: folder.role.map(special_use),
+        }
+    }
+}
+
+fn special_use(role: Role) -> &'static str {
+    match role {
+        Role::Inbox => "\\Inbox",
+        Role::Flagged => "\\Flagged",
+        Role::Sent => "\\Sent",
+        Role::Drafts => "\\Drafts",
+        Role::All => "\\All",
+        Role::Archive => "\\Archive",
+        Role::Junk => "\\Junk",
+        Role::Trash => "\\Trash",
+    }
+}
+
+/// A mailbox address.
+#[derive(Serialize, ToSchema)]
+pub struct Address {
+    /// The display name; empty where there is none.
+    pub name: String,
+    /// `local@domain`.
+    pub address: String,
+}
+
+fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
+    addresses
+        .into_iter()
+        .map(|a| Address {
+            name: a.name,
+            address: a.address,
+        })
+        .collect()
+}
+
+/// What lists and single messages have in common.
+#[derive(Serialize, ToSchema)]
+pub struct Headline {
+    /// Names the message across the whole mailbox; the same wherever it moves.
+    #[schema(minimum = 1)]
+    pub uid: u64,
+    /// Its position in its folder, 1 the oldest.
+    #[schema(minimum = 1)]
+    pub seq: u32,
+    /// The senders.
+    pub from: Vec<Address>,
+    /// The recipients.
+    pub to: Vec<Address>,
+    /// The subject; empty where there is none.
+    pub subject: String,
+    /// When it was written; when it arrived where that is not told.
+    #[schema(format = DateTime)]
+    pub date: String,
+    /// IMAP flags such as `\Seen`, and keywords.
+    pub flags: Vec<String>,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// A message as a list shows it.
+#[derive(Serialize, ToSchema)]
+pub struct Summary {
+    /// What lists have of it, too.
+    #[serde(flatten)]
+    pub headline: Headline,
+    /// The beginning of the sender's text, at most 256 characters. May contain `<` and `&`: show it as text, never as HTML.
+    pub preview: String,
+}
+
+impl From<capability::Summary> for Summary {
+    fn from(summary: capability::Summary) -> Self {
+        let (headline, preview) = split(summary);
+        Self { headline, preview }
+    }
+}
+
+fn split(summary: capability::Summary) -> (Headline, String) {
+    let headline = Headline {
+        uid: summary.uid,
+        seq: summary.seq,
+        from: addresses(summary.from),
+        to: addresses(summary.to),
+        subject: summary.subject,
+        date: iso8601(summary.date),
+        flags: summary.flags,
+        size: summary.size,
+    };
+    (headline, summary.preview)
+}
+
+/// A part of a message that is neither its text nor its HTML.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment {
+    /// Counted in the order of the message's parts, from 0; never changes.
+    pub index: u32,
+    /// Its file name.
+    pub filename: String,
+    /// Its media type, as the sender declared it.
+    pub content_type: String,
+    /// The size of its decoded bytes.
+    pub size: u64,
+}
+
+/// A message in full.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Detail {
+    /// What lists have of it, too.
+    #[serde(flatten)]
+    pub headline: Headline,
+    /// The recipients of copies.
+    pub cc: Vec<Address>,
+    /// Where answers are wanted.
+    pub reply_to: Vec<Address>,
+    /// The Message-ID, angle brackets included; empty where there is none.
+    pub message_id: String,
+    /// The Message-ID that this answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub in_reply_to: Option<String>,
+    /// The Message-IDs of the thread so far.
+    pub references: Vec<String>,
+    /// The plain text, where the message has such a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub text: Option<String>,
+    /// The HTML, where the message has such a part. The sender's own: treat it as hostile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub html: Option<String>,
+    /// The attachments.
+    pub attachments: Vec<Attachment>,
+    /// `true` where something was left out because the message exceeds the service's bounds; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub truncated: Option<bool>,
+}
+
+impl From<capability::Detail> for Detail {
+    fn from(detail: capability::Detail) -> Self {
+        let (headline, _) = split(detail.summary);
+        Self {
+            headline,
+            cc: addresses(detail.cc),
+            reply_to: addresses(detail.reply_to),
+            message_id: detail.message_id,
+            in_reply_to: detail.in_reply_to,
+            references: detail.references,
+            text: detail.text,
+            html: detail.html,
+            attachments: detail
+                .attachments
+                .into_iter()
+                .map(|a| Attachment {
+                    index: a.index,
+                    filename: a.filename,
+                    content_type: a.content_type,
+                    size: a.size,
+                })
+                .collect(),
+            truncated: detail.truncated.then_some(true),
+        }
+    }
+}

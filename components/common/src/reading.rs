@@ -1,0 +1,144 @@
+//! Reading: folders, pages of them, what is found in them, one message.
+
+use latchmail_sdk::capability::{Caller, Error, Mailbox, Page};
+use latchmail_sdk::{Failure, Paging};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::model::{Detail, Folder, Summary};
+
+/// What a page or a limit out of range is told.
+pub const BAD_PAGING: &str = "Invalid paging parameters";
+/// The same where something is searched for.
+pub const BAD_SEARCH_PAGING: &str = "Invalid search parameters";
+
+const NO_FOLDER: &str = "Folder not found";
+
+/// The folders of a mailbox.
+#[derive(Serialize, ToSchema)]
+pub struct FolderList {
+    /// Those with a role first, then the rest by path.
+    pub folders: Vec<Folder>,
+}
+
+/// A page of a folder.
+#[derive(Serialize, ToSchema)]
+pub struct MessageList {
+    /// Newest first.
+    pub messages: Vec<Summary>,
+    /// How many messages the whole folder holds.
+    pub total: u32,
+}
+
+/// A page of what was found.
+#[derive(Serialize, ToSchema)]
+pub struct Found {
+    /// Newest first.
+    pub messages: Vec<Summary>,
+    /// How many messages were found in all.
+    pub total: u32,
+    /// The page answered, from 1.
+    pub page: u32,
+    /// Messages a page.
+    pub limit: u32,
+}
+
+/// Every folder with its counts and its role.
+///
+/// # Errors
+/// What the mailbox fails with.
+pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
+    let folders = host
+        .list_identified_folders()
+        .map_err(|error| Failure::of(error, NO_FOLDER, host))?;
+    Ok(FolderList {
+        folders: folders.into_iter().map(Folder::from).collect(),
+    })
+}
+
+/// A page of a folder, newest first.
+///
+/// # Errors
+/// 404 where there is no such folder; what the mailbox fails with.
+pub fn messages(
+    host: &(impl Mailbox + Caller),
+    folder: &str,
+    paging: Paging,
+) -> Result<MessageList, Failure> {
+    let listing = host
+        .list_messages(folder, page(paging))
+        .map_err(|error| Failure::of(error, NO_FOLDER, host))?;
+    Ok(MessageList {
+        messages: listing.messages.into_iter().map(Summary::from).collect(),
+        total: listing.total,
+    })
+}
+
+/// A term without the spaces around it, where there is something of it to look for.
+///
+/// # Errors
+/// 400 where there is nothing.
+pub fn term(given: &str) -> Result<&str, Failure> {
+    let term = given.trim_matches(' ');
+    if term.is_empty() {
+        return Err(Failure::bad_request("Missing search term"));
+    }
+    Ok(term)
+}
+
+/// A page of the messages of one folder that have a term in them.
+///
+/// # Errors
+/// 400 for a term that cannot be searched for, 404 where there is no such folder; what the mailbox fails with.
+pub fn search(
+    host: &(impl Mailbox + Caller),
+    folder: &str,
+    term: &str,
+    paging: Paging,
+) -> Result<Found, Failure> {
+    let listing =
+        host.search_messages(folder, term, page(paging))
+            .map_err(|error| match error {
+                Error::Invalid(_) => Failure::bad_request("Invalid search term"),
+                Error::Internal => Failure::new(500, "Search failed"),
+                other => Failure::of(other, NO_FOLDER, host),
+            })?;
+    Ok(Found {
+        messages: listing.messages.into_iter().map(Summary::from).collect(),
+        total: listing.total,
+        page: paging.page,
+        limit: paging.limit,
+    })
+}
+
+/// A message's number, where one was given.
+///
+/// # Errors
+/// 400 where none was.
+pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
+    given
+        .filter(|uid| *uid >= 1)
+        .ok_or(Failure::bad_request("Invalid message UID"))
+}
+
+/// One message in full, wherever it is; `folder` is only a hint.
+///
+/// # Errors
+/// 404 where there is no such message; what the mailbox fails with.
+pub fn message(
+    host: &(impl Mailbox + Caller),
+    uid: u64,
+    folder: Option<&str>,
+) -> Result<Detail, Failure> {
+    let detail = host
+        .get_message(uid, folder)
+        .map_err(|error| Failure::of(error, "Message not found", host))?;
+    Ok(Detail::from(detail))
+}
+
+fn page(paging: Paging) -> Page {
+    Page {
+        offset: paging.offset,
+        limit: paging.limit,
+    }
+}

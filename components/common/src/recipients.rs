@@ -1,0 +1,181 @@
+//! Addresses as a client writes them: comma-separated lists, `Name <address>`, quoted names (RFC 5322, section 3.4). lettre reads them.
+
+use std::fmt;
+
+use latchmail_sdk::Failure;
+use latchmail_sdk::capability::Address;
+use lettre::message::Mailboxes;
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use utoipa::ToSchema;
+
+/// The longest address that SMTP carries (RFC 5321, section 4.5.3.1.3, without the brackets).
+const LONGEST: usize = 254;
+
+/// One list of recipients: a string, or an array of them. An empty string names nobody.
+#[derive(Debug, Default, ToSchema)]
+#[schema(value_type = OneOrMany)]
+pub struct Recipients(Vec<String>);
+
+/// Addresses separated by commas, each bare or as `Name <address>`; or an array of such strings.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+#[schema(as = Recipients)]
+#[serde(untagged)]
+pub(crate) enum OneOrMany {
+    /// Addresses separated by commas.
+    #[schema(title = "List")]
+    One(String),
+    /// Several of them.
+    #[schema(title = "Array")]
+    Many(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Recipients {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Lists;
+
+        impl<'de> Visitor<'de> for Lists {
+            type Value = Recipients;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or an array of strings")
+            }
+
+            fn visit_str<E: de::Error>(self, list: &str) -> Result<Recipients, E> {
+                let nobody = list.trim().is_empty();
+                Ok(Recipients(
+                    (!nobody).then(|| list.to_owned()).into_iter().collect(),
+                ))
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Recipients, E> {
+                Ok(Recipients::default())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut lists: A) -> Result<Recipients, A::Error> {
+                let mut all = Vec::new();
+                while let Some(list) = lists.next_element()? {
+                    all.push(list);
+                }
+                Ok(Recipients(all))
+            }
+        }
+
+        deserializer.deserialize_any(Lists)
+    }
+}
+
+impl Recipients {
+    /// Everybody named, in order.
+    ///
+    /// # Errors
+    /// 400 that names `field` where any of it is no address.
+    pub(crate) fn addresses(&self, field: &str) -> Result<Vec<Address>, Failure> {
+        let mut all = Vec::new();
+        for list in &self.0 {
+            all.extend(read(list).filter(|list| !list.is_empty()).ok_or_else(|| {
+                Failure::bad_request(format!("{field} must hold mail addresses alone"))
+            })?);
+        }
+        Ok(all)
+    }
+}
+
+/// The addresses of a list; none where it is not one.
+pub(crate) fn read(list: &str) -> Option<Vec<Address>> {
+    if list.chars().any(char::is_control) {
+        return None;
+    }
+    let mailboxes: Mailboxes = list.trim().parse().ok()?;
+    mailboxes
+        .into_iter()
+        .map(|mailbox| {
+            let address = mailbox.email.to_string();
+            (address.len() <= LONGEST).then(|| Address {
+                name: mailbox.name.unwrap_or_default(),
+                address,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(list: &str) -> Vec<(String, String)> {
+        let addresses = read(list).unwrap();
+        addresses.into_iter().map(|a| (a.name, a.address)).collect()
+    }
+
+    fn pair(name: &str, address: &str) -> (String, String) {
+        (name.into(), address.into())
+    }
+
+    #[test]
+    fn lists_are_read_in_all_their_shapes() {
+        assert_eq!(shown("a@b.example"), [pair("", "a@b.example")]);
+        assert_eq!(
+            shown(" a@b.example,Bo Müller <bo@c.example> ,  \"Last, First\" <d@e.example>"),
+            [
+                pair("", "a@b.example"),
+                pair("Bo Müller", "bo@c.example"),
+                pair("Last, First", "d@e.example")
+            ]
+        );
+        assert_eq!(shown("<a@b.example>"), [pair("", "a@b.example")]);
+        assert_eq!(
+            shown("日本 <a@bücher.example>"),
+            [pair("日本", "a@bücher.example")]
+        );
+        assert_eq!(shown("jörg@b.example"), [pair("", "jörg@b.example")]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_is_an_address_and_nothing_else(list in any::<String>()) {
+            for one in read(&list).unwrap_or_default() {
+                prop_assert!(one.address.contains('@'));
+                prop_assert!(!one.address.chars().chain(one.name.chars()).any(char::is_control));
+                prop_assert!(!one.address.contains(['<', '>', ' ', ',']));
+            }
+        }
+
+        #[test]
+        fn what_is_written_as_a_list_is_read_as_one(
+            people in prop::collection::vec(("[a-z]{1,9}", "[^\\p{C}\"\\\\]{0,20}"), 1..5)
+        ) {
+            let written: Vec<String> = people
+                .iter()
+                .map(|(user, name)| format!("\"{name}\" <{user}@b.example>"))
+                .collect();
+            let read: Vec<_> = shown(&written.join(", ")).into_iter().map(|(_, address)| address).collect();
+            let expected: Vec<_> = people.iter().map(|(user, _)| format!("{user}@b.example")).collect();
+            prop_assert_eq!(read, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_none() {
+        for list in [
+            "a",
+            "a@",
+            "@b.example",
+            "a b@c.example",
+            "a@b.example c@d.example",
+            "a@b.example,",
+            "a@b.example;c@d.example",
+            "Name <a@b.example",
+            "a@b.example\r\nBcc: x@y.example",
+            "a\0@b.example",
+            "a@b.example, , c@d.example",
+            "<>",
+            "a@b_c.example\u{7f}",
+            &format!("{}@b.example", "x".repeat(300)),
+        ] {
+            assert!(read(list).is_none(), "{list:?}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Sending: a message is checked, sent, and filed in Sent. What it is made of and how it leaves are the host's.
+
+use latchmail_sdk::capability::{Blob, Caller, Draft, Error, File, Outbox};
+use latchmail_sdk::{Failure, Object};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::recipients::{self, Recipients};
+
+/// Recipients of one message, in all its lists together.
+const MOST_RECIPIENTS: usize = 50;
+/// Attachments of one message.
+const MOST_ATTACHMENTS: usize = 20;
+/// Characters of a subject.
+const LONGEST_SUBJECT: usize = 998;
+/// Bytes of a Message-ID with its brackets: a line of a header has room for 998 with the header's name (RFC 5322, section 2.1.1).
+const LONGEST_ID: usize = 985;
+/// Bytes of an `Idempotency-Key`.
+const LONGEST_KEY: usize = 255;
+
+/// A message to be sent.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SendRequest {
+    /// The account's address or one of its active aliases, without a name.
+    pub from: String,
+    /// To whom: addresses separated by commas, each bare or as `Name <address>`, or an array of such strings.
+    pub to: Recipients,
+    /// Who gets a copy.
+    #[serde(default)]
+    pub cc: Recipients,
+    /// Who gets a copy that nobody sees.
+    #[serde(default)]
+    pub bcc: Recipients,
+    /// At most 998 characters on one line.
+    #[schema(max_length = 998)]
+    pub subject: String,
+    /// The plain text.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The HTML. A message may have both.
+    #[serde(default)]
+    pub html: Option<String>,
+    /// The Message-ID replied to, angle brackets included.
+    #[serde(default)]
+    pub in_reply_to: Option<String>,
+    /// The Message-IDs of the conversation, separated by spaces.
+    #[serde(default)]
+    pub references: Option<String>,
+    /// At most 20.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    #[schema(value_type = Option<Vec<SendAttachment>>)]
+    pub attachments: Option<Vec<Object<SendAttachment>>>,
+}
+
+/// A file that goes along.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SendAttachment {
+    /// Its name.
+    pub filename: String,
+    /// Its media type; `application/octet-stream` where absent.
+    #[serde(default)]
+    pub content_type: Option<String>,
+    /// Its bytes, in standard base64.
+    #[schema(value_type = String, content_encoding = "base64")]
+    pub content: usize,
+}
+
+/// What was sent.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SendResult {
+    /// The message's Message-ID, angle brackets included.
+    pub message_id: String,
+    /// The folder with the copy; absent where none was filed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub saved_to: Option<String>,
+}
+
+/// Whether a client's own name for a sending will do, which the client knows as `called`.
+///
+/// # Errors
+/// 400 where it does not.
+pub fn check_key(key: Option<&str>, called: &str) -> Result<(), Failure> {
+    let will_do = |key: &str| {
+        (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic())
+    };
+    if key.is_none_or(will_do) {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "{called} must be 1 to 255 visible ASCII characters"
+    )))
+}
+
+/// Sends a message. `key` is the client's own name for this very sending; `take` gives the bytes of a file by what stands in its place. Answers also
+/// whether this was done before and nothing was sent now.
+///
+/// # Errors
+/// 400 for what will not do, 403 for a sender that is not the caller's, 409 where the key belongs to another sending, 413 for a message that is too
+/// large; 500 where it is not known whether it was sent.
+pub fn send(
+    host: &(impl Outbox + Caller),
+    body: SendRequest,
+    key: Option<&str>,
+    take: impl Fn(usize) -> Option<Blob>,
+) -> Result<(SendResult, bool), Failure> {
+    check_key(key, "Idempotency-Key")?;
+    let draft = draft(body, &take)?;
+    host.check_sender(&draft.from)
+        .map_err(|error| match error {
+            Error::Internal => Failure::new(500, "Could not verify the sender address"),
+            other => Failure::of(other, "Not found", host),
+        })?;
+    let sent = host.send(draft, key).map_err(|error| match error {
+        Error::TooLarge(_) => Failure::new(413, "Message exceeds the 25 MB limit"),
+        Error::OutcomeUnknown => Failure::new(
+            500,
+            "The message may have been sent or not; look into Sent before you send it again",
+        ),
+        other => Failure::of(other, "Not found", host),
+    })?;
+    let result = SendResult {
+        message_id: sent.message_id,
+        saved_to: sent.saved_to,
+    };
+    Ok((result, sent.replayed))
+}
+
+fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Draft, Failure> {
+    let attachments = body.attachments.unwrap_or_default();
+    if attachments.len() > MOST_ATTACHMENTS {
+        return Err(Failure::bad_request("attachments must be at most 20 files"));
+    }
+    if body.subject.contains(['\r', '\n']) {
+        return Err(Failure::bad_request("subject must not have line breaks"));
+    }
+    if body.subject.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(Failure::bad_request(
+            "subject must not have control characters",
+        ));
+    }
+    if body.subject.chars().count() > LONGEST_SUBJECT {
+        return Err(Failure::bad_request(
+            "subject must be at most 998 characters",
+        ));
+    }
+    let to = body.to.addresses("to")?;
+    let cc = body.cc.addresses("cc")?;
+    let bcc = body.bcc.addresses("bcc")?;
+    if to.is_empty() {
+        return Err(Failure::bad_request("to must name at least one recipient"));
+    }
+    if to.len() + cc.len() + bcc.len() > MOST_RECIPIENTS {
+        return Err(Failure::bad_request(
+            "Too many recipients (max 50 across to, cc and bcc)",
+        ));
+    }
+    let in_reply_to = body.in_reply_to.as_deref().unwrap_or_default();
+    let mut in_reply_to = ids(in_reply_to, "inReplyTo")?;
+    if in_reply_to.len() > 1 {
+        return Err(bad_ids("inReplyTo"));
+    }
+    Ok(Draft {
+        from: sender(&body.from)?,
+        to,
+        cc,
+        bcc,
+        subject: body.subject,
+        text: body.text,
+        html: body.html,
+        in_reply_to: in_reply_to.pop(),
+        references: ids(body.references.as_deref().unwrap_or_default(), "references")?,
+        files: attachments
+            .into_iter()
+            .enumerate()
+            .map(|(index, Object(attachment))| file(index, attachment, take))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// A bare address.
+fn sender(from: &str) -> Result<String, Failure> {
+    let bare = recipients::read(from)
+        .filter(|all| all.len() == 1)
+        .and_then(|mut all| all.pop())
+        .filter(|one| one.address == from);
+    bare.map(|one| one.address)
+        .ok_or(Failure::bad_request("from must be one bare mail address"))
+}
+
+/// Message-IDs (RFC 5322, section 3.6.4), separated by spaces.
+fn ids(list: &str, field: &str) -> Result<Vec<String>, Failure> {
+    if list.len() > LONGEST_ID * 10 {
+        return Err(Failure::bad_request(format!("{field} is too long")));
+    }
+    list.split(' ')
+        .filter(|id| !id.is_empty())
+        .map(|id| {
+            let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
+            let is_one = inner.is_some_and(|inner| {
+                !inner.is_empty()
+                    && id.len() <= LONGEST_ID
+                    && inner
+                        .bytes()
+                        .all(|b| b.is_ascii_graphic() && !b"<>".contains(&b))
+            });
+            is_one.then(|| id.to_owned()).ok_or_else(|| bad_ids(field))
+        })
+        .collect()
+}
+
+fn bad_ids(field: &str) -> Failure {
+    Failure::bad_request(match field {
+        "inReplyTo" => "inReplyTo must be one Message-ID in angle brackets",
+        _ => "references must be Message-IDs in angle brackets, separated by spaces",
+    })
+}
+
+fn file(
+    index: usize,
+    attachment: SendAttachment,
+    take: &impl Fn(usize) -> Option<Blob>,
+) -> Result<File, Failure> {
+    let of = |field: &str, what: &str| {
+        Failure::bad_request(format!("attachments[{index}].{field} must {what}"))
+    };
+    let name = &attachment.filename;
+    if name.is_empty() || name.chars().count() > 255 || name.chars().any(char::is_control) {
+        return Err(of(
+            "filename",
+            "be 1 to 255 characters, none of them control characters",
+        ));
+    }
+    let content_type = match attachment.content_type.as_deref() {
+        None | Some("") => "application/octet-stream",
+        Some(given) if is_media_type(given) => given,
+        Some(_) => return Err(of("contentType", "be a media type without parameters")),
+    };
+    Ok(File {
+        content_type: content_type.to_ascii_lowercase(),
+        content: take(attachment.content).ok_or_else(|| of("content", "be standard base64"))?,
+        filename: attachment.filename,
+    })
+}
+
+/// `type/subtype`, both restricted names (RFC 6838, section 4.2). One that would be a structure of the message is none.
+fn is_media_type(text: &str) -> bool {
+    let Some((kind, subtype)) = text.split_once('/') else {
+        return false;
+    };
+    let is_name = |name: &str| {
+        (1..=127).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    is_name(kind) && is_name(subtype) && !kind.eq_ignore_ascii_case("multipart")
+}

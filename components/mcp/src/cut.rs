@@ -1,0 +1,81 @@
+//! A long text in pieces: an answer holds so much of it, and says how to ask for the rest.
+
+use crate::hidden;
+
+/// The longest piece, in characters.
+pub(crate) const LONGEST: usize = 50_000;
+/// The longest piece, in bytes as a result that is text has it, where much is written as escapes.
+const MOST_WRITTEN: usize = 4 * LONGEST;
+
+/// A piece of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// What is answered.
+    pub(crate) text: String,
+    /// Where the next piece begins, in characters; none where there is none.
+    pub(crate) next: Option<usize>,
+}
+
+/// The piece that begins at a character.
+pub(crate) fn piece(text: String, offset: usize) -> Piece {
+    let begins = text.char_indices().nth(offset);
+    let rest = begins.map_or("", |(at, _)| &text[at..]);
+    let mut written = 0;
+    let end = rest.char_indices().enumerate().find(|(count, (_, c))| {
+        written += hidden::written(*c);
+        *count == LONGEST || written > MOST_WRITTEN
+    });
+    match end {
+        Some((count, (end, _))) => Piece {
+            text: rest[..end].to_owned(),
+            next: Some(offset + count),
+        },
+        None if offset == 0 => Piece { text, next: None },
+        None => Piece {
+            text: rest.to_owned(),
+            next: None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_fits_is_left_whole() {
+        let whole = "é".repeat(LONGEST);
+        assert_eq!(piece(whole.clone(), 0).text, whole);
+        assert_eq!(piece(whole.clone(), 0).next, None);
+        assert_eq!(piece(whole, usize::MAX).text, "");
+        let faces = "👩".repeat(LONGEST);
+        assert_eq!(piece(faces, 0).next, None);
+    }
+
+    #[test]
+    fn a_piece_of_escapes_is_shorter() {
+        for (c, longest) in [("\u{e0041}", 16_666), ("\u{1}", 33_333), ("\n", LONGEST)] {
+            let piece = piece(c.repeat(60_000), 0);
+            assert_eq!(piece.text.chars().count(), longest, "{c:?}");
+            assert_eq!(piece.next, Some(longest), "{c:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn the_pieces_are_the_text(word in "[a-zé日👩\u{1}\u{e0041}]{1,9}", times in 1_usize..40_000) {
+            let text = word.repeat(times);
+            let (mut all, mut at) = (String::new(), Some(0));
+            while let Some(offset) = at {
+                let piece = piece(text.clone(), offset);
+                prop_assert!(piece.text.chars().count() <= LONGEST);
+                all.push_str(&piece.text);
+                at = piece.next;
+            }
+            prop_assert_eq!(all, text);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! POST `/mcp`: from an HTTP request to messages of the protocol, and back.
+
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::revision::Revision;
+use crate::rpc::{self, Message, Response, RpcError};
+use crate::{Capabilities, headers, methods, origin};
+
+/// Messages of a batch: each is a request of its own, and all of them count as one.
+pub(crate) const MOST_MESSAGES: usize = 10;
+/// Bytes that a batch is answered with, and bytes of HTML that are turned into text for it, before the rest of it is not answered: so much and one message
+/// more has its place in what a module may answer, and in the time that it has.
+const MOST_SPENT: usize = 1024 * 1024;
+
+/// A message of JSON-RPC 2.0.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) struct AgentMessage {
+    /// `2.0`.
+    jsonrpc: String,
+    /// A string or an integer; absent in a notification.
+    #[schema(value_type = Option<AgentMessageId>, nullable = false)]
+    id: Option<AgentMessageId>,
+    /// `server/discover`, `tools/list`, `tools/call`; before revision 2026-07-28 also `initialize` and `ping`.
+    method: String,
+    /// What the method takes.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    params: Option<Value>,
+}
+
+/// The id of a request.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) enum AgentMessageId {
+    /// Any string.
+    #[schema(title = "String")]
+    Text(String),
+    /// Any integer.
+    #[schema(title = "Integer")]
+    Number(i64),
+}
+
+/// The answer to a message of JSON-RPC 2.0: a result, or an error.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) struct AgentAnswer {
+    /// `2.0`.
+    jsonrpc: String,
+    /// The request's.
+    #[schema(value_type = Option<AgentMessageId>, nullable = true)]
+    id: Option<AgentMessageId>,
+    /// What the method answers.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    result: Option<Value>,
+    /// `code`, `message`, and `data` where there is more to say.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    error: Option<Value>,
+}
+
+/// Call the agent endpoint
+///
+/// The Model Context Protocol over Streamable HTTP, in its revisions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26. Every request stands alone; there
+/// are no sessions and no event streams. Which tools there are depends on what the token may do. An array of up to 10 messages is taken in revision
+/// 2025-03-26 alone.
+#[utoipa::path(
+    post,
+    path = "/mcp",
+    operation_id = "callAgentEndpoint",
+    tag = "Agents",
+    params(
+        ("MCP-Protocol-Version" = Option<String>, Header, description = "The revision; 2025-03-26 where absent"),
+        ("Mcp-Method" = Option<String>, Header, description = "The message's method; required from 2026-07-28 on"),
+        ("Mcp-Name" = Option<String>, Header, description = "The tool that is called; required from 2026-07-28 on")
+    ),
+    request_body = AgentMessage,
+    responses(
+        (status = 200, description = "The answer; an error of a tool is one too", body = AgentAnswer),
+        (status = 202, description = "A notification was taken"),
+        (status = 400, description = "No message of the protocol, an unknown revision, or headers that say otherwise than the body", body = AgentAnswer),
+        (status = 403, description = "A web page's origin that may not call", body = AgentAnswer),
+        (status = 404, description = "No such method, from 2026-07-28 on", body = AgentAnswer),
+        (status = 406, description = "The client takes no JSON", body = AgentAnswer),
+        (status = 415, description = "The body is not declared as JSON", body = AgentAnswer)
+    )
+)]
+pub(crate) fn post(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
+    match answers(host, request) {
+        Ok(Answers::None) => Ok(Reply::empty(202)),
+        Ok(Answers::One(answer)) => write(answer.status, &answer),
+        Ok(Answers::Several(answers)) => write(200, &answers),
+        Err(error) => {
+            let answer = Response::error(null_id(request), error);
+            write(answer.status, &answer)
+        }
+    }
+}
+
+fn write<T: Serialize>(status: u16, answer: &T) -> Result<Reply, Failure> {
+    // What is read here is for this reader alone.
+    let reply = Reply::with_status(status, answer)?;
+    Ok(reply.with("cache-control", "private, no-store"))
+}
+
+/// What a body is answered with.
+enum Answers {
+    /// Nothing: there were notifications alone.
+    None,
+    /// One answer to one message.
+    One(Box<Response>),
+    /// Answers to a batch.
+    Several(Vec<Response>),
+}
+
+fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcError> {
+    if !origin::may_call(request, host) {
+        return Err(RpcError::invalid_request(origin::REFUSAL).with_status(403));
+    }
+    if !headers::is_json(request) {
+        let error = RpcError::invalid_request("Content-Type must be application/json");
+        return Err(error.with_status(415));
+    }
+    if !headers::takes_json(request) {
+        let error = RpcError::invalid_request("Accept must allow application/json");
+        return Err(error.with_status(406));
+    }
+    // No deeper than 128: serde's own bound.
+    let body = serde_json::from_slice(&request.body).map_err(|_| RpcError::parse())?;
+    let Value::Array(messages) = body else {
+        let answer = one(host, request, body, Place::Alone);
+        return Ok(answer.map_or(Answers::None, |answer| Answers::One(Box::new(answer))));
+    };
+    if !headers::revision(request)?.has_batches() {
+        return Err(RpcError::invalid_request(
+            "The body must be one message: only revision 2025-03-26 has batches",
+        ));
+    }
+    if messages.is_empty() || messages.len() > MOST_MESSAGES {
+        return Err(RpcError::invalid_request(format!(
+            "A batch must hold 1 to {MOST_MESSAGES} messages"
+        )));
+    }
+    let mut answers = Vec::new();
+    let mut spent = 0;
+    for message in messages {
+        let place = if spent > MOST_SPENT {
+            Place::Beyond
+        } else {
+            Place::Batch
+        };
+        let answer = one(host, request, message, place);
+        spent += answer.as_ref().map_or(0, Response::cost);
+        answers.extend(answer);
+    }
+    Ok(if answers.is_empty() {
+        Answers::None
+    } else {
+        Answers::Several(answers)
+    })
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is the body.
+    Alone,
+    /// In a batch.
+    Batch,
+    /// In a batch, beyond what is answered.
+    Beyond,
+}
+
+/// The answer to one message; none to a notification.
+fn one(
+    host: &impl Capabilities,
+    request: &Request,
+    message: Value,
+    place: Place,
+) -> Option<Response> {
+    match rpc::read(message) {
+        Ok(Message::Request { id, method, params }) => {
+            let answer = served(host, request, &method, &params, place);
+            Some(Response::to(id, answer))
+        }
+        Ok(Message::Notification { params }) => {
+            let refused = headers::revision_of(request, &params).err()?;
+            Some(Response::error(null_id(request), refused))
+        }
+        Err((id, error)) => Some(Response::error(id.or_else(|| null_id(request)), error)),
+    }
+}
+
+/// The id of an error that answers no request.
+fn null_id(request: &Request) -> Option<Value> {
+    let revision = headers::revision(request).unwrap_or(Revision::R2025_11_25);
+    (!revision.may_lack_id()).then_some(Value::Null)
+}
+
+fn served(
+    host: &impl Capabilities,
+    request: &Request,
+    method: &str,
+    params: &rpc::Params,
+    place: Place,
+) -> Result<methods::Served, RpcError> {
+    let revision = headers::revision_of(request, params)?;
+    if revision.is_stateless() {
+        headers::check(request, method, params)?;
+    }
+    if place == Place::Beyond {
+        return Err(RpcError::invalid_request(
+            "The messages of this batch are too long together: ask again for this on its own",
+        ));
+    }
+    if place == Place::Batch && (method == "initialize" || !revision.has_batches()) {
+        return Err(RpcError::invalid_request(
+            "This message may not be part of a batch",
+        ));
+    }
+    methods::serve(host, revision, method, params)
+}

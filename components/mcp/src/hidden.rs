@@ -1,0 +1,241 @@
+//! Characters that people do not see and models read: with them a text says one thing to its reader and another to the reader's agent. They are told of,
+//! and written as JSON's escapes where a result is text; nothing is taken away.
+
+use std::fmt::Write as _;
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
+
+/// What is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// U+202A to U+202E, U+2066 to U+2069: what follows is shown in another order than it stands in.
+    Direction,
+    /// Characters without width or ink.
+    Invisible,
+    /// U+E0000 to U+E007F: ASCII once more, invisible.
+    Tag,
+}
+
+const KINDS: [(Kind, &str); 3] = [
+    (
+        Kind::Direction,
+        "bidirectional control characters, which show a text in another order than it stands in",
+    ),
+    (
+        Kind::Invisible,
+        "zero-width characters, which people do not see",
+    ),
+    (
+        Kind::Tag,
+        "Unicode tag characters, which people do not see and which may spell out a text of their own",
+    ),
+];
+
+fn kind(c: char) -> Option<Kind> {
+    match c {
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(Kind::Direction),
+        // Not those that scripts and emoji are written with.
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{180e}'
+        | '\u{200b}'
+        | '\u{2060}'..='\u{2064}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{e0100}'..='\u{e01ef}' => Some(Kind::Invisible),
+        '\u{e0000}'..='\u{e007f}' => Some(Kind::Tag),
+        _ => None,
+    }
+}
+
+/// Whether a character is an escape where a result is text: what is told of, and what might pass for the end of a line.
+fn is_written_out(c: char) -> bool {
+    let ends_a_line = matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
+    ends_a_line || kind(c).is_some() || is_slight(c)
+}
+
+/// Bytes of a character in a result that is text.
+pub(crate) fn written(c: char) -> usize {
+    match c {
+        _ if is_written_out(c) => 6 * c.len_utf16(),
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => c.len_utf8(),
+    }
+}
+
+/// Characters that scripts and emoji are written with, one at a time: joiners, marks of direction, the soft hyphen, variants, and what shapes digits
+/// and letters.
+fn is_slight(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{200c}'..='\u{200f}'
+            | '\u{206a}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}'
+    )
+}
+
+/// Whether two characters in a row say more than they show. An emoji in its own colours may be joined to another.
+fn is_row(before: char, c: char) -> bool {
+    is_slight(before) && is_slight(c) && (before, c) != ('\u{fe0f}', '\u{200d}')
+}
+
+/// What is odd about a message, as far as it was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Oddities {
+    found: [Vec<&'static str>; KINDS.len()],
+}
+
+impl Oddities {
+    /// Looks at a part of it.
+    pub(crate) fn look(&mut self, part: &'static str, text: &str) {
+        let mut has = [false; KINDS.len()];
+        let mut mark = |found: Kind| {
+            for ((kind, _), has) in KINDS.iter().zip(&mut has) {
+                *has |= *kind == found;
+            }
+        };
+        let mut before = '\0';
+        for c in text.chars() {
+            if let Some(found) = kind(c) {
+                mark(found);
+            } else if is_row(before, c) {
+                // One joins; several in a row join nothing, and may be letters of another text.
+                mark(Kind::Invisible);
+            }
+            before = c;
+        }
+        for (has, parts) in has.into_iter().zip(&mut self.found) {
+            if has && !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+    }
+
+    /// A sentence for each kind that was found. Nothing of the message is in it.
+    pub(crate) fn warnings(&self, message: &str) -> Vec<String> {
+        let told = KINDS.iter().zip(&self.found);
+        told.filter(|(_, parts)| !parts.is_empty())
+            .map(|((_, what), parts)| format!("{message} has {what}, in: {}", parts.join(", ")))
+            .collect()
+    }
+}
+
+/// A value as JSON in which such characters are escapes.
+///
+/// # Errors
+/// As [`serde_json::to_string`].
+pub(crate) fn json<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    let mut bytes = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut bytes, Visible))?;
+    // The formatter writes whole characters alone.
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+/// serde's own compact JSON but for what would not be seen.
+struct Visible;
+
+impl Formatter for Visible {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_written_out(*c)) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            let mut escaped = String::new();
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(escaped, "\\u{unit:04x}").map_err(io::Error::other)?;
+            }
+            writer.write_all(escaped.as_bytes())?;
+            rest = &rest[at + c.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        CompactFormatter.write_char_escape(writer, escape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn told(text: &str) -> Vec<String> {
+        let mut oddities = Oddities::default();
+        oddities.look("subject", text);
+        oddities.warnings("It")
+    }
+
+    #[test]
+    fn what_people_do_not_see_is_told_of() {
+        for (text, what) in [
+            ("invoice\u{202e}fdp.exe", "bidirectional"),
+            ("a\u{2066}b\u{2069}", "bidirectional"),
+            ("pay\u{200b}pal", "zero-width"),
+            ("\u{feff}x", "zero-width"),
+            ("x\u{200c}\u{200d}\u{200c}", "zero-width"),
+            ("x\u{200e}\u{200f}", "zero-width"),
+            ("x\u{ad}\u{61c}", "zero-width"),
+            ("x\u{206a}\u{206f}", "zero-width"),
+            ("x\u{fe00}\u{fe0f}\u{fe01}", "zero-width"),
+            ("x\u{fe0f}\u{200d}\u{fe0f}", "zero-width"),
+            ("hi\u{e0049}\u{e0067}", "tag characters"),
+        ] {
+            let told = told(text);
+            assert!(
+                told.len() == 1 && told[0].contains(what),
+                "{text:?}: {told:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_written_in_any_language_is_not() {
+        for text in [
+            "Grüße, 日本語, שלום, مرحبا",
+            "👩\u{200d}👩\u{200d}👧",
+            "می\u{200c}خواهم",
+            "❤\u{fe0f}",
+            "❤\u{fe0f}\u{200d}🔥",
+            "Donau\u{ad}dampf\u{ad}schiff",
+            "שלום!\u{200f} (ABC)\u{200e}",
+        ] {
+            assert!(told(text).is_empty(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn in_text_they_are_escapes() {
+        let slight = json(&["a\u{200c}\u{200d}\u{200e}\u{61c}\u{ad}\u{206a}❤\u{fe0f}"]).unwrap();
+        assert_eq!(
+            slight,
+            r#"["a\u200c\u200d\u200e\u061c\u00ad\u206a❤\ufe0f"]"#
+        );
+        let written = json(&["a\u{202e}\"\n\u{e0041}é\u{85}\u{2028}"]).unwrap();
+        assert_eq!(written, r#"["a\u202e\"\n\udb40\udc41é\u0085\u2028"]"#);
+    }
+
+    proptest! {
+        #[test]
+        fn escapes_change_nothing(text in any::<String>()) {
+            let written = json(&text).unwrap();
+            prop_assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+            prop_assert!(!written.chars().any(is_written_out));
+        }
+    }
+}

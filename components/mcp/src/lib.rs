@@ -1,0 +1,66 @@
+//! The agent endpoint (specification, section 4.9): mail and aliases as tools of the Model Context Protocol, over its Streamable HTTP transport.
+//!
+//! Every request stands alone: there is no session, nothing is pushed, and an answer is one JSON document. What an agent may do is said by the caller's
+//! scopes; who it is and how it was let in is the host's. This file is the list of routes.
+
+mod cut;
+
+mod endpoint;
+mod frame;
+mod headers;
+mod hidden;
+mod html;
+mod methods;
+mod origin;
+mod other_methods;
+mod outcome;
+mod revision;
+mod rpc;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use latchmail_sdk::capability::{Aliases, Caller, Config, Mailbox, Outbox};
+use latchmail_sdk::{Module, Route};
+use utoipa::OpenApi;
+
+/// The largest body of a request, in bytes: a message that an agent writes, without files.
+const LARGEST: u32 = 1024 * 1024;
+
+/// What the endpoint asks of the host.
+pub trait Capabilities: Aliases + Caller + Config + Mailbox + Outbox {}
+
+impl<H: Aliases + Caller + Config + Mailbox + Outbox> Capabilities for H {}
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(endpoint::post, other_methods::get, other_methods::delete),
+    tags((name = "Agents", description = "Mail and aliases as tools of the Model Context Protocol"))
+)]
+struct Description;
+
+/// The module.
+#[must_use]
+pub fn module<H: Capabilities>() -> Module<H> {
+    let mine = |route: Route<H>| route.oauth().area("mcp");
+    Module::new("mcp", env!("CARGO_PKG_VERSION"), Description::openapi)
+        .route(
+            // A message that is sent takes as long as on its route.
+            mine(Route::post("/mcp", "callAgentEndpoint", endpoint::post))
+                .takes(LARGEST)
+                .within(120),
+        )
+        .route(mine(Route::get(
+            "/mcp",
+            "openAgentStream",
+            other_methods::get,
+        )))
+        .route(mine(Route::delete(
+            "/mcp",
+            "endAgentSession",
+            other_methods::delete,
+        )))
+}
+
+latchmail_sdk::export!(module);

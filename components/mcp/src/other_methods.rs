@@ -1,0 +1,41 @@
+//! GET and DELETE `/mcp`: 405. There is no event stream to open and no session to end.
+
+use latchmail_sdk::{Failure, Reply, Request};
+
+use crate::{Capabilities, origin};
+
+/// Open an event stream
+///
+/// There is none: the endpoint sends nothing of its own accord.
+#[utoipa::path(
+    get,
+    path = "/mcp",
+    operation_id = "openAgentStream",
+    tag = "Agents",
+    responses((status = 405, description = "`The agent endpoint takes POST alone`", body = latchmail_sdk::Failed))
+)]
+pub(crate) fn get(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
+    not_allowed(host, request)
+}
+
+/// End a session
+///
+/// There is none: every request stands alone.
+#[utoipa::path(
+    delete,
+    path = "/mcp",
+    operation_id = "endAgentSession",
+    tag = "Agents",
+    responses((status = 405, description = "`The agent endpoint takes POST alone`", body = latchmail_sdk::Failed))
+)]
+pub(crate) fn delete(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
+    not_allowed(host, request)
+}
+
+fn not_allowed(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
+    if !origin::may_call(request, host) {
+        return Err(Failure::new(403, origin::REFUSAL));
+    }
+    let failure = Failure::new(405, "The agent endpoint takes POST alone");
+    Ok(Reply::from(failure).with("allow", "POST"))
+}

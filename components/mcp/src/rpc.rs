@@ -1,0 +1,197 @@
+//! JSON-RPC 2.0 as the protocol uses it: messages as they are read, errors with their codes, answers as they are written.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::methods::Served;
+
+/// Parameters of a request.
+pub(crate) type Params = Map<String, Value>;
+
+/// A message of a client.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// One that wants an answer.
+    Request {
+        /// A string or an integer.
+        id: Value,
+        /// What is asked.
+        method: String,
+        /// With which parameters.
+        params: Params,
+    },
+    /// One that wants none.
+    Notification {
+        /// With which parameters.
+        params: Params,
+    },
+}
+
+/// An error of the protocol.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RpcError {
+    code: i32,
+    message: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    /// The status of an answer that has nothing but this error.
+    #[serde(skip)]
+    pub(crate) status: u16,
+}
+
+impl RpcError {
+    fn new(code: i32, status: u16, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+            status,
+        }
+    }
+
+    /// The body is no JSON.
+    pub(crate) fn parse() -> Self {
+        Self::new(-32700, 400, "The body is not JSON")
+    }
+
+    /// The body, or what came with it, is no message of the protocol.
+    pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32600, 400, message)
+    }
+
+    /// There is no such method: 404 where the revision wants it so.
+    pub(crate) fn no_method(stateless: bool) -> Self {
+        let status = if stateless { 404 } else { 200 };
+        Self::new(-32601, status, "Method not found")
+    }
+
+    /// A method was asked with parameters that will not do.
+    pub(crate) fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32602, 200, message)
+    }
+
+    /// A request lacks what every request of its revision has.
+    pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32602, 400, message)
+    }
+
+    /// Something failed that should not.
+    pub(crate) fn internal() -> Self {
+        Self::new(-32603, 500, "The operation could not be completed")
+    }
+
+    /// A header is missing or says otherwise than the body.
+    pub(crate) fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32020, 400, message)
+    }
+
+    /// The revision is none that is spoken.
+    pub(crate) fn unsupported_version(requested: &str) -> Self {
+        let supported = crate::revision::ALL.map(crate::revision::Revision::name);
+        Self {
+            data: Some(serde_json::json!({ "supported": supported, "requested": requested })),
+            ..Self::new(-32022, 400, "Unsupported protocol version")
+        }
+    }
+
+    /// The same with another status.
+    pub(crate) fn with_status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// What is wrong with it, and its id where that could be read.
+pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)> {
+    let Value::Object(mut message) = message else {
+        let error = RpcError::invalid_request("A message must be an object");
+        return Err((None, error));
+    };
+    let id = message.remove("id");
+    let known = id.clone().filter(is_id);
+    let wrong = |text: &'static str| Err((known.clone(), RpcError::invalid_request(text)));
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return wrong("jsonrpc must be \"2.0\"");
+    }
+    if message.contains_key("result") || message.contains_key("error") {
+        // Its id would be a request's of this server, not of the client.
+        let error = "There is no request of this server that could be answered";
+        return Err((None, RpcError::invalid_request(error)));
+    }
+    if id.is_some() && known.is_none() {
+        return wrong("id must be a string or an integer");
+    }
+    let Some(Value::String(method)) = message.remove("method") else {
+        return wrong("method must be a string");
+    };
+    let params = match message.remove("params") {
+        None => Params::new(),
+        Some(Value::Object(params)) => params,
+        Some(_) => return wrong("params must be an object"),
+    };
+    Ok(match known {
+        Some(id) => Message::Request { id, method, params },
+        None => Message::Notification { params },
+    })
+}
+
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_i64() || id.is_u64()
+}
+
+/// An answer to one message.
+#[derive(Debug, Serialize)]
+pub(crate) struct Response {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<RpcError>,
+    #[serde(skip)]
+    pub(crate) status: u16,
+    /// What the answer took beyond its own bytes: bytes of HTML that were turned into text.
+    #[serde(skip)]
+    converted: usize,
+}
+
+impl Response {
+    /// The answer to the request of this id.
+    pub(crate) fn to(id: Value, answer: Result<Served, RpcError>) -> Self {
+        match answer {
+            Ok(Served { result, converted }) => Self {
+                jsonrpc: "2.0",
+                id: Some(id),
+                result: Some(result),
+                error: None,
+                status: 200,
+                converted,
+            },
+            Err(error) => Self::error(Some(id), error),
+        }
+    }
+
+    /// What of a request's bounds it takes: the bytes that are answered, and those that were turned into text for it.
+    pub(crate) fn cost(&self) -> usize {
+        let answered = self.result.as_ref().map_or(0, |result| result.get().len());
+        answered + self.converted
+    }
+
+    /// An error, in answer to no request where there is no id.
+    pub(crate) fn error(id: Option<Value>, error: RpcError) -> Self {
+        Self {
+            jsonrpc: "2.0",
+            id,
+            result: None,
+            status: error.status,
+            error: Some(error),
+            converted: 0,
+        }
+    }
+}

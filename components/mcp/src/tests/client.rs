@@ -1,0 +1,98 @@
+//! An agent.
+
+use latchmail_sdk::capability::Scope;
+use latchmail_sdk::testing::{Answer, FakeHost, Service};
+use serde_json::{Value, json};
+
+/// What a caller holds at the endpoint where agents may not send.
+pub(super) const USUAL: [Scope; 4] = [
+    Scope::MailRead,
+    Scope::MailWrite,
+    Scope::AliasesRead,
+    Scope::AliasesWrite,
+];
+
+/// The endpoint for an agent of `ada@example.test`.
+pub(super) fn endpoint() -> Service {
+    let service = Service::of(crate::module::<FakeHost>());
+    service.host.use_grant(&USUAL);
+    service
+}
+
+/// Posts a body as it is, with the headers that every client sends.
+pub(super) fn post(service: &Service, headers: &[(&str, &str)], body: &str) -> Answer {
+    let usual = [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    let headers: Vec<_> = usual.into_iter().chain(headers.iter().copied()).collect();
+    service.ask("POST", "/mcp", &headers, body.into())
+}
+
+/// Asks as a client of `revision` does.
+#[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
+pub(super) fn ask(service: &Service, revision: &str, method: &str, params: Value) -> Answer {
+    let message = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+    if revision != "2026-07-28" {
+        let headers = [("mcp-protocol-version", revision)];
+        return post(service, &headers, &message.to_string());
+    }
+    let mut message = message;
+    message["params"]["_meta"] = meta();
+    let mut headers = vec![("mcp-protocol-version", revision), ("mcp-method", method)];
+    let name = message["params"]["name"].as_str().map(str::to_owned);
+    if let Some(name) = &name {
+        headers.push(("mcp-name", name));
+    }
+    post(service, &headers, &message.to_string())
+}
+
+/// What the newest revision has in every request.
+pub(super) fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "tests", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+/// The result of an answer.
+#[track_caller]
+pub(super) fn result(answer: &Answer) -> Value {
+    let body = answer.succeeds(200);
+    assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), &json!(7)));
+    assert!(body.get("error").is_none(), "{body}");
+    body["result"].clone()
+}
+
+/// The status and the code of an error.
+#[track_caller]
+pub(super) fn error(answer: &Answer) -> (u16, i64) {
+    let body = answer.json();
+    assert!(body.get("result").is_none(), "{body}");
+    assert!(!body["error"]["message"].as_str().unwrap().is_empty());
+    (answer.status, body["error"]["code"].as_i64().unwrap())
+}
+
+/// Calls a tool; what it answers, both halves.
+#[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
+#[track_caller]
+pub(super) fn call(service: &Service, tool: &str, arguments: Value) -> (Value, String) {
+    let params = json!({ "name": tool, "arguments": arguments });
+    let result = result(&ask(service, "2026-07-28", "tools/call", params));
+    assert_eq!(result["isError"], false, "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+    assert_eq!(result["content"].as_array().unwrap().len(), 1);
+    (result["structuredContent"].clone(), text)
+}
+
+/// Calls a tool that fails; the sentence.
+#[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
+#[track_caller]
+pub(super) fn refused(service: &Service, tool: &str, arguments: Value) -> String {
+    let params = json!({ "name": tool, "arguments": arguments });
+    let result = result(&ask(service, "2026-07-28", "tools/call", params));
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(result.get("structuredContent").is_none());
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,218 @@
+//! Revisions 2025-03-26, 2025-06-18 and 2025-11-25, in the order in which a client speaks: a handshake that nothing is remembered of, then requests.
+
+use latchmail_sdk::testing::Letter;
+use serde_json::{Value, json};
+
+use super::client::{ask, endpoint, error, post, result};
+
+const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+
+fn hello(asked: &str) -> String {
+    json!({
+        "jsonrpc": "2.0", "id": 7, "method": "initialize",
+        "params": { "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "tests", "version": "1" } },
+    })
+    .to_string()
+}
+
+#[test]
+fn a_client_is_answered_in_the_revision_it_asks_for() {
+    let service = endpoint();
+    service.host.set("service_name", "Example Mail");
+    for revision in REVISIONS {
+        let answer = post(&service, &[], &hello(revision));
+        assert_eq!(answer.header("mcp-session-id"), None);
+        let agreed = result(&answer);
+        assert_eq!(agreed["protocolVersion"], revision);
+        assert_eq!(agreed["capabilities"], json!({ "tools": {} }));
+        let server = json!({ "name": "Example Mail", "version": "1.0.0" });
+        assert_eq!(agreed["serverInfo"], server);
+        assert!(agreed["instructions"].as_str().unwrap().contains("data"));
+        assert!(agreed.get("resultType").is_none() && agreed.get("_meta").is_none());
+
+        let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let header = [("mcp-protocol-version", revision)];
+        let taken = post(&service, &header, initialized);
+        assert_eq!((taken.status, taken.body.len()), (202, 0));
+        assert_eq!(taken.header("content-type"), None);
+        assert_eq!(
+            result(&ask(&service, revision, "ping", json!({}))),
+            json!({})
+        );
+    }
+}
+
+#[test]
+fn one_that_asks_for_a_revision_without_a_handshake_or_an_unknown_one_is_offered_the_newest_with_one()
+ {
+    let service = endpoint();
+    for asked in ["2026-07-28", "2024-11-05", "2031-01-01", "x"] {
+        let agreed = result(&post(&service, &[], &hello(asked)));
+        assert_eq!(agreed["protocolVersion"], "2025-11-25", "{asked}");
+        assert_eq!(agreed["serverInfo"]["name"], "Latchmail");
+    }
+    let unsaid = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
+    assert_eq!(
+        error(&post(&service, &[], &unsaid.to_string())),
+        (200, -32602)
+    );
+}
+
+#[test]
+fn an_unknown_revision_in_the_header_is_400_with_those_that_are_spoken() {
+    let service = endpoint();
+    for method in ["ping", "initialize", "tools/list"] {
+        let answer = ask(&service, "2024-11-05", method, json!({}));
+        assert_eq!(error(&answer), (400, -32022));
+        let data = &answer.json()["error"]["data"];
+        assert_eq!(data["requested"], "2024-11-05");
+        assert_eq!(data["supported"].as_array().unwrap().len(), 4);
+    }
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let header = [("mcp-protocol-version", "2024-11-05")];
+    assert_eq!(error(&post(&service, &header, notification)), (400, -32022));
+}
+
+#[test]
+fn tools_are_listed_and_called_with_what_the_revision_knows_of() {
+    let service = endpoint();
+    service
+        .host
+        .deliver(Letter::from("Grace <grace@example.org>").subject("Hello"));
+    for revision in REVISIONS {
+        let structured = revision != "2025-03-26";
+        let listed = result(&ask(&service, revision, "tools/list", json!({})));
+        for tool in listed["tools"].as_array().unwrap() {
+            assert_eq!(tool.get("outputSchema").is_some(), structured);
+            assert_eq!(tool.get("title").is_some(), structured);
+            assert_eq!(tool["inputSchema"]["additionalProperties"], false);
+            assert!(tool["annotations"]["title"].is_string());
+        }
+        for modern in ["ttlMs", "cacheScope", "resultType", "_meta", "nextCursor"] {
+            assert!(listed.get(modern).is_none(), "{modern}");
+        }
+        let params = json!({ "name": "list_messages" });
+        let called = result(&ask(&service, revision, "tools/call", params));
+        assert_eq!(called["isError"], false);
+        assert_eq!(called.get("structuredContent").is_some(), structured);
+        let text = called["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("\"subject\":\"Hello\""), "{text}");
+    }
+}
+
+#[test]
+fn what_there_is_not_is_told_so_in_an_answer() {
+    let service = endpoint();
+    for revision in REVISIONS {
+        let asked = |method: &str, params: Value| error(&ask(&service, revision, method, params));
+        for method in [
+            "server/discover",
+            "resources/list",
+            "prompts/list",
+            "logging/setLevel",
+            "",
+            "tools/List",
+        ] {
+            assert_eq!(asked(method, json!({})), (200, -32601), "{method}");
+        }
+        assert_eq!(
+            asked("tools/call", json!({ "name": "delete_message" })),
+            (200, -32602)
+        );
+        assert_eq!(asked("tools/call", json!({})), (200, -32602));
+        let listed = json!({ "name": "list_folders", "arguments": [] });
+        assert_eq!(asked("tools/call", listed), (200, -32602));
+        assert_eq!(asked("tools/list", json!({ "cursor": "x" })), (200, -32602));
+    }
+}
+
+#[test]
+fn only_the_oldest_revision_has_batches() {
+    let service = endpoint();
+    let ping = |id: u32| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled" });
+    let batch = |messages: &[Value]| json!(messages).to_string();
+    let mixed = batch(&[
+        ping(1),
+        notification.clone(),
+        json!(7),
+        ping(2),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "x" }),
+    ]);
+    for header in [&[][..], &[("mcp-protocol-version", "2025-03-26")]] {
+        let answers = post(&service, header, &mixed).succeeds(200);
+        let shape: Vec<_> = answers
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|answer| (answer["id"].clone(), answer["error"]["code"].as_i64()))
+            .collect();
+        assert_eq!(
+            shape,
+            [
+                (json!(1), None),
+                (json!(null), Some(-32600)),
+                (json!(2), None),
+                (json!(3), Some(-32601))
+            ]
+        );
+        let silent = post(
+            &service,
+            header,
+            &batch(std::slice::from_ref(&notification)),
+        );
+        assert_eq!((silent.status, silent.body.len()), (202, 0));
+        for wrong in [batch(&[]), batch(&vec![ping(1); 11])] {
+            assert_eq!(error(&post(&service, header, &wrong)), (400, -32600));
+        }
+    }
+    let ten = post(&service, &[], &batch(&vec![ping(1); 10])).succeeds(200);
+    assert_eq!(ten.as_array().unwrap().len(), 10);
+    // What is too long together is answered as far as it goes.
+    let text = "\u{e0041}".repeat(60_000);
+    let uid = service
+        .host
+        .deliver(Letter::from("x@evil.example").text(&text));
+    let read = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "get_message", "arguments": { "uid": uid } } });
+    let long = post(&service, &[], &batch(&vec![read; 10]));
+    assert!(long.body.len() < 8 * 1024 * 1024, "{}", long.body.len());
+    let answers = long.succeeds(200);
+    let results = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|answer| answer.get("result").is_some())
+        .count();
+    assert!(
+        (1..10).contains(&results) && answers[9]["error"]["code"] == -32600,
+        "{results}"
+    );
+    // So is what takes long to be turned into text, however little of it is answered.
+    let html = format!("<p>Hi</p>{}", "<b></b>".repeat(60_000));
+    let uid = service
+        .host
+        .deliver(Letter::from("x@evil.example").html(&html));
+    let read = |arguments: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "get_message", "arguments": arguments } });
+    let served = |arguments: Value| {
+        let answers = post(&service, &[], &batch(&vec![read(arguments); 10])).succeeds(200);
+        let answers = answers.as_array().unwrap().clone();
+        answers
+            .iter()
+            .filter(|answer| answer.get("result").is_some())
+            .count()
+    };
+    assert_eq!(served(json!({ "uid": uid, "format": "text" })), 3);
+    assert!(served(json!({ "uid": uid })) < 4);
+    // A later piece is not turned into text.
+    assert_eq!(served(json!({ "uid": uid, "offset": 419_000 })), 10);
+    let handshake: Value = serde_json::from_str(&hello("2025-03-26")).unwrap();
+    let answers = post(&service, &[], &batch(&[handshake])).succeeds(200);
+    assert_eq!(answers[0]["error"]["code"], -32600);
+    for revision in ["2025-06-18", "2025-11-25", "2026-07-28"] {
+        let header = [("mcp-protocol-version", revision)];
+        assert_eq!(
+            error(&post(&service, &header, &batch(&[ping(1)]))),
+            (400, -32600)
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! The list of tools, whole.
+
+use latchmail_sdk::scope;
+use serde_json::{Value, json};
+
+use super::client::{ask, endpoint, result};
+
+fn tools() -> Vec<Value> {
+    let service = endpoint();
+    service.host.use_grant(&scope::ALL.map(|(scope, _)| scope));
+    let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
+    listed["tools"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_tools_are_as_they_were_last_read_by_a_person() {
+    for tool in tools() {
+        let name = tool["name"].as_str().unwrap().to_owned();
+        insta::assert_snapshot!(name, serde_json::to_string_pretty(&tool).unwrap());
+    }
+}
+
+#[test]
+fn schemas_stand_alone_and_are_strict_about_what_is_taken() {
+    for tool in tools() {
+        let text = tool.to_string();
+        for apart in ["$ref", "allOf", "\"nullable\""] {
+            assert!(!text.contains(apart), "{apart} in {}", tool["name"]);
+        }
+        let (input, output) = (&tool["inputSchema"], &tool["outputSchema"]);
+        assert_eq!(
+            (&input["type"], &output["type"]),
+            (&json!("object"), &json!("object"))
+        );
+        assert_eq!(input["additionalProperties"], false);
+        for taken in ["account", "mailbox", "address"] {
+            assert!(input["properties"].get(taken).is_none());
+        }
+    }
+}
+
+#[test]
+fn the_first_five_are_read_only_and_the_others_are_not() {
+    let read_only = tools()
+        .iter()
+        .map(|tool| tool["annotations"]["readOnlyHint"] == true)
+        .collect::<Vec<_>>();
+    assert_eq!(read_only, [true, true, true, true, true, false, false]);
+}

@@ -1,0 +1,324 @@
+//! The tools that read: in the shapes of the routes, in pieces, and with the routes' own sentences.
+
+use latchmail_sdk::capability::Error;
+use latchmail_sdk::testing::{Letter, NOW};
+use serde_json::json;
+
+use super::client::{call, endpoint, refused};
+
+#[test]
+fn folders_have_their_counts() {
+    let service = endpoint();
+    service.host.deliver(Letter::from("grace@example.org"));
+    let (answer, text) = call(&service, "list_folders", json!({}));
+    let inbox = json!({
+        "id": "id of INBOX", "path": "INBOX", "name": "INBOX", "delimiter": "/", "messages": 1, "unseen": 1, "specialUse": "\\Inbox",
+    });
+    assert_eq!(answer["folders"][0], inbox);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+        answer
+    );
+}
+
+#[test]
+fn a_page_has_twenty_messages_unless_it_is_asked_for_otherwise() {
+    let service = endpoint();
+    for number in 1..=25 {
+        let letter = Letter::from("Grace <grace@example.org>").subject(&format!("No. {number}"));
+        service
+            .host
+            .deliver(letter.to("ada@example.test").text("Hi <b>").date(NOW));
+    }
+    let (answer, text) = call(&service, "list_messages", json!({}));
+    assert_eq!(answer["total"], 25);
+    assert_eq!(answer["messages"].as_array().unwrap().len(), 20);
+    let newest = json!({
+        "uid": 25, "seq": 25, "from": [{ "name": "Grace", "address": "grace@example.org" }], "to": [{ "name": "", "address": "ada@example.test" }],
+        "subject": "No. 25", "date": "2026-11-20T08:00:00.000Z", "flags": [], "size": 12, "preview": "Hi <b>",
+    });
+    assert_eq!(answer["messages"][0], newest);
+    assert_eq!(
+        (&answer["untrusted"], &answer["warnings"]),
+        (&json!(true), &json!([]))
+    );
+    assert!(text.contains("\"subject\":\"No. 25\""));
+    // Some agents write every number with a point.
+    let page = json!({ "folder": "INBOX", "page": 3.0, "limit": 10.0 });
+    let (answer, _) = call(&service, "list_messages", page);
+    assert_eq!(answer["messages"].as_array().unwrap().len(), 5);
+    let (found, _) = call(
+        &service,
+        "search_messages",
+        json!({ "query": "no. 2", "limit": 3 }),
+    );
+    let place = (&found["total"], &found["page"], &found["limit"]);
+    assert_eq!(place, (&json!(7), &json!(1), &json!(3)));
+    assert_eq!(found["messages"][0]["uid"], 25);
+}
+
+#[test]
+fn a_message_has_its_plain_text_and_its_html_only_where_there_is_none() {
+    let service = endpoint();
+    let letter = || {
+        Letter::from("grace@example.org").cc("bo@example.org").file(
+            "a.pdf",
+            "application/pdf",
+            b"x",
+        )
+    };
+    let both = service.host.deliver(letter().text("plain").html("<p>rich"));
+    let rich = service.host.deliver(letter().html("<p>rich</p><p>er</p>"));
+    let (answer, _) = call(&service, "get_message", json!({ "uid": both }));
+    assert_eq!(answer["text"], "plain");
+    assert!(answer.get("html").is_none() && answer.get("converted").is_none());
+    assert_eq!(answer["cc"][0]["address"], "bo@example.org");
+    assert_eq!(answer["attachments"][0]["filename"], "a.pdf");
+    for absent in ["truncated", "nextOffset", "preview"] {
+        assert!(answer.get(absent).is_none(), "{absent}");
+    }
+    let (answer, _) = call(
+        &service,
+        "get_message",
+        json!({ "uid": rich, "folder": "Archive" }),
+    );
+    assert_eq!(answer["html"], "<p>rich</p><p>er</p>");
+    assert!(answer.get("text").is_none());
+    let (answer, _) = call(
+        &service,
+        "get_message",
+        json!({ "uid": rich, "format": "text" }),
+    );
+    assert_eq!(
+        (&answer["text"], &answer["converted"]),
+        (&json!("rich\n\ner"), &json!(true))
+    );
+    assert!(answer.get("html").is_none());
+    let (answer, _) = call(
+        &service,
+        "get_message",
+        json!({ "uid": both, "format": "text" }),
+    );
+    assert_eq!(answer["text"], "plain");
+}
+
+#[test]
+fn a_blank_text_does_not_stand_for_the_html() {
+    let service = endpoint();
+    let rich = Letter::from("grace@example.org").text(" \r\n\u{a0}");
+    let blank = service.host.deliver(rich.html("<p>rich</p>"));
+    let (answer, _) = call(&service, "get_message", json!({ "uid": blank }));
+    assert_eq!(
+        (answer.get("text"), &answer["html"]),
+        (None, &json!("<p>rich</p>"))
+    );
+    let (answer, _) = call(
+        &service,
+        "get_message",
+        json!({ "uid": blank, "format": "text" }),
+    );
+    assert_eq!(answer["text"], "rich");
+    let alone = service
+        .host
+        .deliver(Letter::from("grace@example.org").text(" "));
+    let (answer, _) = call(&service, "get_message", json!({ "uid": alone }));
+    assert_eq!(answer["text"], " ");
+}
+
+#[test]
+fn a_long_body_comes_in_pieces() {
+    let service = endpoint();
+    let text = "0123456789".repeat(12_000);
+    let html = format!("<p>{text}</p>");
+    let plain = service
+        .host
+        .deliver(Letter::from("grace@example.org").text(&text));
+    let rich = service
+        .host
+        .deliver(Letter::from("grace@example.org").html(&html));
+    for (uid, field, whole) in [(plain, "text", &text), (rich, "html", &html)] {
+        let (mut all, mut offset) = (String::new(), json!(0));
+        for last in [false, false, true] {
+            let (answer, _) = call(
+                &service,
+                "get_message",
+                json!({ "uid": uid, "offset": offset }),
+            );
+            let piece = answer[field].as_str().unwrap();
+            assert!(piece.len() <= 50_000);
+            all.push_str(piece);
+            assert_eq!(answer.get("truncated").is_none(), last);
+            assert_eq!(answer.get("nextOffset").is_none(), last);
+            offset = answer["nextOffset"].clone();
+        }
+        assert_eq!(&all, whole);
+        let again = json!({ "uid": uid, "offset": null, "format": null, "folder": null });
+        assert_eq!(call(&service, "get_message", again).0["nextOffset"], 50_000);
+        let (beyond, _) = call(
+            &service,
+            "get_message",
+            json!({ "uid": uid, "offset": 4_000_000 }),
+        );
+        assert_eq!(beyond[field], "");
+    }
+}
+
+#[test]
+fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
+    let service = endpoint();
+    let long = "x".repeat(60_000);
+    let mut letter = Letter::from(&format!("{long} <grace@example.org>")).subject(&long);
+    for number in 0..1_000 {
+        letter = letter
+            .to(&format!("to{number}@example.org"))
+            .cc(&format!("cc{number}@example.org"))
+            .file(&format!("{number}{long}"), "text/plain", b"x");
+    }
+    let uid = service.host.deliver(letter.text("Hi"));
+    let (answer, text) = call(&service, "get_message", json!({ "uid": uid }));
+    let many = |field: &str| answer[field].as_array().unwrap().len();
+    assert_eq!((many("to"), many("cc"), many("attachments")), (50, 50, 100));
+    assert_eq!(answer["subject"].as_str().unwrap().len(), 998);
+    let name = answer["attachments"][99]["filename"].as_str().unwrap();
+    assert_eq!((name.len(), &name[..3]), (255, "99x"));
+    assert_eq!(
+        (&answer["truncated"], answer.get("nextOffset")),
+        (&json!(true), None)
+    );
+    let warning = format!(
+        "Message {uid} has more than is answered here, in: from, to, subject, cc, attachments, file names"
+    );
+    assert_eq!(answer["warnings"], json!([warning]));
+    assert!(text.len() < 60_000, "{}", text.len());
+    let warning = format!("Message {uid} has more than is answered here, in: from, to, subject");
+    for (tool, arguments) in [
+        ("list_messages", json!({})),
+        ("search_messages", json!({ "query": "x" })),
+    ] {
+        let (answer, text) = call(&service, tool, arguments);
+        assert_eq!(answer["warnings"], json!([warning]));
+        assert!(text.len() < 10_000, "{}", text.len());
+    }
+}
+
+#[test]
+fn what_is_asked_wrongly_is_told_in_the_routes_sentences() {
+    let service = endpoint();
+    let paging = "page must be at least 1, limit 1 to 100";
+    for (tool, arguments, sentence) in [
+        (
+            "list_messages",
+            json!({ "limit": 101 }),
+            format!("Invalid paging parameters: {paging}"),
+        ),
+        (
+            "list_messages",
+            json!({ "page": 0 }),
+            format!("Invalid paging parameters: {paging}"),
+        ),
+        (
+            "list_messages",
+            json!({ "page": -1 }),
+            "page must be an integer, at least 1".into(),
+        ),
+        (
+            "search_messages",
+            json!({ "query": "x", "limit": 5.5 }),
+            "limit must be an integer from 1 to 100".into(),
+        ),
+        (
+            "list_messages",
+            json!({ "limit": 5_000_000_000_u64 }),
+            "limit must be an integer from 1 to 100".into(),
+        ),
+        (
+            "get_message",
+            json!({ "uid": 1, "offset": -1.0 }),
+            "offset must be an integer, at least 0".into(),
+        ),
+        (
+            "get_message",
+            json!({ "uid": null }),
+            "uid must be an integer, at least 1".into(),
+        ),
+        (
+            "list_messages",
+            json!({ "folder": "Nowhere" }),
+            "Folder not found".into(),
+        ),
+        (
+            "list_messages",
+            json!({ "account": "bo" }),
+            "There is no account; there is folder, page, limit".into(),
+        ),
+        (
+            "list_folders",
+            json!({ "x": 1 }),
+            "There is no x; nothing is taken".into(),
+        ),
+        ("search_messages", json!({}), "query is required".into()),
+        (
+            "search_messages",
+            json!({ "query": " " }),
+            "Missing search term".into(),
+        ),
+        (
+            "search_messages",
+            json!({ "query": "\u{7}" }),
+            "Invalid search term".into(),
+        ),
+        (
+            "search_messages",
+            json!({ "query": "x", "limit": 0 }),
+            format!("Invalid search parameters: {paging}"),
+        ),
+        ("get_message", json!({}), "uid is required".into()),
+        (
+            "get_message",
+            json!({ "uid": 0 }),
+            "Invalid message UID".into(),
+        ),
+        (
+            "get_message",
+            json!({ "uid": "7" }),
+            "uid must be an integer, at least 1".into(),
+        ),
+        (
+            "get_message",
+            json!({ "uid": 99 }),
+            "Message not found".into(),
+        ),
+        (
+            "get_message",
+            json!({ "uid": 1, "format": "html" }),
+            "format must be \"text\"".into(),
+        ),
+    ] {
+        let said = refused(&service, tool, arguments.clone());
+        assert_eq!(said, sentence, "{tool} {arguments}");
+    }
+}
+
+#[test]
+fn what_fails_is_a_result_that_says_so() {
+    let service = endpoint();
+    for (error, sentence) in [
+        (
+            Error::Unavailable,
+            "Mail server is initializing, please try again in a moment",
+        ),
+        (
+            Error::CredentialRefused,
+            "This credential is no longer valid for mail access",
+        ),
+        (Error::Internal, "The operation could not be completed"),
+    ] {
+        service.host.fail(error);
+        assert_eq!(refused(&service, "list_folders", json!({})), sentence);
+    }
+    assert_eq!(
+        refused(&service, "search_messages", json!({ "query": "x" })),
+        "Search failed"
+    );
+    service.host.recover();
+}

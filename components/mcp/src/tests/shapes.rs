@@ -1,0 +1,75 @@
+//! What tools answer fits what they say that they answer.
+
+use latchmail_sdk::scope;
+use latchmail_sdk::testing::Letter;
+use serde_json::{Value, json};
+
+use super::client::{ask, call, endpoint, result};
+
+/// Why a value is not of a schema's shape, as far as these schemas go; none where it is.
+fn misfit(value: &Value, schema: &Value) -> Option<String> {
+    let kind = schema["type"].as_str().unwrap();
+    let fits = match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "boolean" => value.is_boolean(),
+        other => return Some(format!("the type {other} is not known here")),
+    };
+    if !fits {
+        return Some(format!("{value} is no {kind}"));
+    }
+    for required in schema["required"].as_array().into_iter().flatten() {
+        if value.get(required.as_str().unwrap()).is_none() {
+            return Some(format!("{required} is missing"));
+        }
+    }
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let Some(schema) = schema["properties"].get(key) else {
+            return Some(format!("{key} is not told of"));
+        };
+        if let Some(why) = misfit(value, schema) {
+            return Some(format!("{key}: {why}"));
+        }
+    }
+    let mut items = value.as_array().into_iter().flatten();
+    items.find_map(|item| misfit(item, &schema["items"]))
+}
+
+#[test]
+fn every_answer_is_of_the_shape_that_its_tool_promises() {
+    let service = endpoint();
+    service.host.use_grant(&scope::ALL.map(|(scope, _)| scope));
+    let letter = Letter::from("Grace <grace@example.org>")
+        .to("ada@example.test")
+        .cc("bo@example.org")
+        .subject("S\u{202e}")
+        .in_reply_to("<1@x>")
+        .flag("\\Seen")
+        .file("a.pdf", "application/pdf", b"x");
+    service
+        .host
+        .deliver(letter.clone().text(&"long ".repeat(20_000)));
+    service.host.deliver(letter.html("<p hidden>x</p>y"));
+    let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
+    for (tool, arguments) in [
+        ("list_folders", json!({})),
+        ("list_messages", json!({})),
+        ("search_messages", json!({ "query": "S" })),
+        ("get_message", json!({ "uid": 1 })),
+        ("get_message", json!({ "uid": 2 })),
+        ("get_message", json!({ "uid": 2, "format": "text" })),
+        ("create_alias", json!({ "domain": "example.test" })),
+        ("list_aliases", json!({})),
+        (
+            "send_message",
+            json!({ "to": "grace@example.org", "subject": "x" }),
+        ),
+    ] {
+        let mut tools = listed["tools"].as_array().unwrap().iter();
+        let promised = tools.find(|one| one["name"] == tool).unwrap();
+        let (answer, _) = call(&service, tool, arguments);
+        assert_eq!(misfit(&answer, &promised["outputSchema"]), None, "{tool}");
+    }
+}

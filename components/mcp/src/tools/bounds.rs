@@ -1,0 +1,99 @@
+//! What of a message has room in an answer, apart from its body: who writes a mail may write a thousand recipients into it. What is left out is told of.
+
+use latchmail_common::{Address, Detail, Headline, Summary};
+
+/// Addresses of one field.
+const MOST_ADDRESSES: usize = 50;
+/// Attachments.
+const MOST_ATTACHMENTS: usize = 100;
+/// Message-IDs of a thread: the last of them, which are the nearest.
+const MOST_REFERENCES: usize = 20;
+/// Flags and keywords.
+const MOST_FLAGS: usize = 50;
+/// Characters of a subject, and of a Message-ID: a line of a mail (RFC 5322, section 2.1.1).
+const LONGEST_LINE: usize = 998;
+/// Characters of a name, of whatever.
+const LONGEST_NAME: usize = 255;
+/// Characters of an address.
+const LONGEST_ADDRESS: usize = 320;
+
+/// The parts of a message that were cut.
+#[derive(Default)]
+pub(super) struct Bounds {
+    cut: Vec<&'static str>,
+}
+
+impl Bounds {
+    /// Bounds a message of a list.
+    pub(super) fn summary(&mut self, summary: &mut Summary) {
+        self.headline(&mut summary.headline);
+    }
+
+    /// Bounds all of a message but its body.
+    pub(super) fn detail(&mut self, detail: &mut Detail) {
+        self.headline(&mut detail.headline);
+        self.addresses("cc", &mut detail.cc);
+        self.addresses("replyTo", &mut detail.reply_to);
+        self.text("messageId", &mut detail.message_id, LONGEST_LINE);
+        if let Some(id) = &mut detail.in_reply_to {
+            self.text("inReplyTo", id, LONGEST_LINE);
+        }
+        let early = detail.references.len().saturating_sub(MOST_REFERENCES);
+        detail.references.drain(..early);
+        self.note("references", early > 0);
+        for id in &mut detail.references {
+            self.text("references", id, LONGEST_LINE);
+        }
+        self.list("attachments", &mut detail.attachments, MOST_ATTACHMENTS);
+        for attachment in &mut detail.attachments {
+            self.text("file names", &mut attachment.filename, LONGEST_NAME);
+            self.text("contentType", &mut attachment.content_type, LONGEST_NAME);
+        }
+        if !self.cut.is_empty() {
+            detail.truncated = Some(true);
+        }
+    }
+
+    /// A sentence that names what was cut. Nothing of the message is in it.
+    pub(super) fn warning(&self, message: &str) -> Option<String> {
+        let cut = || self.cut.join(", ");
+        (!self.cut.is_empty())
+            .then(|| format!("{message} has more than is answered here, in: {}", cut()))
+    }
+
+    fn headline(&mut self, headline: &mut Headline) {
+        self.addresses("from", &mut headline.from);
+        self.addresses("to", &mut headline.to);
+        self.text("subject", &mut headline.subject, LONGEST_LINE);
+        self.list("flags", &mut headline.flags, MOST_FLAGS);
+        for flag in &mut headline.flags {
+            self.text("flags", flag, LONGEST_NAME);
+        }
+    }
+
+    fn addresses(&mut self, part: &'static str, addresses: &mut Vec<Address>) {
+        self.list(part, addresses, MOST_ADDRESSES);
+        for one in addresses {
+            self.text(part, &mut one.name, LONGEST_NAME);
+            self.text(part, &mut one.address, LONGEST_ADDRESS);
+        }
+    }
+
+    fn list<T>(&mut self, part: &'static str, list: &mut Vec<T>, most: usize) {
+        self.note(part, list.len() > most);
+        list.truncate(most);
+    }
+
+    fn text(&mut self, part: &'static str, text: &mut String, longest: usize) {
+        if let Some((end, _)) = text.char_indices().nth(longest) {
+            text.truncate(end);
+            self.note(part, true);
+        }
+    }
+
+    fn note(&mut self, part: &'static str, is_cut: bool) {
+        if is_cut && !self.cut.contains(&part) {
+            self.cut.push(part);
+        }
+    }
+}

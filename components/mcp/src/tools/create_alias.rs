@@ -1,0 +1,47 @@
+//! `create_alias`: a new alias, under a name of the agent's or a random one.
+
+use latchmail_common::aliases::{self, CreatedAlias};
+use latchmail_sdk::Failure;
+use latchmail_sdk::capability::Scope;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{Hints, Tool, arguments};
+use crate::outcome::Outcome;
+use crate::{Capabilities, schema};
+
+/// What alias.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The domain it is to be on: the part after the `@` of `mailbox` in `list_aliases`, or a custom domain of the user's.
+    domain: String,
+    /// The part before the `@`: lower-case letters, digits, dots, hyphens and underscores. A random one where absent.
+    #[schema(
+        nullable = false,
+        min_length = 2,
+        max_length = 64,
+        pattern = "^[a-z0-9._-]+$"
+    )]
+    name: Option<String>,
+}
+
+pub(super) fn tool<H: Capabilities>() -> Tool<H> {
+    Tool {
+        name: "create_alias",
+        title: "Create an alias",
+        description: "Makes a further address that delivers to the mailbox, and answers it. Without a name it gets a random one that nobody guesses. \
+This changes the account: do it where the user asked for it.",
+        scope: Scope::AliasesWrite,
+        hints: Hints::Adds,
+        input: schema::of::<Arguments>,
+        output: schema::of::<CreatedAlias>,
+        call,
+    }
+}
+
+fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
+    let asked: Arguments = arguments(given)?;
+    let made = aliases::create(host, Some(&asked.domain), asked.name.as_deref())?;
+    Outcome::own(&made)
+}

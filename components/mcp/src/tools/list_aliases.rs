@@ -1,0 +1,46 @@
+//! `list_aliases`: the mailbox's address and its aliases.
+
+use latchmail_common::aliases::{self, AliasList};
+use latchmail_sdk::Failure;
+use latchmail_sdk::capability::Scope;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Hints, Tool, arguments};
+use crate::outcome::Outcome;
+use crate::{Capabilities, schema};
+
+/// It takes nothing.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {}
+
+/// The addresses of the mailbox.
+#[derive(Serialize, ToSchema)]
+struct Addresses {
+    /// The mailbox's own address.
+    mailbox: String,
+    #[serde(flatten)]
+    aliases: AliasList,
+}
+
+pub(super) fn tool<H: Capabilities>() -> Tool<H> {
+    Tool {
+        name: "list_aliases",
+        title: "List aliases",
+        description: "Lists the mailbox's own address (mailbox) and its aliases: further addresses that deliver to it, each with whether it is enabled (active).",
+        scope: Scope::AliasesRead,
+        hints: Hints::ReadsOwn,
+        input: schema::of::<Arguments>,
+        output: schema::of::<Addresses>,
+        call,
+    }
+}
+
+fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
+    let Arguments {} = arguments(given)?;
+    Outcome::own(&Addresses {
+        aliases: aliases::list(host)?,
+        mailbox: host.current().address,
+    })
+}

@@ -1,0 +1,35 @@
+//! `list_folders`: every folder with its counts.
+
+use latchmail_common::reading::{self, FolderList};
+use latchmail_sdk::Failure;
+use latchmail_sdk::capability::Scope;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{Hints, Tool, arguments};
+use crate::outcome::Outcome;
+use crate::{Capabilities, schema};
+
+/// It takes nothing.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {}
+
+pub(super) fn tool<H: Capabilities>() -> Tool<H> {
+    Tool {
+        name: "list_folders",
+        title: "List folders",
+        description: "Lists every folder of the mailbox with how many messages it holds (messages) and how many of them are unread (unseen). \
+Other tools name a folder by its path.",
+        scope: Scope::MailRead,
+        hints: Hints::ReadsOwn,
+        input: schema::of::<Arguments>,
+        output: schema::of::<FolderList>,
+        call,
+    }
+}
+
+fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
+    let Arguments {} = arguments(given)?;
+    Outcome::own(&reading::folders(host)?)
+}
