@@ -129,6 +129,10 @@ impl sdk::Mailbox for Memory {
         Err(sdk::Error::Internal)
     }
 
+    fn list_identified_folders(&self) -> Result<Vec<sdk::IdentifiedFolder>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
     fn list_messages(&self, _: &str, page: sdk::Page) -> Result<sdk::Listing, sdk::Error> {
         Ok(listing!(sdk, page.limit))
     }
@@ -262,6 +266,12 @@ impl host::mailbox::Host for Memory {
     async fn list_folders(
         &mut self,
     ) -> wasmtime::Result<Result<Vec<host::mailbox::Folder>, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn list_identified_folders(
+        &mut self,
+    ) -> wasmtime::Result<Result<Vec<host::mailbox::IdentifiedFolder>, Error>> {
         Ok(Err(Error::Internal))
     }
 

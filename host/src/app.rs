@@ -27,8 +27,10 @@ use crate::life::{Life, Surface};
 use crate::limits::Key;
 use crate::mail::Mail;
 use crate::modules::{Failing, Module};
+use crate::oauth::OAuth;
 use crate::outbox::Outbox;
 use crate::store::Store;
+use crate::teams::Teams;
 
 /// How often what is over is forgotten.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
@@ -56,6 +58,8 @@ pub struct App {
     pub outbox: Arc<Outbox>,
     /// Who is asking.
     pub auth: Arc<Auth>,
+    /// The authorization server.
+    pub oauth: OAuth,
     /// The keys that domains sign with.
     pub dkim: Arc<dkim::Keys>,
     /// The modules.
@@ -77,8 +81,16 @@ impl http::State for App {
         Ok((recognised, key))
     }
 
+    fn agent_key(&self, recognised: &Recognised) -> Option<Key> {
+        recognised.agent_key()
+    }
+
     async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
         self.auth.authenticate(recognised).await
+    }
+
+    async fn enter(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
+        self.auth.enter(caller, mailbox).await
     }
 }
 
@@ -98,7 +110,11 @@ fn table(config: &Config, modules: &[Arc<Module>]) -> Result<Table<App>, StartEr
         http::service::part()?,
         http::auth::part()?,
         http::admin::part("admin")?,
+        http::oauth::resource_part()?,
     ];
+    if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
+        parts.push(http::oauth::part()?);
+    }
     parts.extend(modules.iter().map(Part::module));
     Table::build(&About::of(config), parts)
 }
@@ -112,6 +128,7 @@ pub struct Running {
     /// Its rooms, for what an operator does beside the requests.
     pub app: Arc<App>,
     server: http::Running,
+    authorization_server: Option<http::Running>,
     socket: Option<Listening>,
     breaking: JoinHandle<()>,
     sweeping: JoinHandle<()>,
@@ -128,12 +145,47 @@ impl App {
         // First of all, since the port it gets may name the service.
         let (listener, address) = listen(config.listen).await?;
         config.listen = address;
+        config.tell_agents_module();
 
+        let (app, failing) = Box::pin(Self::furnish(config, clock)).await?;
+        Box::pin(app.life.begin(&*app)).await?;
+        let socket = http::admin::socket::listen(&app).await?;
+        let authorization_server = match app.config.oauth.listen {
+            Some(address) => Some(http::oauth::listen(&app, address).await?),
+            None => None,
+        };
+        let server = http::serve(&app, listener)?;
+        let breaking = tokio::spawn(look_after(Arc::clone(&app), failing));
+        let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
+        let writing = tokio::spawn(write_uses(Arc::clone(&app)));
+        let ending = tokio::spawn(end_again(Arc::clone(&app)));
+        tracing::info!(%address, "ready");
+        Ok(Running {
+            address,
+            app,
+            server,
+            authorization_server,
+            socket,
+            breaking,
+            sweeping,
+            writing,
+            ending,
+        })
+    }
+
+    /// The rooms, put together; and where modules are named of which most requests began to trap.
+    async fn furnish(
+        config: Config,
+        clock: Clock,
+    ) -> Result<(Arc<Self>, mpsc::UnboundedReceiver<Failing>), StartError> {
         let directory = Directory::open(&config.database, &config.registration.domains)
             .await
             .map_err(|e| StartError::new(e.to_string()))?;
         let mail = Arc::new(Mail::new(&config.imap, directory.db().clone())?);
-        let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?;
+        let dns = Arc::new(Dns::new(&config.dns)?);
+        let fetch = Fetch::new(Arc::clone(&dns))?;
+        let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?
+            .with_external(&config, fetch.clone())?;
         auth.reseal_second_factors()
             .await
             .map_err(|e| StartError::new(e.to_string()))?;
@@ -154,23 +206,41 @@ impl App {
             clock.clone(),
         )?;
         let outbox = Arc::new(outbox);
-        let dns = Arc::new(Dns::new(&config.dns)?);
         let domains = Domains::new(
             &config,
             directory.clone(),
-            Arc::clone(&dns),
+            dns,
             auth.keys(),
             Arc::clone(&dkim),
             clock.clone(),
         );
+        let teams = Teams::new(
+            &config,
+            directory.clone(),
+            Arc::clone(&auth),
+            Arc::clone(&mail),
+            clock.clone(),
+        );
+        teams
+            .reseal()
+            .await
+            .map_err(|e| StartError::new(e.to_string()))?;
+        let oauth = OAuth::new(
+            &config,
+            directory.clone(),
+            Arc::clone(&auth),
+            fetch.clone(),
+            clock.clone(),
+        )?;
         let services = Services {
             mail: Arc::clone(&mail),
             outbox: Arc::clone(&outbox),
             auth: Arc::clone(&auth),
             aliases: Aliases::new(directory.clone(), clock.clone()),
             domains: Arc::new(domains),
+            teams: Arc::new(teams),
             store: Store::new(directory.clone(), clock.clone()),
-            fetch: Fetch::new(dns)?,
+            fetch,
         };
         let (life, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
         let table = table(&config, &[])?;
@@ -183,27 +253,10 @@ impl App {
             mail,
             outbox,
             auth,
+            oauth,
             dkim,
         });
-
-        Box::pin(app.life.begin(&*app)).await?;
-        let socket = http::admin::socket::listen(&app).await?;
-        let server = http::serve(&app, listener)?;
-        let breaking = tokio::spawn(look_after(Arc::clone(&app), failing));
-        let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
-        let writing = tokio::spawn(write_uses(Arc::clone(&app)));
-        let ending = tokio::spawn(end_again(Arc::clone(&app)));
-        tracing::info!(%address, "ready");
-        Ok(Running {
-            address,
-            app,
-            server,
-            socket,
-            breaking,
-            sweeping,
-            writing,
-            ending,
-        })
+        Ok((app, failing))
     }
 }
 
@@ -271,7 +324,12 @@ impl Running {
                 socket.stop().await;
             }
         };
-        tokio::join!(socket, self.server.stop());
+        let authorization_server = async {
+            if let Some(server) = self.authorization_server {
+                server.stop().await;
+            }
+        };
+        tokio::join!(socket, authorization_server, self.server.stop());
         self.breaking.abort();
         self.sweeping.abort();
         self.writing.abort();

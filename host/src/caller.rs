@@ -3,8 +3,12 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use secrecy::SecretString;
+use tokio::time::Instant;
+
+use crate::teams::rights::Grants;
 
 /// What a credential may be allowed to do (specification, section 5), in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,10 +51,20 @@ impl Scope {
         }
     }
 
-    /// Whether an OAuth access token reaches what it opens (specification, section 5).
+    /// Whether an OAuth access token reaches what it opens (specification, section 5). Where the operator lets agents send, it reaches that too.
     #[must_use]
-    pub const fn opens_to_oauth(self) -> bool {
-        matches!(self, Self::MailRead | Self::MailWrite | Self::AliasesRead)
+    pub const fn opens_to_oauth(self, send: bool) -> bool {
+        match self {
+            Self::MailRead | Self::MailWrite | Self::AliasesRead => true,
+            Self::MailSend => send,
+            Self::AliasesWrite | Self::ProfileRead => false,
+        }
+    }
+
+    /// Whether what it opens can be done in a mailbox that is shared with the caller.
+    #[must_use]
+    pub const fn opens_shared(self) -> bool {
+        !matches!(self, Self::ProfileRead)
     }
 
     /// What it lets a token do, for the API description.
@@ -102,18 +116,75 @@ pub enum Credential {
     OAuth {
         /// The grant's id.
         id: String,
+        /// What it is for.
+        audience: Audience,
+        /// The scopes it holds, in canonical order.
+        scopes: Vec<Scope>,
     },
+}
+
+/// What an OAuth access token is for (RFC 8707).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// The whole service, the agent endpoint included.
+    Service,
+    /// The API alone.
+    Api,
 }
 
 /// What the mail server is shown on the caller's behalf.
 #[derive(Clone, Debug)]
 pub struct MailCredential {
-    /// The app password's id: connections are pooled by it and closed when it is revoked.
+    /// The app password's id, or the access token's hash: connections are pooled by it and closed when what it names is revoked.
     pub id: String,
     /// The log-in name: the account's address.
     pub username: String,
-    /// The app password itself.
-    pub password: SecretString,
+    /// What proves it.
+    pub proof: Proof,
+}
+
+/// What proves to the mail server that somebody may log in.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    /// An app password of the directory's.
+    AppPassword(SecretString),
+    /// An access token of an authorization server elsewhere, which the mail server asks about itself (RFC 7628).
+    AccessToken {
+        /// The token.
+        token: SecretString,
+        /// When it ends, where that is known: no connection is kept longer.
+        until: Option<Instant>,
+    },
+}
+
+impl MailCredential {
+    /// The app password that has this id.
+    #[must_use]
+    pub fn app_password(id: String, username: String, password: SecretString) -> Self {
+        Self {
+            id,
+            username,
+            proof: Proof::AppPassword(password),
+        }
+    }
+
+    /// The id of the app password, where it is one: what the directory knows it by.
+    #[must_use]
+    pub fn app_password_id(&self) -> Option<&str> {
+        match self.proof {
+            Proof::AppPassword(_) => Some(&self.id),
+            Proof::AccessToken { .. } => None,
+        }
+    }
+
+    /// When it ends, where that is known beforehand.
+    #[must_use]
+    pub(crate) fn until(&self) -> Option<Instant> {
+        match self.proof {
+            Proof::AppPassword(_) => None,
+            Proof::AccessToken { until, .. } => until,
+        }
+    }
 }
 
 /// Whoever made an authenticated request.
@@ -129,6 +200,19 @@ pub struct Caller {
     pub credential: Credential,
     /// What acts for it at the mail server.
     pub mail: MailCredential,
+    /// The mailbox of somebody else that it acts in; none where it acts in its own.
+    pub shared: Option<Box<Shared>>,
+}
+
+/// A mailbox that its owner shares with the caller.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The owner's account: the mailbox's id.
+    pub account: String,
+    /// What acts for guests at the mail server.
+    pub mail: MailCredential,
+    /// What the caller was granted, as it stood when the request was let in.
+    pub grants: Arc<Grants>,
 }
 
 /// Where something comes from, for the record of security events.
@@ -186,14 +270,26 @@ impl Origin {
 }
 
 impl Caller {
-    /// Whether the caller's credential reaches what `scope` opens. A session reaches all of it; an OAuth token reaches
-    /// `mail:read`, `mail:write` and `aliases:read` (specification, section 5).
+    /// The same at the agent endpoint, where alone an OAuth token may make an alias (specification, section 4.9).
+    #[must_use]
+    pub fn at_agent_endpoint(mut self) -> Self {
+        if let Credential::OAuth { scopes, .. } = &mut self.credential
+            && !scopes.contains(&Scope::AliasesWrite)
+        {
+            scopes.push(Scope::AliasesWrite);
+            scopes.sort_unstable();
+        }
+        self
+    }
+
+    /// Whether the caller's credential reaches what `scope` opens. A session reaches all of it.
     #[must_use]
     pub fn holds(&self, scope: Scope) -> bool {
         match &self.credential {
             Credential::Session { .. } => true,
-            Credential::ApiToken { scopes, .. } => scopes.contains(&scope),
-            Credential::OAuth { .. } => scope.opens_to_oauth(),
+            Credential::ApiToken { scopes, .. } | Credential::OAuth { scopes, .. } => {
+                scopes.contains(&scope)
+            }
         }
     }
 }

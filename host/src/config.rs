@@ -2,6 +2,8 @@
 //!
 //! Nothing outside this file reads the environment. `docs/configuration.md` is this file for operators: change them together.
 
+mod oauth;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,9 @@ use std::time::Duration;
 
 use config::{Environment, File, FileFormat};
 use serde::{Deserialize, Deserializer, de::Error as _};
+use url::Url;
 
+pub use self::oauth::{Introspection, OAuth};
 use crate::auth::address;
 use crate::error::StartError;
 
@@ -25,9 +29,14 @@ pub const STATE_FILE: &str = "latchmail.toml";
 /// The beginning of those that steer the tests.
 const OF_THE_TESTS: &str = "LATCHMAIL_TEST_";
 
+/// The module that serves the agent endpoint.
+const AGENTS_MODULE: &str = "mcp";
+
 /// Keys that hold lists: in the environment their values are separated by commas.
-const LISTS: [&str; 3] = [
+const LISTS: [&str; 5] = [
     "cors_origins",
+    "oauth.client_hosts",
+    "oauth.introspection.audience",
     "registration.domains",
     "http.trusted_proxies",
 ];
@@ -43,7 +52,7 @@ pub struct Config {
     /// Empty: `http://` and the address it listens on.
     #[serde(default)]
     pub base_url: String,
-    /// Where the authorization server of the agent endpoint is. Empty: the origin of `base_url`.
+    /// Where the authorization server of the agent endpoint is. Empty: the origin of `base_url`. Elsewhere it needs `oauth.listen`, or `oauth.introspection`.
     #[serde(default)]
     pub auth_url: String,
     /// What the service calls itself towards people and agents.
@@ -88,6 +97,9 @@ pub struct Config {
     /// Requests a minute, by area.
     #[serde(default)]
     pub limits: Limits,
+    /// The authorization server for agents.
+    #[serde(default)]
+    pub oauth: OAuth,
     /// The agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,
@@ -604,15 +616,23 @@ impl Config {
         }
     }
 
+    /// Hands the agents' module what it has to know of the service, where the operator does not say otherwise: what the service calls itself, and the web
+    /// origins whose pages may call.
+    pub fn tell_agents_module(&mut self) {
+        let own = std::iter::once(self.base_url());
+        let origins: Vec<String> = own.chain(self.cors_origins.iter().cloned()).collect();
+        let (origins, name) = (origins.join(" "), self.service_name.clone());
+        if let Some(module) = self.modules.get_mut(AGENTS_MODULE) {
+            let settings = &mut module.config;
+            settings.entry("service_name".into()).or_insert(name);
+            settings.entry("origins".into()).or_insert(origins);
+        }
+    }
+
     fn checked(mut self) -> Result<Self, StartError> {
         for url in [&mut self.base_url, &mut self.auth_url] {
-            while url.ends_with('/') {
-                url.pop();
-            }
-            if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
-                return Err(StartError::new(format!(
-                    "the configuration's `{url}` is not an http or https address"
-                )));
+            if !url.is_empty() {
+                *url = origin(url)?;
             }
         }
         for domain in &mut self.registration.domains {
@@ -632,6 +652,24 @@ impl Config {
         self.database.with_milter = self.dkim.milter;
         Ok(self)
     }
+}
+
+/// The origin of an address as browsers write it: without a path, without the usual port, in lower case and in ASCII.
+fn origin(address: &str) -> Result<String, StartError> {
+    let origin = Url::parse(address.trim_end_matches('/'))
+        .ok()
+        .filter(|url| {
+            let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+            let unnamed = url.username().is_empty() && url.password().is_none();
+            bare && unnamed && matches!(url.scheme(), "http" | "https")
+        });
+    origin
+        .map(|url| url.origin().ascii_serialization())
+        .ok_or_else(|| {
+            StartError::new(format!(
+                "the configuration's `{address}` is not an http or https address without a path"
+            ))
+        })
 }
 
 /// A domain as domains are compared: lower case, ASCII (RFC 5890), without the last dot.
@@ -746,6 +784,35 @@ mod tests {
     }
 
     #[test]
+    fn the_services_addresses_are_origins_as_browsers_write_them() {
+        for (written, origin) in [
+            ("https://Mail.Example.com:443/", "https://mail.example.com"),
+            (
+                "https://mail.example.com:8443",
+                "https://mail.example.com:8443",
+            ),
+            ("http://127.0.0.1:80", "http://127.0.0.1"),
+            ("https://bücher.example", "https://xn--bcher-kva.example"),
+        ] {
+            let config = parse(&format!("base_url = '{written}'"), &[]).unwrap();
+            assert_eq!(config.base_url(), origin);
+        }
+        for other in [
+            "mail.example.com",
+            "ftp://mail.example.com",
+            "https://mail.example.com/realm",
+            "https://user@mail.example.com",
+            "https://mail.example.com?x",
+            "https://",
+        ] {
+            for key in ["base_url", "auth_url"] {
+                let refused = parse(&format!("{key} = '{other}'"), &[]).unwrap_err();
+                assert!(refused.to_string().contains(other), "{refused}");
+            }
+        }
+    }
+
+    #[test]
     fn an_empty_configuration_has_the_limits_of_the_specification() {
         let config = parse("", &[]).unwrap();
         assert_eq!(config.limits.mail, 60);
@@ -770,6 +837,9 @@ mod tests {
                 ("LATCHMAIL_DKIM__KEYS__MAIN__DOMAIN", "a.example"),
                 ("LATCHMAIL_DKIM__KEYS__MAIN__SELECTOR", "2026"),
                 ("LATCHMAIL_DKIM__KEYS__MAIN__KEY_FILE", "/k.pem"),
+                ("LATCHMAIL_OAUTH__INTROSPECTION__URL", "https://id.example/i"),
+                ("LATCHMAIL_OAUTH__INTROSPECTION__AUDIENCE", "a,b"),
+                ("LATCHMAIL_OAUTH__INTROSPECTION__TIMEOUT", "1.5"),
             ],
         )
         .unwrap();
@@ -783,6 +853,11 @@ mod tests {
         assert!(config.dkim.milter && config.database.with_milter);
         assert_eq!(config.dkim.keys["main"].domain, "a.example");
         assert_eq!(config.dkim.keys["main"].selector, "2026");
+        let introspection = config.oauth.introspection.unwrap();
+        assert_eq!(introspection.url, "https://id.example/i");
+        assert_eq!(introspection.audience, ["a", "b"]);
+        assert_eq!(introspection.timeout, Duration::from_millis(1500));
+        assert_eq!(introspection.username_claim, "username");
     }
 
     #[test]

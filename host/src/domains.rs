@@ -3,7 +3,6 @@
 //!
 //! Knows neither HTTP nor WIT, and gives no account: whose a domain is decides the directory, in one transaction.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,15 +16,15 @@ use crate::auth::keyring::Keyring;
 use crate::auth::secrets;
 use crate::caller::Origin;
 use crate::clock::Clock;
-use crate::config::{Config, Plan};
+use crate::config::Config;
 use crate::directory::Directory;
-use crate::directory::accounts::DEFAULT_PLAN;
 use crate::directory::domains::{
     By, Claimed, Domain, NewKeys, PublicKey, Released, Remaining, Verified,
 };
 use crate::dkim::{self, KeyPair};
 use crate::dns::{self, Dns, Record};
 use crate::error::Failure;
+use crate::plans::Plans;
 use crate::turns::Turns;
 
 /// The label before the domain that its owner publishes the challenge under.
@@ -150,7 +149,7 @@ pub struct Domains {
     keys: Arc<Keyring>,
     /// What is told of a key that was made.
     signing: Arc<dkim::Keys>,
-    plans: BTreeMap<String, Plan>,
+    plans: Plans,
     clock: Clock,
     /// When checks failed last, by account and domain.
     failed: Cache<String, Duration>,
@@ -179,7 +178,7 @@ impl Domains {
             dns,
             keys,
             signing,
-            plans: config.plans.clone(),
+            plans: Plans::of(config),
             clock,
             failed: Cache::new(MOST_REMEMBERED),
             checking: Turns::new(1),
@@ -406,20 +405,10 @@ impl Domains {
         }
     }
 
-    /// How many domains an account may have. A plan that the configuration has no longer is the default one.
+    /// How many domains an account may have.
     async fn limit(&self, account: &str) -> Result<u32, Failure> {
         let plan = self.directory.plan(account).await?.unwrap_or_default();
-        let plan = self.plans.get(&plan).or_else(|| {
-            if plan != DEFAULT_PLAN {
-                tracing::warn!(
-                    plan,
-                    account,
-                    "the configuration has no such plan: the default one counts"
-                );
-            }
-            self.plans.get(DEFAULT_PLAN)
-        });
-        Ok(plan.cloned().unwrap_or_default().custom_domains)
+        Ok(self.plans.named(&plan, account).custom_domains)
     }
 
     fn by<'a>(&self, session: Session<'a>) -> By<'a> {

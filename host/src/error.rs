@@ -61,6 +61,12 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, text)
     }
 
+    /// 404: no such mailbox is the caller's or shared with it.
+    #[must_use]
+    pub fn no_mailbox() -> Self {
+        Self::not_found("Mailbox not found")
+    }
+
     /// 409: it exists already, or something depends on it.
     #[must_use]
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {

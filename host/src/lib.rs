@@ -12,11 +12,14 @@
 //! | [`modules`] | the sandbox: loading components, calling one per request |
 //! | [`api`] | what a component may call, one file an interface: check, convert, delegate |
 //! | [`domains`] | custom domains: claimed, proved, released |
+//! | [`teams`] | shared mailboxes: who is a member, what may be granted, and what acts for guests |
+//! | [`plans`] | what the configuration lets an account have |
 //! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
 //! | [`aliases`] | further addresses of accounts: which there can be |
 //! | [`mail`] | the mailbox, over IMAP |
 //! | [`dkim`] | the keys that domains sign their mail with, and signing |
 //! | [`store`] | what modules keep for accounts |
+//! | [`oauth`] | the embedded authorization server: what clients may ask for and are told |
 //! | [`fetch`] | HTTP requests to the world, never to an address that is not meant to be reached |
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
 //! | [`dns`] | what the DNS says of custom domains |
@@ -49,8 +52,12 @@ pub mod logging;
 pub mod mail;
 pub mod modules;
 mod network;
+pub mod oauth;
 pub mod operator;
 pub mod outbox;
+pub mod plans;
 pub mod project;
+mod sasl;
 pub mod store;
+pub mod teams;
 mod turns;

@@ -129,7 +129,7 @@ impl Key {
         match &caller.credential {
             Credential::Session { sid } => Self::Session(sid.as_str().into()),
             Credential::ApiToken { id, .. } => Self::ApiToken(id.as_str().into()),
-            Credential::OAuth { id } => Self::OAuth(id.as_str().into()),
+            Credential::OAuth { id, .. } => Self::OAuth(id.as_str().into()),
         }
     }
 

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use latchmail::app::App;
 use latchmail::clock::Clock;
 use latchmail::config::{self, Config};
-use latchmail::operator::{self, account, audit, domain, module};
+use latchmail::operator::{self, account, audit, client, domain, module};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -55,6 +55,13 @@ enum Verb {
         service: operator::Service,
         #[command(subcommand)]
         verb: domain::Verb,
+    },
+    /// Make, show and remove clients of the authorization server.
+    Client {
+        #[command(flatten)]
+        service: operator::Service,
+        #[command(subcommand)]
+        verb: client::Verb,
     },
     /// Install, show and change modules while the service runs, and make new ones.
     Module {
@@ -120,6 +127,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
             Verb::Account { service, verb } => account::run(&service, verb).await,
             Verb::Domain { service, verb } => domain::run(&service, verb).await,
+            Verb::Client { service, verb } => client::run(&service, verb).await,
             Verb::Module { service, verb } => module::run(&service, verb).await,
             Verb::Audit { service, selection } => audit::run(&service, &selection).await,
             Verb::Dev {
@@ -128,12 +136,12 @@ fn run(verb: Verb) -> anyhow::Result<()> {
                 watch,
             } => {
                 let environment = config::environment();
-                dev::run(dev::Options {
+                Box::pin(dev::run(dev::Options {
                     database,
                     modules,
                     watch,
                     environment,
-                })
+                }))
                 .await
             }
         }

@@ -100,6 +100,12 @@ fn sentence(path: &Path, message: &str) -> String {
     if let Some(name) = quoted_after(message, "duplicate field ") {
         return format!("{} is given twice", joined(field, name));
     }
+    if let Some((name, known)) = unknown(message) {
+        return match known.as_str() {
+            "" => format!("There is no {name}; nothing is taken"),
+            known => format!("There is no {name}; there is {known}"),
+        };
+    }
     let subject = if field.is_empty() { "The body" } else { field };
     let serdes_own = [
         "invalid type: ",
@@ -117,6 +123,13 @@ fn sentence(path: &Path, message: &str) -> String {
         _ if serdes_own => format!("{subject} has a value that is not allowed"),
         _ => format!("{subject}: {message}"),
     }
+}
+
+/// The name of a field that there is not, cut, and those that there are.
+fn unknown(message: &str) -> Option<(String, String)> {
+    let (name, known) = message.strip_prefix("unknown field `")?.split_once("`, ")?;
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    Some((name.chars().take(64).collect(), known.join(", ")))
 }
 
 fn quoted_after<'m>(message: &'m str, prefix: &str) -> Option<&'m str> {
@@ -252,6 +265,34 @@ mod tests {
         }
         assert_eq!(text("[\"a\""), "Invalid JSON body");
         assert!(read::<Body>(b"\r\n\t {\"email\": \"a\"} \n").is_ok());
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "read by serde alone")]
+    struct Strict {
+        #[serde(default)]
+        folder: String,
+        #[serde(default)]
+        page: u32,
+    }
+
+    #[test]
+    fn where_no_unknown_fields_are_taken_those_that_there_are_are_named() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+
+        let strict = |body: &str| match read::<Strict>(body.as_bytes()) {
+            Err(misfit) => misfit.sentence().into_owned(),
+            Ok(_) => String::new(),
+        };
+        let said = "There is no account; there is folder, page";
+        assert_eq!(strict("{\"account\": \"x\"}"), said);
+        let long = format!("{{\"{}\": 1}}", "x".repeat(100_000));
+        assert!(strict(&long).len() < 200);
+        let nothing = read::<Nothing>(b"{\"x\": 1}").unwrap_err();
+        assert_eq!(nothing.sentence(), "There is no x; nothing is taken");
     }
 
     #[test]

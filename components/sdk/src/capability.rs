@@ -16,14 +16,18 @@ pub use crate::bindings::latchmail::host::http_client::{
 };
 pub use crate::bindings::latchmail::host::log::Level;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, Detail, FlagAction, Folder, Listing, Page, Role, Summary,
+    Address, Attachment, Detail, FlagAction, Folder, IdentifiedFolder, Listing, Page, Role, Summary,
 };
 pub use crate::bindings::latchmail::host::outbox::Sent;
 pub use crate::bindings::latchmail::host::profile::{Changes, Details, PasswordChange};
+pub use crate::bindings::latchmail::host::teams::{
+    Grant, Invited as InvitedMember, Member as TeamMember, Missing, NewGrant, Refused, Right,
+    Role as TeamRole, Summary as TeamSummary, Target, Team,
+};
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
 use crate::bindings::latchmail::host::{
     aliases, blobs, caller, config, credentials, domains, http_client, log, mailbox, outbox,
-    profile, store,
+    profile, store, teams,
 };
 
 /// Bytes that stay with the host, to be handed on as the body of an answer.
@@ -50,6 +54,12 @@ pub trait Mailbox {
     /// # Errors
     /// As the trait says.
     fn list_folders(&self) -> Result<Vec<Folder>, Error>;
+
+    /// The same, each with its id: opaque, and the same as long as the folder exists, whatever it is called.
+    ///
+    /// # Errors
+    /// As the trait says.
+    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error>;
 
     /// A stretch of a folder, newest first.
     ///
@@ -239,7 +249,7 @@ pub trait Aliases {
     /// Makes an alias. `name` is the local part.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a name that will not do there; [`Error::Denied`] for a domain that the caller may have no aliases on; [`Error::Conflict`]
+    /// [`Error::Invalid`] for a name that will not do there, or a domain that there may be no aliases on; [`Error::Conflict`]
     /// where the address is, or was, somebody's; [`Error::TooLarge`] where the caller has as many as an account may.
     fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error>;
 
@@ -295,6 +305,59 @@ pub trait Domains {
     /// # Errors
     /// [`Error::NotFound`] where the account does not have it; [`Error::Conflict`] where there are aliases on it.
     fn release_domain(&self, name: &str) -> Result<(), Error>;
+}
+
+/// Shared mailboxes: the caller's own and those of others. Each function needs a web session. Who is in a team, and who may do what to it, the host judges.
+/// Each that changes something may also answer [`Refused::Failed`] with `Denied` where the caller may not manage the members, and with `CredentialRefused`.
+pub trait Teams {
+    /// The teams that the caller is in: its own mailbox first, then those that are shared with it, by address.
+    ///
+    /// # Errors
+    /// [`Error::Internal`].
+    fn list_teams(&self) -> Result<Vec<TeamSummary>, Error>;
+
+    /// A team and who is in it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where there is no such team, or the caller is not in it.
+    fn team(&self, team: &str) -> Result<Team, Error>;
+
+    /// Makes somebody a member at once, with a first grant. `password` is the caller's own.
+    ///
+    /// # Errors
+    /// [`Refused::Missing`]; [`Refused::Failed`] with `Denied` for a wrong password and for a right that the caller does not hold, `Invalid` for what can be
+    /// nobody's wish, `Conflict` for a member already and for a plan without a free place, `Unavailable` where a key was needed and there is no mail server.
+    fn invite_member(
+        &self,
+        team: &str,
+        username: &str,
+        password: &str,
+        grant: &NewGrant,
+    ) -> Result<InvitedMember, Refused>;
+
+    /// Grants a member something more. Answers the grant's id.
+    ///
+    /// # Errors
+    /// [`Refused::Missing`]; [`Refused::Failed`] with `Denied` for a right that the caller does not hold, and `Invalid`.
+    fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused>;
+
+    /// Gives a grant other rights.
+    ///
+    /// # Errors
+    /// As [`Teams::add_grant`].
+    fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused>;
+
+    /// Takes a grant back. Its holder stays a member.
+    ///
+    /// # Errors
+    /// [`Refused::Missing`].
+    fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused>;
+
+    /// Removes a member; the caller itself, too.
+    ///
+    /// # Errors
+    /// [`Refused::Missing`]; [`Refused::Failed`] with `Denied` for the owner.
+    fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused>;
 }
 
 /// Keys and values that the module keeps for the caller's account. A key is 1 to 256 bytes without control characters, a value at most 65,536 bytes. Each
@@ -379,6 +442,10 @@ impl Caller for Host {
 impl Mailbox for Host {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
         mailbox::list_folders()
+    }
+
+    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
+        mailbox::list_identified_folders()
     }
 
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
@@ -547,6 +614,42 @@ impl Domains for Host {
 
     fn release_domain(&self, name: &str) -> Result<(), Error> {
         domains::release(name)
+    }
+}
+
+impl Teams for Host {
+    fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
+        teams::list()
+    }
+
+    fn team(&self, team: &str) -> Result<Team, Error> {
+        teams::members(team)
+    }
+
+    fn invite_member(
+        &self,
+        team: &str,
+        username: &str,
+        password: &str,
+        grant: &NewGrant,
+    ) -> Result<InvitedMember, Refused> {
+        teams::invite(team, username, password, grant)
+    }
+
+    fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused> {
+        teams::add_grant(team, member, grant)
+    }
+
+    fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused> {
+        teams::change_grant(team, grant, rights)
+    }
+
+    fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused> {
+        teams::revoke_grant(team, grant)
+    }
+
+    fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused> {
+        teams::remove_member(team, member)
     }
 }
 

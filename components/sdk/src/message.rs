@@ -78,14 +78,7 @@ impl Request {
         };
         let page = value("page", 1)?;
         let limit = value("limit", default_limit)?;
-        if page < 1 || !(1..=100).contains(&limit) {
-            return Err(Failure::bad_request(complaint));
-        }
-        Ok(Paging {
-            page,
-            limit,
-            offset: (page - 1).saturating_mul(limit),
-        })
+        Paging::of(page, limit).ok_or(Failure::bad_request(complaint))
     }
 }
 
@@ -98,6 +91,19 @@ pub struct Paging {
     pub limit: u32,
     /// Entries before the page.
     pub offset: u32,
+}
+
+impl Paging {
+    /// The page of this number, from 1, with 1 to 100 entries; none where either is out of range.
+    #[must_use]
+    pub fn of(page: u32, limit: u32) -> Option<Self> {
+        let in_range = page >= 1 && (1..=100).contains(&limit);
+        in_range.then(|| Self {
+            page,
+            limit,
+            offset: (page - 1).saturating_mul(limit),
+        })
+    }
 }
 
 impl From<wit::Request> for Request {
@@ -146,7 +152,7 @@ fn whole(text: &str) -> Option<u32> {
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
-    /// The body's media type.
+    /// The body's media type; empty where there is no body.
     pub content_type: &'static str,
     /// Headers besides the content type.
     pub headers: Vec<(String, String)>,
@@ -185,6 +191,17 @@ impl Reply {
             headers: Vec::new(),
             body: Content::Bytes(body),
         })
+    }
+
+    /// Any status without a body.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status,
+            content_type: "",
+            headers: Vec::new(),
+            body: Content::Bytes(Vec::new()),
+        }
     }
 
     /// 200 `{"success": true}`.
@@ -242,7 +259,9 @@ impl From<Failure> for Reply {
 impl From<Reply> for wit::Response {
     fn from(reply: Reply) -> Self {
         let mut headers = reply.headers;
-        headers.push(("content-type".into(), reply.content_type.into()));
+        if !reply.content_type.is_empty() {
+            headers.push(("content-type".into(), reply.content_type.into()));
+        }
         Self {
             status: reply.status,
             headers,

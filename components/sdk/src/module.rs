@@ -109,6 +109,13 @@ impl<H> Route<H> {
         self
     }
 
+    /// Open to OAuth access tokens and to nobody else: an agent's route.
+    #[must_use]
+    pub fn oauth(mut self) -> Self {
+        self.wit.access = wit::Access::Oauth;
+        self
+    }
+
     /// Open to anybody.
     #[must_use]
     pub fn public(mut self) -> Self {

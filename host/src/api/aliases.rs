@@ -5,7 +5,7 @@ use latchmail_bindings::latchmail::host::types::Error;
 
 use super::Call;
 use crate::aliases;
-use crate::caller::Scope;
+use crate::caller::{Caller, Credential, Scope, missing};
 use crate::clock::Timestamp;
 use crate::directory::aliases::Alias;
 
@@ -13,7 +13,7 @@ impl Host for Call {
     async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Alias>, Error>> {
         Ok(async move {
             let caller = self.holder(Scope::AliasesRead)?;
-            let aliases = self.services.aliases.list(&caller.account).await?;
+            let aliases = self.services.aliases.list(caller).await?;
             Ok(aliases.into_iter().map(alias).collect())
         }
         .await)
@@ -22,7 +22,7 @@ impl Host for Call {
     async fn domains(&mut self) -> wasmtime::Result<Result<Vec<String>, Error>> {
         Ok(async move {
             let caller = self.holder(Scope::AliasesRead)?;
-            Ok(self.services.aliases.domains(&caller.account).await?)
+            Ok(self.services.aliases.domains(caller).await?)
         }
         .await)
     }
@@ -45,14 +45,14 @@ impl Host for Call {
         Ok(async move {
             let caller = self.holder(Scope::AliasesRead)?;
             let aliases = &self.services.aliases;
-            Ok(aliases.check(&caller.account, &name, &domain).await?)
+            Ok(aliases.check(caller, &name, &domain).await?)
         }
         .await)
     }
 
     async fn set_active(&mut self, id: u64, active: bool) -> wasmtime::Result<Result<(), Error>> {
         Ok(async move {
-            let caller = self.holder(Scope::AliasesWrite)?;
+            let caller = self.changer()?;
             let aliases = &self.services.aliases;
             Ok(aliases.set_active(caller, id, active, &self.origin).await?)
         }
@@ -61,7 +61,7 @@ impl Host for Call {
 
     async fn delete(&mut self, id: u64) -> wasmtime::Result<Result<(), Error>> {
         Ok(async move {
-            let caller = self.holder(Scope::AliasesWrite)?;
+            let caller = self.changer()?;
             Ok(self
                 .services
                 .aliases
@@ -69,6 +69,17 @@ impl Host for Call {
                 .await?)
         }
         .await)
+    }
+}
+
+impl Call {
+    /// The caller, where it may change the aliases that there are. An OAuth token may make one at the agent endpoint, and no more.
+    fn changer(&self) -> Result<&Caller, Error> {
+        let caller = self.holder(Scope::AliasesWrite)?;
+        match caller.credential {
+            Credential::OAuth { .. } => Err(Error::Denied(missing(Scope::AliasesWrite))),
+            Credential::Session { .. } | Credential::ApiToken { .. } => Ok(caller),
+        }
     }
 }
 
@@ -87,8 +98,8 @@ impl From<aliases::Error> for Error {
     fn from(error: aliases::Error) -> Self {
         let sentence = error.to_string();
         match error {
-            aliases::Error::Invalid(_) => Self::Invalid(sentence),
-            aliases::Error::Denied => Self::Denied(sentence),
+            aliases::Error::Invalid(_) | aliases::Error::Denied => Self::Invalid(sentence),
+            aliases::Error::Lacking(_) => Self::Denied(sentence),
             aliases::Error::Taken(_) => Self::Conflict(sentence),
             aliases::Error::Full(_) => Self::TooLarge(sentence),
             aliases::Error::Unknown => Self::NotFound,

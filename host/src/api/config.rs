@@ -1,4 +1,5 @@
-//! `config`: the module's own settings, as the operator wrote them. Nothing of the service's.
+//! `config`: the module's own settings, as the operator wrote them. Of the service's it has what the agents' module is handed at the start
+//! (`Config::tell_agents_module`), and nothing else.
 
 use latchmail_bindings::latchmail::host::config::Host;
 

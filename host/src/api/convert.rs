@@ -57,6 +57,7 @@ impl From<mail::Error> for wit::Error {
                 tracing::warn!("the mail server is not available: {detail}");
                 Self::Unavailable
             }
+            mail::Error::Denied(_) => Self::Denied(error.to_string()),
             mail::Error::TooLarge(sentence) => Self::TooLarge(sentence),
             mail::Error::Rejected(sentence) => Self::Rejected(sentence),
             mail::Error::Unknown(detail) => {

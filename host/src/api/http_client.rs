@@ -21,6 +21,7 @@ impl Host for Call {
             timeout: request
                 .timeout
                 .map(|millis| Duration::from_millis(millis.into())),
+            largest: None,
         };
         let sent = self
             .services

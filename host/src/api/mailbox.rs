@@ -24,6 +24,13 @@ const MOST_FLAGS: usize = 100;
 
 impl Host for Call {
     async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
+        let folders = self.folders().await;
+        Ok(folders.map(|all| all.into_iter().map(|one| one.folder).collect()))
+    }
+
+    async fn list_identified_folders(
+        &mut self,
+    ) -> wasmtime::Result<Result<Vec<wit::IdentifiedFolder>, Error>> {
         Ok(self.folders().await)
     }
 
@@ -110,10 +117,14 @@ impl Source for Attached {
 }
 
 impl Call {
-    async fn folders(&mut self) -> Result<Vec<wit::Folder>, Error> {
+    async fn folders(&mut self) -> Result<Vec<wit::IdentifiedFolder>, Error> {
         let access = self.mailbox(Scope::MailRead)?;
         let folders = self.services.mail.folders(&access).await?;
-        Ok(folders.into_iter().map(Into::into).collect())
+        let identified = |(folder, id): (mail::Folder, Arc<str>)| wit::IdentifiedFolder {
+            id: id.to_string(),
+            folder: folder.into(),
+        };
+        Ok(folders.into_iter().map(identified).collect())
     }
 
     async fn messages(&mut self, folder: &str, page: wit::Page) -> Result<wit::Listing, Error> {

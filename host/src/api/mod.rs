@@ -17,6 +17,7 @@ mod outbox;
 mod profile;
 mod settings;
 mod store;
+mod teams;
 
 pub(crate) use convert::held;
 pub(crate) use log::bounded;
@@ -33,9 +34,10 @@ use crate::auth::account::Session;
 use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
 use crate::domains::Domains;
 use crate::fetch::Fetch;
-use crate::mail::{Access, Mail};
+use crate::mail::{Access, Guest, Mail};
 use crate::outbox::{Outbox, Sender};
 use crate::store::Store;
+use crate::teams::Teams;
 
 /// Handles that a guest may hold at a time: each costs the host memory.
 pub(crate) const MOST_HANDLES: usize = 1024;
@@ -53,6 +55,8 @@ pub struct Services {
     pub aliases: Aliases,
     /// Custom domains.
     pub domains: Arc<Domains>,
+    /// Shared mailboxes.
+    pub teams: Arc<Teams>,
     /// What modules keep for accounts.
     pub store: Store,
     /// Requests to the world.
@@ -153,12 +157,25 @@ impl Call {
         }
     }
 
-    /// The caller's own mailbox, where its credential holds `scope`.
+    /// The mailbox that the caller acts in, where its credential holds `scope`: its own, or one that is shared with it. What it was granted there is kept
+    /// to by the room that the mailbox is in.
     fn mailbox(&self, scope: Scope) -> Result<Access, Error> {
         let caller = self.holder(scope)?;
-        Ok(Access {
-            account: caller.account.clone(),
-            credential: caller.mail.clone(),
+        Ok(match &caller.shared {
+            None => Access {
+                account: caller.account.clone(),
+                credential: caller.mail.clone(),
+                guest: None,
+            },
+            Some(shared) => Access {
+                account: shared.account.clone(),
+                credential: shared.mail.clone(),
+                guest: Some(Guest {
+                    account: caller.account.clone(),
+                    grants: Arc::clone(&shared.grants),
+                    origin: self.origin.clone(),
+                }),
+            },
         })
     }
 }

@@ -52,7 +52,7 @@ impl Call {
     async fn sender(&mut self, address: &str) -> Result<(), Error> {
         let access = self.mailbox(Scope::MailSend)?;
         let outbox = &self.services.outbox;
-        let sender = outbox.check_sender(&access.account, address).await?;
+        let sender = outbox.check_sender(&access, address).await?;
         self.sender = Some(sender);
         Ok(())
     }

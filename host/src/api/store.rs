@@ -63,11 +63,19 @@ impl Host for Call {
 
 impl Call {
     /// The module, and the caller for whose account it keeps. Which credential the caller came with is the routes' to say.
+    ///
+    /// For a mailbox that is shared nothing is kept: neither is a guest to find what the module learnt for the owner, nor is that of several mailboxes to be
+    /// told apart in one account.
     fn keeper(&self) -> Result<Keeper<'_>, Error> {
+        let caller = self.caller()?;
+        if caller.shared.is_some() {
+            let sentence = "Nothing is kept for a mailbox that is shared with you";
+            return Err(Error::Denied(sentence.into()));
+        }
         Ok(Keeper {
             module: &self.module,
             quota: self.settings.store,
-            caller: self.caller()?,
+            caller,
         })
     }
 }

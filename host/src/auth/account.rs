@@ -181,6 +181,40 @@ impl Auth {
         }
     }
 
+    /// Whether this is an account's password: asked where a session alone is not enough. A wrong one is recorded as `failed`.
+    ///
+    /// # Errors
+    /// 500.
+    pub async fn confirm(
+        &self,
+        account: &str,
+        password: SecretString,
+        failed: Kind,
+        origin: &Origin,
+    ) -> Result<bool, Failure> {
+        let verified = self.verified(account, password, failed, origin).await?;
+        Ok(verified.is_some())
+    }
+
+    /// The hash that an account's password was verified against; none of a wrong one, which is recorded as `failed`.
+    async fn verified(
+        &self,
+        account: &str,
+        password: SecretString,
+        failed: Kind,
+        origin: &Origin,
+    ) -> Result<Option<String>, Failure> {
+        let as_long_as_any = passwords::can_be(&password);
+        let hash = self.directory.password_hash(account).await?;
+        let right = as_long_as_any && self.passwords.verify(password, hash.as_deref()).await?;
+        let verified = hash.filter(|_| right);
+        if verified.is_none() {
+            let failed = Event::of(failed, account, self.clock.now());
+            self.directory.record(failed, origin).await?;
+        }
+        Ok(verified)
+    }
+
     /// Changes an account's password on the word of its session, which goes on with another app password. All other web sessions,
     /// OAuth grants and API tokens end.
     ///
@@ -195,17 +229,13 @@ impl Auth {
     ) -> Result<PasswordChange, Failure> {
         person::new_password("new_password", new.expose_secret())?;
         let Session { account, sid } = session;
-        let as_long_as_any = passwords::can_be(&current);
         let same = current.expose_secret().as_bytes();
         let same = bool::from(same.ct_eq(new.expose_secret().as_bytes()));
-        let checked = self.directory.password_hash(account).await?;
-        let right = as_long_as_any && self.passwords.verify(current, checked.as_deref()).await?;
-        let now = self.clock.now();
-        let Some(checked) = checked.filter(|_| right) else {
-            let failed = Event::of(Kind::PasswordChangeFailed, account, now);
-            self.directory.record(failed, &origin).await?;
+        let verified = self.verified(account, current, Kind::PasswordChangeFailed, &origin);
+        let Some(checked) = verified.await? else {
             return Ok(PasswordChange::Wrong);
         };
+        let now = self.clock.now();
         if same {
             return Ok(PasswordChange::Same);
         }

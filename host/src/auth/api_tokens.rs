@@ -3,18 +3,16 @@
 //! Of a token the directory holds a public beginning, by which it is found, a hash of the whole, and its app password sealed under a key
 //! derived from the whole: the database alone opens no mailbox, not even with the service's key.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
-use zeroize::Zeroizing;
 
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
 use super::sealing::{Purpose, SealingKey};
-use super::secrets::{self, AppPassword, sha256_hex};
+use super::secrets::{self, AppPassword, Prefixed};
 use super::{Auth, detached};
 use crate::caller::{Caller, Credential, MailCredential, Origin, Scope};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
@@ -22,9 +20,7 @@ use crate::directory::sessions::Made;
 use crate::directory::tokens::{NewToken, Revocation, Token};
 use crate::error::Failure;
 
-/// Letters and digits behind the prefix (specification, section 2).
-const LENGTH: usize = 43;
-/// How many of them it is looked up by. With the hint at the end 29 stay secret, 172 bits.
+/// How many of the letters and digits behind the prefix it is looked up by. With the hint at the end 29 stay secret, 172 bits.
 const SELECTOR: usize = 10;
 /// How many of them people are shown to tell it by, at the end.
 const HINT: usize = 4;
@@ -37,19 +33,9 @@ const NOBODYS: &str = "000000000000000000000000000000000000000000000000000000000
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A token in the shape of one.
-#[derive(Clone)]
-pub struct ApiToken {
-    secret: SecretString,
-    /// SHA-256 of the whole, lower-case hexadecimal. The beginning and the end are no secret: it is what is between them that cannot be guessed.
-    hash: String,
-}
-
-impl fmt::Debug for ApiToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiToken").finish_non_exhaustive()
-    }
-}
+/// A token in the shape of one (specification, section 2). The beginning and the end are no secret: it is what is between them that cannot be guessed.
+#[derive(Clone, Debug)]
+pub struct ApiToken(Prefixed);
 
 /// A token that was made.
 #[derive(Debug)]
@@ -74,47 +60,38 @@ pub struct Wanted {
 }
 
 impl ApiToken {
-    /// A new one, every letter and digit as likely as every other.
     fn generate() -> Result<Self, Failure> {
-        let mut text = Zeroizing::new(String::with_capacity(API_TOKEN_PREFIX.len() + LENGTH));
-        text.push_str(API_TOKEN_PREFIX);
-        text.push_str(&secrets::letters_and_digits(LENGTH)?);
-        Ok(Self::of(SecretString::from(text.as_str())))
+        Prefixed::generate(API_TOKEN_PREFIX).map(Self)
     }
 
     /// What somebody presents, where it has the shape of a token.
     #[must_use]
     pub fn parse(presented: &str) -> Option<Self> {
-        let symbols = presented.strip_prefix(API_TOKEN_PREFIX)?;
-        let shaped =
-            symbols.len() == LENGTH && symbols.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        shaped.then(|| Self::of(SecretString::from(presented)))
+        Prefixed::parse(API_TOKEN_PREFIX, presented).map(Self)
     }
 
-    fn of(secret: SecretString) -> Self {
-        let hash = sha256_hex(secret.expose_secret());
-        Self { secret, hash }
+    fn text(&self) -> &str {
+        self.0.secret().expose_secret()
     }
 
     fn selector(&self) -> &str {
         let from = API_TOKEN_PREFIX.len();
-        let text = self.secret.expose_secret();
-        text.get(from..from + SELECTOR).unwrap_or_default()
+        self.text().get(from..from + SELECTOR).unwrap_or_default()
     }
 
     fn hint(&self) -> &str {
-        let text = self.secret.expose_secret();
+        let text = self.text();
         text.get(text.len() - HINT..).unwrap_or_default()
     }
 
     /// What the directory knows it by.
     #[must_use]
     pub fn hash(&self) -> &str {
-        &self.hash
+        self.0.hash()
     }
 
     fn key(&self) -> Result<SealingKey, Failure> {
-        SealingKey::derive(self.secret.expose_secret().as_bytes(), SEALING)
+        SealingKey::derive(self.text().as_bytes(), SEALING)
     }
 }
 
@@ -128,13 +105,13 @@ impl Auth {
         let now = self.clock.now();
         let found = self.directory.token_by_selector(token.selector()).await?;
         let expected = found.as_ref().map_or(NOBODYS, |found| &found.secret_hash);
-        let same = bool::from(token.hash.as_bytes().ct_eq(expected.as_bytes()));
+        let same = bool::from(token.hash().as_bytes().ct_eq(expected.as_bytes()));
         let key = token.key()?;
         let Some(found) = found.filter(|_| same) else {
             return Err(Failure::unauthorized("Invalid API token"));
         };
         self.known_tokens
-            .insert(token.hash.clone(), found.id.as_str().into());
+            .insert(token.hash().to_owned(), found.id.as_str().into());
         if found.revoked {
             return Err(Failure::unauthorized("This API token has been revoked"));
         }
@@ -152,17 +129,14 @@ impl Auth {
         };
         Ok(Caller {
             account: found.account_id,
-            mail: MailCredential {
-                id,
-                username: found.address.clone(),
-                password,
-            },
+            mail: MailCredential::app_password(id, found.address.clone(), password),
             address: found.address,
             admin: found.admin,
             credential: Credential::ApiToken {
                 id: found.id,
                 scopes: found.scopes,
             },
+            shared: None,
         })
     }
 
@@ -186,7 +160,7 @@ impl Auth {
             account_id: session.account.to_owned(),
             scopes: Scope::ALL.into_iter().filter(held).collect(),
             selector: secret.selector().to_owned(),
-            secret_hash: secret.hash.clone(),
+            secret_hash: secret.hash().to_owned(),
             hint: secret.hint().to_owned(),
             app_password: NewAppPassword {
                 id: secrets::id()?,
@@ -223,7 +197,7 @@ impl Auth {
                 last_used_at: None,
                 app_password_id: Some(token.app_password.id),
             },
-            secret: secret.secret,
+            secret: secret.0.secret().clone(),
         }))
     }
 
@@ -280,12 +254,12 @@ mod tests {
     #[test]
     fn a_token_is_its_prefix_and_43_letters_and_digits() {
         let token = ApiToken::generate().unwrap();
-        let text = token.secret.expose_secret();
+        let text = token.text();
         assert!(ApiToken::parse(text).is_some(), "{text}");
         assert_eq!(text.len(), 47);
         assert!(text.ends_with(token.hint()) && token.hint().len() == 4);
         assert!(text[4..].starts_with(token.selector()) && token.selector().len() == 10);
-        assert_ne!(text, ApiToken::generate().unwrap().secret.expose_secret());
+        assert_ne!(text, ApiToken::generate().unwrap().text());
         assert!(!format!("{token:?}").contains(text));
     }
 
@@ -294,7 +268,7 @@ mod tests {
         let mut counts: BTreeMap<char, u32> = BTreeMap::new();
         for _ in 0..2000 {
             let token = ApiToken::generate().unwrap();
-            for symbol in token.secret.expose_secret()[4..].chars() {
+            for symbol in token.text()[4..].chars() {
                 *counts.entry(symbol).or_default() += 1;
             }
         }

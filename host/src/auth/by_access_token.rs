@@ -25,14 +25,15 @@ impl Auth {
             })?;
         Ok(Caller {
             account: session.account_id,
-            mail: MailCredential {
-                id: session.app_password_id,
-                username: session.address.clone(),
+            mail: MailCredential::app_password(
+                session.app_password_id,
+                session.address.clone(),
                 password,
-            },
+            ),
             address: session.address,
             admin: session.admin,
             credential: Credential::Session { sid: session.sid },
+            shared: None,
         })
     }
 }

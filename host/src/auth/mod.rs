@@ -7,7 +7,10 @@
 //! |---|---|
 //! | `header` | the Authorization header told apart by shape |
 //! | `by_access_token` | the caller behind a web session's token |
+//! | `by_external_token` | the caller behind a token of an authorization server elsewhere |
+//! | `external` | what that server says of its tokens |
 //! | [`api_tokens`] | personal API tokens: made, presented, revoked |
+//! | [`oauth_tokens`], [`audience`] | what the authorization server hands out, and what for |
 //! | [`sessions`] | signing in, refreshing, signing out |
 //! | [`two_factor`] | codes beside the password |
 //! | [`registration`] | accounts made |
@@ -23,44 +26,54 @@ pub mod access_token;
 pub mod account;
 pub mod address;
 pub mod api_tokens;
+pub mod audience;
 mod by_access_token;
+mod by_external_token;
+mod external;
 mod header;
 pub(crate) mod key_file;
 pub mod keyring;
+pub mod oauth_tokens;
 pub mod passwords;
 pub mod person;
 pub mod registration;
 pub mod sealing;
 pub mod secrets;
 pub mod sessions;
+mod shared;
 pub mod two_factor;
 pub mod user_agent;
 mod uses;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use quick_cache::sync::Cache;
 use tracing::Instrument as _;
 
 use self::access_token::{AccessTokens, Claims};
 use self::api_tokens::ApiToken;
+use self::audience::Audiences;
+use self::external::External;
+pub use self::external::OpaqueToken;
 use self::header::Presented;
 use self::keyring::Keyring;
+use self::oauth_tokens::{Handed, Use};
 use self::passwords::Passwords;
 pub use self::registration::{Availability, Form, Provision, Registered};
 pub use self::sessions::{SignedIn, Tokens};
 use self::uses::Uses;
 pub(crate) use self::uses::to_the_minute;
-use crate::caller::Caller;
+use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::directory::Directory;
 use crate::error::{Failure, StartError};
+use crate::fetch::Fetch;
 use crate::limits::Key;
 use crate::mail::Mail;
 
-/// API tokens whose ids are remembered.
+/// API and OAuth tokens whose ids are remembered.
 const REMEMBERED: usize = 10_000;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
@@ -77,6 +90,27 @@ pub enum Recognised {
         /// Its id, where it proved good or was good once.
         known: Option<Box<str>>,
     },
+    /// What has the shape of an access token of the embedded authorization server.
+    OAuth {
+        /// As it was presented.
+        token: Handed,
+        /// Whose it is, where it proved good or was good once.
+        known: Option<Arc<Grantee>>,
+    },
+    /// What can only be a token of the authorization server elsewhere that is configured.
+    External {
+        /// As it was presented.
+        token: OpaqueToken,
+        /// Whose it is, where it was good once.
+        known: Option<Arc<Grantee>>,
+    },
+}
+
+/// Whose an OAuth access token is.
+#[derive(Debug)]
+pub struct Grantee {
+    grant: Box<str>,
+    account: Box<str>,
 }
 
 /// Tells who is asking, and lets people in and out.
@@ -90,9 +124,16 @@ pub struct Auth {
     access_tokens: AccessTokens,
     passwords: Passwords,
     uses: Uses,
+    /// The authorization server for agents, where it is elsewhere.
+    external: Option<External>,
     /// Ids of API tokens by the tokens' hashes. They say whose budget a request counts towards and nothing else: whether a token is good is
     /// asked each time.
     known_tokens: Cache<String, Box<str>>,
+    /// Likewise, of OAuth access tokens.
+    known_grants: Cache<String, Arc<Grantee>>,
+    audiences: Audiences,
+    /// Whether agents may send mail.
+    agents_send: bool,
 }
 
 impl Auth {
@@ -116,8 +157,22 @@ impl Auth {
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
             uses: Uses::default(),
+            external: None,
             known_tokens: Cache::new(REMEMBERED),
+            known_grants: Cache::new(REMEMBERED),
+            audiences: Audiences::new(&config.base_url()),
+            agents_send: config.mcp.send_tool,
         })
+    }
+
+    /// The same with the authorization server that the configuration names, where it is elsewhere. Nobody is asked.
+    ///
+    /// # Errors
+    /// A sentence that names the key that cannot be used.
+    pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
+        let (mail, clock) = (Arc::clone(&self.mail), self.clock.clone());
+        self.external = External::new(config, fetch, mail, clock)?;
+        Ok(self)
     }
 
     /// The service's keys, for what else is sealed under them.
@@ -143,21 +198,67 @@ impl Auth {
                 let known = self.known_tokens.get(token.hash());
                 Ok(Recognised::ApiToken { token, known })
             }
-            Presented::Opaque(_) => Err(Failure::unauthorized(BAD_ACCESS_TOKEN)),
+            Presented::Opaque(token) if self.external.is_some() => {
+                let token = OpaqueToken::of(token);
+                let known = self.known_grants.get(token.hash());
+                Ok(Recognised::External { token, known })
+            }
+            Presented::Opaque(token) => {
+                let token = Handed::parse(Use::Access, token)
+                    .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))?;
+                let known = self.known_grants.get(token.hash());
+                Ok(Recognised::OAuth { token, known })
+            }
         }
     }
 
-    /// Who presents this credential. Asks the directory.
+    /// Who presents this credential. Asks the directory, and an authorization server elsewhere about its tokens.
     ///
     /// # Errors
-    /// 401 with the specification's text where it is no longer any good.
+    /// 401 with the specification's text where it is no longer any good; 503 where that server cannot be asked.
     pub async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
         let caller = match recognised {
             Recognised::Session(claims) => self.by_access_token(&claims).await?,
             Recognised::ApiToken { token, .. } => self.by_api_token(&token).await?,
+            Recognised::OAuth { token, .. } => {
+                let caller = self.by_oauth_token(&token).await;
+                self.remember(token.hash(), caller)?
+            }
+            Recognised::External { token, .. } => match &self.external {
+                Some(external) => {
+                    let caller = self.by_external_token(external, &token).await;
+                    self.remember(token.hash(), caller)?
+                }
+                None => return Err(Failure::unauthorized(BAD_ACCESS_TOKEN)),
+            },
         };
-        self.uses.note(&caller.mail.id, self.clock.now());
+        if let Some(app_password) = caller.mail.app_password_id() {
+            self.uses.note(app_password, self.clock.now());
+        }
         Ok(caller)
+    }
+
+    /// Remembers whose an OAuth access token is, as long as it is good: what is no good any more spends its client's budget, and not that of the account
+    /// that it was good for.
+    fn remember(&self, hash: &str, caller: Result<Caller, Failure>) -> Result<Caller, Failure> {
+        match &caller {
+            Ok(Caller {
+                account,
+                credential: Credential::OAuth { id, .. },
+                ..
+            }) => {
+                let grantee = Grantee {
+                    grant: id.as_str().into(),
+                    account: account.as_str().into(),
+                };
+                self.known_grants.insert(hash.to_owned(), Arc::new(grantee));
+            }
+            Err(failure) if failure.status == StatusCode::UNAUTHORIZED => {
+                self.known_grants.remove(hash);
+            }
+            Ok(_) | Err(_) => {}
+        }
+        caller
     }
 }
 
@@ -169,12 +270,26 @@ impl Recognised {
         match self {
             Self::Session(claims) => Some(Key::Session(claims.sid.as_str().into())),
             Self::ApiToken { known, .. } => known.clone().map(Key::ApiToken),
+            Self::OAuth { known, .. } | Self::External { known, .. } => {
+                known.as_ref().map(|known| Key::OAuth(known.grant.clone()))
+            }
+        }
+    }
+
+    /// The same at the agent endpoint, which takes OAuth tokens alone and counts by the account.
+    #[must_use]
+    pub fn agent_key(&self) -> Option<Key> {
+        match self {
+            Self::OAuth { known, .. } | Self::External { known, .. } => known
+                .as_ref()
+                .map(|known| Key::Account(known.account.clone())),
+            Self::Session(_) | Self::ApiToken { .. } => None,
         }
     }
 }
 
 /// Runs a change to its end on a task of its own, should the client hang up in between: what was revoked is also disconnected.
-async fn detached<T: Send + 'static>(
+pub(crate) async fn detached<T: Send + 'static>(
     change: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::spawn(change.in_current_span())

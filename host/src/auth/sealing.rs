@@ -28,6 +28,12 @@ pub enum Purpose {
     TwoFactor,
     /// The private key that a domain's mail is signed with; the row is the domain.
     DkimKey,
+    /// The app password that acts for a mailbox's guests; the row is the mailbox's id.
+    TeamKey,
+    /// The app password of an OAuth grant; the row is the grant's id. Sealed under a token's own key.
+    OAuthGrant,
+    /// What a sign-in page keeps in its form; the row is the secret of the browser's cookie.
+    SignInPage,
 }
 
 impl Purpose {
@@ -37,6 +43,9 @@ impl Purpose {
             Self::ApiToken => "api_token",
             Self::TwoFactor => "two_factor",
             Self::DkimKey => "dkim_key",
+            Self::TeamKey => "team_key",
+            Self::OAuthGrant => "oauth_grant",
+            Self::SignInPage => "sign_in_page",
         }
     }
 

@@ -3,6 +3,8 @@
 //! All randomness is the operating system's. Secrets that are random cannot be guessed, so a fast hash of them is enough
 //! (people's passwords are in [`super::passwords`]).
 
+use std::fmt;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
@@ -59,6 +61,58 @@ pub(crate) fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Fai
         );
     }
     Ok(text)
+}
+
+/// Symbols behind a prefix: 256 random bits.
+const LENGTH: usize = 43;
+
+/// A secret that tells by a prefix what it is for: the prefix and 43 letters and digits, 256 random bits.
+#[derive(Clone)]
+pub(crate) struct Prefixed {
+    secret: SecretString,
+    hash: String,
+}
+
+impl fmt::Debug for Prefixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prefixed").finish_non_exhaustive()
+    }
+}
+
+impl Prefixed {
+    /// A new one, every letter and digit as likely as every other.
+    ///
+    /// # Errors
+    /// 500 where the operating system has no randomness.
+    pub(crate) fn generate(prefix: &str) -> Result<Self, Failure> {
+        let mut text = Zeroizing::new(String::with_capacity(prefix.len() + LENGTH));
+        text.push_str(prefix);
+        text.push_str(&letters_and_digits(LENGTH)?);
+        Ok(Self::of(SecretString::from(text.as_str())))
+    }
+
+    /// What somebody presents, where it has the shape of one with this prefix.
+    pub(crate) fn parse(prefix: &str, presented: &str) -> Option<Self> {
+        let symbols = presented.strip_prefix(prefix)?;
+        let shaped =
+            symbols.len() == LENGTH && symbols.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        shaped.then(|| Self::of(SecretString::from(presented)))
+    }
+
+    fn of(secret: SecretString) -> Self {
+        let hash = sha256_hex(secret.expose_secret());
+        Self { secret, hash }
+    }
+
+    /// Itself.
+    pub(crate) fn secret(&self) -> &SecretString {
+        &self.secret
+    }
+
+    /// SHA-256 of the whole, lower-case hexadecimal.
+    pub(crate) fn hash(&self) -> &str {
+        &self.hash
+    }
 }
 
 /// An opaque id: 24 symbols of `[a-z2-7]`, a letter first, 119 random bits. Good as the name of a folder on a mail server and

@@ -20,14 +20,20 @@ use crate::directory::accounts::Account;
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::events::{Event, Kind};
 use crate::directory::sessions::{NewSession, Rotation};
-use crate::directory::two_factor::SignIn;
+use crate::directory::two_factor::{Factor, SignIn};
 use crate::error::Failure;
 
 /// How long a session lives after its last refresh.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
 
 const INVALID: &str = "Invalid credentials";
-const CODE_REQUIRED: &str = "Two-factor code required";
+/// What somebody is told whose password is right and who has to show a code.
+pub(crate) const CODE_REQUIRED: &str = "Two-factor code required";
+
+/// Why what was right a moment ago is not any more, for the record.
+pub(super) const CODE_USED: &str =
+    "two-factor code used before, too many were wrong, or the secret was replaced";
+pub(super) const ACCOUNT_CHANGED: &str = "the account was changed meanwhile";
 
 /// What a client holds of a session.
 #[derive(Debug)]
@@ -54,6 +60,23 @@ struct Attempt<'a> {
     address: &'a str,
     account: Option<&'a Account>,
     origin: &'a Origin,
+}
+
+/// Somebody whose password and second factor were found right.
+pub(super) struct Identified {
+    pub(super) account: Account,
+    pub(super) factor: Factor,
+}
+
+impl Identified {
+    /// Where what they do comes from, with which credential.
+    pub(super) fn origin(&self, origin: &Origin, credential: Option<&str>) -> Origin {
+        Origin {
+            actor: self.account.address.clone(),
+            credential: credential.map(ToOwned::to_owned),
+            ..origin.clone()
+        }
+    }
 }
 
 /// A task that nobody waits for any more once this is gone.
@@ -91,6 +114,47 @@ impl Auth {
         // both have answered, and a wrong password waits for no mail server.
         let mail = Arc::clone(&self.mail);
         let reached = AbortOnDrop(tokio::spawn(async move { mail.ping().await }));
+        let now = self.clock.now();
+        let identified = self.identify(address, password, code, origin).await?;
+        let Identified { account, factor } = &identified;
+        reached
+            .answer()
+            .await?
+            .map_err(|e| Failure::mail_unavailable().because(e))?;
+        let (session, tokens) = self.mint(&account.id, origin, now)?;
+        let owner = identified.origin(origin, Some(&session.app_password.id));
+        let begun = self
+            .directory
+            .sign_in(&session, &account.password_hash, factor, &owner)
+            .await?;
+        let reason = match begun {
+            SignIn::Begun => {
+                return Ok(SignedIn {
+                    tokens,
+                    address: account.address.clone(),
+                    admin: account.admin,
+                });
+            }
+            SignIn::CodeUsed => CODE_USED,
+            SignIn::AccountChanged => ACCOUNT_CHANGED,
+        };
+        Err(self.too_late(account, reason, origin).await?)
+    }
+
+    /// Whoever knows an account's password and shows what it asks for beside it. Nothing of that is used up yet: it is in the transaction of what it is
+    /// shown for.
+    ///
+    /// An unknown address, an inactive account and a wrong password are one failure and take the same time.
+    ///
+    /// # Errors
+    /// 401 `Invalid credentials`; 401 `Two-factor code required` where the password is right and no code was given; 500.
+    pub(super) async fn identify(
+        &self,
+        address: &str,
+        password: SecretString,
+        code: Option<&SecretString>,
+        origin: &Origin,
+    ) -> Result<Identified, Failure> {
         let found = self.directory.account_by_address(address).await?;
         let attempt = Attempt {
             address,
@@ -123,34 +187,26 @@ impl Auth {
                 return Err(self.refused(&attempt, reason, INVALID, now).await?);
             }
         };
-        reached
-            .answer()
-            .await?
-            .map_err(|e| Failure::mail_unavailable().because(e))?;
-        let (session, tokens) = self.mint(&account.id, origin, now)?;
-        let owner = Origin {
-            actor: account.address.clone(),
-            credential: Some(session.app_password.id.clone()),
-            ..origin.clone()
+        Ok(Identified {
+            account: account.clone(),
+            factor,
+        })
+    }
+
+    /// Records that what somebody had shown was no longer good when it was to be used, and answers what that is answered.
+    pub(super) async fn too_late(
+        &self,
+        account: &Account,
+        reason: &'static str,
+        origin: &Origin,
+    ) -> Result<Failure, Failure> {
+        let attempt = Attempt {
+            address: &account.address,
+            account: Some(account),
+            origin,
         };
-        let begun = self
-            .directory
-            .sign_in(&session, &account.password_hash, &factor, &owner)
-            .await?;
-        let reason = match begun {
-            SignIn::Begun => {
-                return Ok(SignedIn {
-                    tokens,
-                    address: account.address.clone(),
-                    admin: account.admin,
-                });
-            }
-            SignIn::CodeUsed => {
-                "two-factor code used before, too many were wrong, or the secret was replaced"
-            }
-            SignIn::AccountChanged => "the account was changed meanwhile",
-        };
-        Err(self.refused(&attempt, reason, INVALID, now).await?)
+        self.refused(&attempt, reason, INVALID, self.clock.now())
+            .await
     }
 
     /// Records an attempt that failed, and answers what it is answered.

@@ -21,7 +21,26 @@ pub enum Standing {
     ForeignDomain,
 }
 
+/// A row where the address is an alias of the account: the guest who made it.
+const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
+
 impl Directory {
+    /// Whether `address`, in lower case, is an alias of an account, and which guest made it, where one did.
+    ///
+    /// # Errors
+    /// [`Error`] where the database fails.
+    pub async fn alias_maker(
+        &self,
+        account: &str,
+        address: &str,
+    ) -> Result<Option<Option<String>>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_scalar(MADE_BY)
+            .bind(address)
+            .bind(account)
+            .fetch_optional(pool)
+            .await)?)
+    }
+
     /// What `address`, in lower case, is to an account.
     ///
     /// # Errors

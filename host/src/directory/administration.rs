@@ -4,7 +4,7 @@ use sqlx::FromRow;
 
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::{Directory, Error, password, tokens};
+use super::{Directory, Error, oauth, password, teams, tokens};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
@@ -114,6 +114,7 @@ impl Directory {
         tx.lock_account(account_id).await?;
         let was_active = set_active(&mut tx, account_id, false).await?;
         let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
+        oauth::forget_agreed(&mut tx, account_id).await?;
         let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_EVERY)
             .bind(account_id)
             .fetch_all(db).await)?;
@@ -158,7 +159,8 @@ impl Directory {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        teams::lock_with_mailboxes(&mut tx, account_id).await?;
+        teams::leave_all(&mut tx, account_id, now, origin).await?;
         // While the account is there: the record takes its address from it.
         let deleted = Event::of(Kind::AccountDeleted, account_id, now).about(account_id);
         events::record(&mut tx, deleted, origin).await?;

@@ -10,18 +10,19 @@ use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::{Caller, Credential, Origin};
 use crate::clock::Timestamp;
+use crate::teams::rights::{Grants, Right, Rights};
 
 /// Aliases that an account may have or have had on the platform's domains: nobody uses up the names that all share.
 pub const MOST_SHARED: u32 = 500;
 /// Aliases that an account may have on its own domains, of all of them together.
 pub const MOST_OWN: u32 = 1000;
 
-/// A web session may have got another app password meanwhile; it goes on.
-const LIVES: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( \
-    EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
+/// A web session may have got another app password meanwhile; it goes on. Of what is not the directory's to judge ($5) the account counts alone.
+const LIVES: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
+    OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
 
-const LIST: &str = "SELECT address, active, created_at, changed_at FROM addresses \
+const LIST: &str = "SELECT address, active, created_at, changed_at, made_by FROM addresses \
     WHERE account_id = $1 AND kind = 'alias' AND live";
 const DOMAINS: &str = "SELECT domain, 0 AS own FROM platform_domains UNION ALL \
     SELECT domain, 1 AS own FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
@@ -38,8 +39,9 @@ const ROOM: &str = "SELECT \
             AND substr(a.address, length(a.address) - length(d.domain)) = '@' || d.domain \
             AND NOT EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain))) AS count";
 /// The primary key decides, also between two at once.
-const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) VALUES ($1, 'alias', $2, $3, $3) \
-    ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at \
+const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
+    ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
+        made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
 const KEEP: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
@@ -50,26 +52,61 @@ const FORGET: &str = "DELETE FROM addresses WHERE address = $1";
 pub struct Acting<'a> {
     /// The account.
     pub account_id: &'a str,
-    /// What acts for the credential at the mail server; it goes when the credential does.
-    pub app_password_id: &'a str,
+    /// The app password that acts for the credential at the mail server; it goes when the credential does. None where an access token of an
+    /// authorization server elsewhere acts: only that server knows whether it is good, and said so a minute ago at most.
+    pub app_password_id: Option<&'a str>,
     /// The web session, where it is one; empty else.
     pub sid: &'a str,
     /// Now.
     pub at: Timestamp,
+    /// Who acts, where it is a guest in the account's mailbox.
+    pub guest: Option<Guest<'a>>,
+}
+
+/// A guest, and what it was granted.
+#[derive(Clone, Copy, Debug)]
+pub struct Guest<'a> {
+    /// The guest's own account.
+    pub account: &'a str,
+    /// What it was granted.
+    pub grants: &'a Grants,
+}
+
+impl Guest<'_> {
+    /// What it holds of an alias.
+    #[must_use]
+    pub fn over(&self, alias: &Alias) -> Rights {
+        let made = alias.made_by.as_deref() == Some(self.account);
+        self.grants.over_alias(&alias.address, made)
+    }
 }
 
 impl<'a> Acting<'a> {
-    /// A caller, now.
+    /// A caller, now, in its own mailbox or in one that is shared with it.
     #[must_use]
     pub fn of(caller: &'a Caller, at: Timestamp) -> Self {
+        if let Some(shared) = &caller.shared {
+            return Self {
+                account_id: &shared.account,
+                // What acts for guests: it is gone when they are not to act any more.
+                app_password_id: Some(&shared.mail.id),
+                sid: "",
+                at,
+                guest: Some(Guest {
+                    account: &caller.account,
+                    grants: &shared.grants,
+                }),
+            };
+        }
         Self {
             account_id: &caller.account,
-            app_password_id: &caller.mail.id,
+            app_password_id: caller.mail.app_password_id(),
             sid: match &caller.credential {
                 Credential::Session { sid } => sid,
                 Credential::ApiToken { .. } | Credential::OAuth { .. } => "",
             },
             at,
+            guest: None,
         }
     }
 
@@ -81,6 +118,7 @@ impl<'a> Acting<'a> {
             .bind(self.app_password_id)
             .bind(self.sid)
             .bind(self.at.millis())
+            .bind(self.app_password_id.is_none())
             .fetch_optional(db).await)?;
         Ok(lives.is_some())
     }
@@ -97,6 +135,8 @@ pub struct Alias {
     pub created_at: Option<Timestamp>,
     /// When it was last changed; none likewise.
     pub modified_at: Option<Timestamp>,
+    /// The account of the guest who made it; none where its owner did.
+    pub made_by: Option<String>,
 }
 
 impl Alias {
@@ -143,8 +183,10 @@ pub enum Obstacle {
 pub enum Change {
     /// It is as it was wanted.
     Done,
-    /// The account has no alias of this id.
+    /// The account has no alias of this id, or none that a guest may know of.
     Unknown,
+    /// A guest may know of it, and not change it.
+    Denied,
     /// The credential that asked is no longer good.
     CredentialOver,
 }
@@ -155,6 +197,7 @@ struct Row {
     active: bool,
     created_at: Option<i64>,
     changed_at: Option<i64>,
+    made_by: Option<String>,
 }
 
 impl From<Row> for Alias {
@@ -167,6 +210,7 @@ impl From<Row> for Alias {
                 .created_at
                 .and(row.changed_at)
                 .map(Timestamp::from_millis),
+            made_by: row.made_by,
         }
     }
 }
@@ -291,6 +335,7 @@ impl Directory {
             .bind(address)
             .bind(account_id)
             .bind(acting.at.millis())
+            .bind(acting.guest.map(|guest| guest.account))
             .execute(db).await.map(|done| done.rows_affected()))?;
         if made == 0 {
             return Ok(Err(Obstacle::Taken));
@@ -302,6 +347,7 @@ impl Directory {
             active: true,
             created_at: Some(acting.at),
             modified_at: Some(acting.at),
+            made_by: acting.guest.map(|guest| guest.account.to_owned()),
         }))
     }
 
@@ -320,8 +366,9 @@ impl Directory {
         if !acting.lock(&mut tx).await? {
             return Ok(Change::CredentialOver);
         }
-        let Some(alias) = find(&mut tx, acting.account_id, id).await? else {
-            return Ok(Change::Unknown);
+        let alias = match find(&mut tx, acting, id).await? {
+            Ok(alias) => alias,
+            Err(refused) => return Ok(refused),
         };
         if alias.active == active {
             return Ok(Change::Done);
@@ -356,8 +403,9 @@ impl Directory {
         if !acting.lock(&mut tx).await? {
             return Ok(Change::CredentialOver);
         }
-        let Some(alias) = find(&mut tx, account_id, id).await? else {
-            return Ok(Change::Unknown);
+        let alias = match find(&mut tx, acting, id).await? {
+            Ok(alias) => alias,
+            Err(refused) => return Ok(refused),
         };
         match whose_of(&mut tx, account_id, &alias.address).await? {
             Whose::Own => on_tx!(&mut tx, db => sqlx::query(FORGET)
@@ -395,8 +443,8 @@ pub(super) fn domain_of(address: &str) -> &str {
     address.rsplit('@').next().unwrap_or_default()
 }
 
-/// Whose the domain of an address is to an account.
-async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Result<Whose, Error> {
+/// Whose the domain of an address, or a domain, is to an account.
+pub(super) async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Result<Whose, Error> {
     let found: (bool, bool) = on_tx!(tx, db => sqlx::query_as(WHOSE)
         .bind(domain_of(address))
         .bind(account_id)
@@ -404,12 +452,26 @@ async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Result<Whose,
     Ok(whose(found))
 }
 
-/// The live alias of an account with this id.
-async fn find(tx: &mut Tx, account_id: &str, id: u64) -> Result<Option<Alias>, Error> {
+/// The live alias with this id that may be changed, or why there is none.
+async fn find(tx: &mut Tx, acting: Acting<'_>, id: u64) -> Result<Result<Alias, Change>, Error> {
     let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(LIST)
-        .bind(account_id)
+        .bind(acting.account_id)
         .fetch_all(db).await)?;
-    Ok(sorted(rows).into_iter().find(|alias| alias.id() == id))
+    let found = sorted(rows).into_iter().find(|alias| alias.id() == id);
+    let Some(alias) = found else {
+        return Ok(Err(Change::Unknown));
+    };
+    let Some(guest) = acting.guest else {
+        return Ok(Ok(alias));
+    };
+    let rights = guest.over(&alias);
+    Ok(if rights.hold(Right::AliasesWrite) {
+        Ok(alias)
+    } else if rights.is_none() {
+        Err(Change::Unknown)
+    } else {
+        Err(Change::Denied)
+    })
 }
 
 #[cfg(test)]

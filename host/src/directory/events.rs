@@ -126,6 +126,18 @@ kinds! {
     AppPasswordRevoked = "app_password_revoked",
     /// A web session was ended on its own.
     SessionRevoked = "session_revoked",
+    /// Somebody signed in for a client of the authorization server.
+    ClientAgreedTo = "client_agreed_to",
+    /// A client got its first tokens of that.
+    OAuthGrantMade = "oauth_grant_made",
+    /// The operator ended what a client was granted, or it was one of too many.
+    OAuthGrantEnded = "oauth_grant_ended",
+    /// A code or a refresh token of a client was used a second time, and what it was granted ended.
+    OAuthGrantReused = "oauth_grant_reused",
+    /// The operator made a client that has a secret.
+    ClientAdded = "client_added",
+    /// The operator removed a client, and ended everything that was granted to it.
+    ClientRemoved = "client_removed",
     /// An alias was made, or made again.
     AliasCreated = "alias_created",
     /// It was switched on.
@@ -134,6 +146,22 @@ kinds! {
     AliasDisabled = "alias_disabled",
     /// It was deleted.
     AliasDeleted = "alias_deleted",
+    /// Somebody became a guest of the account's mailbox, with a first grant.
+    MemberAdded = "member_added",
+    /// They are no longer.
+    MemberRemoved = "member_removed",
+    /// A guest was granted more.
+    GrantAdded = "grant_added",
+    /// A grant got other rights.
+    GrantChanged = "grant_changed",
+    /// It was taken back.
+    GrantRevoked = "grant_revoked",
+    /// An app password was made that acts for the mailbox's guests.
+    TeamKeyCreated = "team_key_created",
+    /// Somebody signed in tried to invite a guest, with a wrong password of their own.
+    InvitationFailed = "invitation_failed",
+    /// A guest sent a message from an address of the account's.
+    SentByGuest = "sent_by_guest",
     /// A version of a module was installed and serves from then on.
     ModuleInstalled = "module_installed",
     /// An earlier version serves again.

@@ -19,13 +19,16 @@ mod last_logins;
 mod mailserver_tests;
 pub mod milter;
 pub mod modules;
+pub mod oauth;
 pub mod password;
 pub mod platform_domains;
 pub mod profiles;
 pub mod sendings;
 pub mod sessions;
+pub mod shared;
 pub mod store;
 mod sweep;
+pub mod teams;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tokens;

@@ -3,7 +3,7 @@
 use super::credentials::{self, NewAppPassword};
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::{Directory, Error, tokens};
+use super::{Directory, Error, oauth, tokens};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
@@ -163,6 +163,7 @@ pub(super) async fn end_all(
     account_id: &str,
     kept: &str,
 ) -> Result<Vec<String>, Error> {
+    oauth::forget_agreed(tx, account_id).await?;
     Ok(on_tx!(tx, db => sqlx::query_scalar(END)
         .bind(account_id)
         .bind(kept)

@@ -1,5 +1,5 @@
-//! Forgetting what is over: ended sessions with their app passwords, refresh tokens that no longer tell anything, sendings of
-//! yesterday, and the last log-ins of app passwords that are gone.
+//! Forgetting what is over: ended sessions and OAuth grants with their app passwords, tokens that no longer tell anything, clients that nobody uses,
+//! sendings of yesterday, and the last log-ins of app passwords that are gone.
 //!
 //! Nothing depends on it being done in time: whatever reads checks the end itself.
 
@@ -52,6 +52,7 @@ impl Directory {
             }
             tx.commit().await?;
         }
+        ended.extend(self.sweep_grants(now).await?);
         self.sweep_sendings(now).await?;
         self.sweep_last_logins().await?;
         self.db.repair_mailserver().await?;

@@ -89,6 +89,29 @@ pub enum Factor {
     RecoveryCode(String),
 }
 
+/// Somebody whose password and code were found right.
+#[derive(Clone, Copy, Debug)]
+pub struct Person<'a> {
+    /// The account's id.
+    pub account_id: &'a str,
+    /// The hash that the password was checked against.
+    pub password_hash: &'a str,
+    /// What was shown beside it.
+    pub factor: &'a Factor,
+    /// Now.
+    pub at: Timestamp,
+}
+
+/// What is left of that once the account is locked.
+pub(super) enum Shown {
+    /// All of it, and the code is used up. `with` is what is added to the record.
+    Right { with: String },
+    /// The code was used up meanwhile, or the factor was replaced, or too many wrong ones were tried.
+    Used,
+    /// The account was disabled, deleted, or given another password or factor meanwhile.
+    AccountChanged,
+}
+
 /// What came of a sign-in whose password and code were found right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignIn {
@@ -139,46 +162,18 @@ impl Directory {
         let account = &session.account_id;
         let mut tx = self.db.begin().await?;
         tx.lock_account(account).await?;
-        let unchanged: Option<i32> = on_tx!(&mut tx, db => sqlx::query_scalar(UNCHANGED)
-            .bind(account)
-            .bind(password_hash)
-            .fetch_optional(db).await)?;
-        if unchanged.is_none() || (*factor != Factor::None) != is_on(&mut tx, account).await? {
-            return Ok(SignIn::AccountChanged);
-        }
-        let label = &session.app_password.label;
-        let mut detail = label.clone();
-        match factor {
-            Factor::None => {}
-            Factor::Code { step, since } => {
-                let taken = on_tx!(&mut tx, db => sqlx::query(TAKE_STEP)
-                    .bind(account)
-                    .bind(step)
-                    .bind(session.created_at.millis())
-                    .bind(since.millis())
-                    .execute(db).await.map(|done| done.rows_affected()))?;
-                if taken == 0 {
-                    return Ok(SignIn::CodeUsed);
-                }
-                detail = format!("{label}, with a two-factor code");
-            }
-            Factor::RecoveryCode(hash) => {
-                let taken = on_tx!(&mut tx, db => sqlx::query(TAKE_CODE)
-                    .bind(account)
-                    .bind(hash)
-                    .execute(db).await.map(|done| done.rows_affected()))?;
-                if taken == 0 {
-                    return Ok(SignIn::CodeUsed);
-                }
-                on_tx!(&mut tx, db => sqlx::query(FORGIVE)
-                    .bind(account)
-                    .execute(db).await.map(drop))?;
-                let left: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_CODES)
-                    .bind(account)
-                    .fetch_one(db).await)?;
-                detail = format!("{label}, with a recovery code; {left} left");
-            }
-        }
+        let person = Person {
+            account_id: account,
+            password_hash,
+            factor,
+            at: session.created_at,
+        };
+        let with = match shown(&mut tx, person).await? {
+            Shown::Right { with } => with,
+            Shown::Used => return Ok(SignIn::CodeUsed),
+            Shown::AccountChanged => return Ok(SignIn::AccountChanged),
+        };
+        let detail = format!("{}{with}", session.app_password.label);
         sessions::insert(&mut tx, session).await?;
         let begun = Event::of(Kind::SignedIn, account, session.created_at)
             .about(&session.app_password.id)
@@ -321,6 +316,50 @@ impl Directory {
         events::commit(tx, made, origin).await?;
         Ok(true)
     }
+}
+
+/// Uses up what a person has shown, whose account is locked. The account must still be as it was when the password was checked.
+pub(super) async fn shown(tx: &mut Tx, person: Person<'_>) -> Result<Shown, Error> {
+    let account = person.account_id;
+    let unchanged: Option<i32> = on_tx!(&mut *tx, db => sqlx::query_scalar(UNCHANGED)
+        .bind(account)
+        .bind(person.password_hash)
+        .fetch_optional(db).await)?;
+    if unchanged.is_none() || (*person.factor != Factor::None) != is_on(tx, account).await? {
+        return Ok(Shown::AccountChanged);
+    }
+    let with = match person.factor {
+        Factor::None => String::new(),
+        Factor::Code { step, since } => {
+            let taken = on_tx!(&mut *tx, db => sqlx::query(TAKE_STEP)
+                .bind(account)
+                .bind(step)
+                .bind(person.at.millis())
+                .bind(since.millis())
+                .execute(db).await.map(|done| done.rows_affected()))?;
+            if taken == 0 {
+                return Ok(Shown::Used);
+            }
+            ", with a two-factor code".to_owned()
+        }
+        Factor::RecoveryCode(hash) => {
+            let taken = on_tx!(&mut *tx, db => sqlx::query(TAKE_CODE)
+                .bind(account)
+                .bind(hash)
+                .execute(db).await.map(|done| done.rows_affected()))?;
+            if taken == 0 {
+                return Ok(Shown::Used);
+            }
+            on_tx!(&mut *tx, db => sqlx::query(FORGIVE)
+                .bind(account)
+                .execute(db).await.map(drop))?;
+            let left: i64 = on_tx!(&mut *tx, db => sqlx::query_scalar(COUNT_CODES)
+                .bind(account)
+                .fetch_one(db).await)?;
+            format!(", with a recovery code; {left} left")
+        }
+    };
+    Ok(Shown::Right { with })
 }
 
 /// How long codes are refused after so many wrong ones in a row.

@@ -50,7 +50,7 @@ impl fmt::Debug for Connector {
 impl Connector {
     /// With the certificates that this machine trusts.
     pub(crate) fn new(dns: Arc<Dns>) -> Result<Self, StartError> {
-        let tls = dial::tls_towards("the hosts of modules")?;
+        let tls = dial::tls_towards("hosts of the world")?;
         Ok(Self::with(dns, tls))
     }
 

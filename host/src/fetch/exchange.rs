@@ -9,7 +9,6 @@ use hyper::body::Body as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use super::LARGEST_BODY;
 use crate::dial::Io;
 
 /// Headers of an answer, and the bytes of all of them with the status.
@@ -54,6 +53,7 @@ pub(super) enum Error {
 pub(super) async fn exchange(
     stream: Box<dyn Io>,
     request: http::Request<Full<Bytes>>,
+    largest: usize,
 ) -> Result<Response, Error> {
     let handshake = http1::Builder::new()
         .max_headers(MOST_HEADERS)
@@ -67,10 +67,10 @@ pub(super) async fn exchange(
             .await
             .map_err(broken)?
             .into_parts();
-        if body.size_hint().lower() > LARGEST_BODY as u64 {
+        if body.size_hint().lower() > largest as u64 {
             return Err(Error::TooLarge);
         }
-        let body = Limited::new(body, LARGEST_BODY).collect().await;
+        let body = Limited::new(body, largest).collect().await;
         let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 Error::TooLarge

@@ -1,4 +1,4 @@
-//! What an operator lets a module reach: hosts, and networks beyond the public internet that hosts may be in.
+//! What may be reached, as an operator lists it: hosts, and networks beyond the public internet that hosts may be in.
 
 use std::net::SocketAddr;
 
@@ -14,8 +14,10 @@ use crate::network::Network;
 /// - `10.0.0.0/8` is a network. It is no host; hosts that are listed by name may be in it.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
-    hosts: Vec<Listed>,
+    listed: Vec<Listed>,
     networks: Vec<Network>,
+    /// Whether every host of the public internet is as good as listed, over TLS.
+    public: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -35,7 +37,7 @@ impl Hosts {
         for entry in entries {
             let read = entry.trim();
             if let Some(host) = Listed::parse(read) {
-                hosts.hosts.push(host);
+                hosts.listed.push(host);
             } else if let Some(network) = Network::parse(read).filter(|_| read.contains('/')) {
                 hosts.networks.push(network);
             } else {
@@ -48,9 +50,18 @@ impl Hosts {
         Ok(hosts)
     }
 
+    /// The same with every host of the public internet over TLS, at any port. What is not public has to be listed all the same.
+    #[must_use]
+    pub fn and_public(self) -> Self {
+        Self {
+            public: true,
+            ..self
+        }
+    }
+
     /// Whether a server is listed.
     pub(super) fn list(&self, target: &Target) -> bool {
-        self.hosts.iter().any(|listed| listed.is(target))
+        self.public && target.tls || self.listed.iter().any(|listed| listed.is(target))
     }
 
     /// Whether a server that is listed may be at an address.
@@ -61,7 +72,7 @@ impl Hosts {
         };
         let in_network = |network: &Network| network.holds(address) || network.holds(at.ip());
         is_public(address)
-            || self.hosts.iter().any(by_address)
+            || self.listed.iter().any(by_address)
             || self.networks.iter().any(in_network)
     }
 }

@@ -22,7 +22,7 @@ use crate::error::StartError;
 use connect::Connector;
 pub use exchange::Response;
 pub use hosts::Hosts;
-use target::Target;
+pub(crate) use target::{Host, Target};
 
 /// The largest body, in either direction.
 pub const LARGEST_BODY: usize = 4 * 1024 * 1024;
@@ -61,6 +61,8 @@ pub struct Request {
     pub body: Bytes,
     /// How long it may take; [`PATIENCE`] at most.
     pub timeout: Option<Duration>,
+    /// The largest body of its answer; [`LARGEST_BODY`] at most.
+    pub largest: Option<usize>,
 }
 
 /// Why there is no answer.
@@ -114,6 +116,7 @@ impl Fetch {
     /// Any of [`Error`].
     pub async fn send(&self, hosts: &Hosts, request: Request) -> Result<Response, Error> {
         let end = Instant::now() + request.timeout.unwrap_or(PATIENCE).min(PATIENCE);
+        let largest = request.largest.unwrap_or(LARGEST_BODY).min(LARGEST_BODY);
         let (target, request) = prepared(request)?;
         if !hosts.list(&target) {
             return Err(Error::Denied(format!(
@@ -134,11 +137,11 @@ impl Fetch {
             Err(_) => return Err(unavailable("no connection in time")),
         };
         let reads = request.method().is_safe();
-        let why = match timeout_at(end, exchange::exchange(stream, request)).await {
+        let why = match timeout_at(end, exchange::exchange(stream, request, largest)).await {
             Ok(Ok(response)) => return Ok(response),
             Ok(Err(exchange::Error::TooLarge)) => {
                 return Err(Error::TooLarge(format!(
-                    "An answer has at most {LARGEST_BODY} bytes"
+                    "An answer has at most {largest} bytes"
                 )));
             }
             Ok(Err(exchange::Error::Broken(why))) => why,

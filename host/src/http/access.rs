@@ -1,6 +1,6 @@
 //! Who may use a route (specification, sections 5 and 7): one place for what the pipeline enforces and the API description says.
 
-use crate::caller::{Caller, Credential, SESSION_ONLY, Scope, missing};
+use crate::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
 use crate::error::Failure;
 use crate::modules::Access;
 
@@ -15,15 +15,20 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
     match (access, &caller.credential) {
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Credential::Session { .. })
-        | (Access::OAuth, Credential::OAuth { .. }) => Ok(()),
+        | (
+            Access::OAuth,
+            Credential::OAuth {
+                audience: Audience::Service,
+                ..
+            },
+        ) => Ok(()),
         (Access::Admin, Credential::Session { .. }) if caller.admin => Ok(()),
         (Access::Admin, Credential::Session { .. }) => Err(Failure::forbidden(ADMINS_ONLY)),
         (Access::Session | Access::Admin, _) => Err(Failure::forbidden(SESSION_ONLY)),
-        (Access::Scoped { scope, .. }, Credential::ApiToken { .. }) if caller.holds(scope) => {
-            Ok(())
-        }
-        (Access::Scoped { scope, .. }, Credential::OAuth { .. }) if takes_oauth(access) => {
-            debug_assert!(caller.holds(scope));
+        (Access::Scoped { scope, .. }, Credential::ApiToken { .. })
+        | (Access::Scoped { scope, oauth: true }, Credential::OAuth { .. })
+            if caller.holds(scope) =>
+        {
             Ok(())
         }
         (Access::Scoped { scope, .. }, _) => Err(Failure::forbidden(missing(scope))),
@@ -32,11 +37,11 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
 }
 
 /// Whether an OAuth access token may use the route: its declaration says so and, since no declaration can widen a caller, the
-/// scope is one that OAuth tokens reach.
+/// scope is one that OAuth tokens reach. `send` is whether the operator lets agents send.
 #[must_use]
-pub fn takes_oauth(access: Access) -> bool {
+pub fn takes_oauth(access: Access, send: bool) -> bool {
     match access {
-        Access::Scoped { scope, oauth } => oauth && scope.opens_to_oauth(),
+        Access::Scoped { scope, oauth } => oauth && scope.opens_to_oauth(send),
         Access::OAuth => true,
         Access::Public | Access::Session | Access::Admin => false,
     }
@@ -48,6 +53,25 @@ pub fn scope(access: Access) -> Option<Scope> {
     match access {
         Access::Scoped { scope, .. } => Some(scope),
         Access::Public | Access::Session | Access::Admin | Access::OAuth => None,
+    }
+}
+
+/// Whether a route can be asked for in a mailbox that is shared: those of mail and aliases can. Other routes know no such parameter.
+#[must_use]
+pub fn takes_mailbox(access: Access) -> bool {
+    scope(access).is_some_and(Scope::opens_shared)
+}
+
+/// Lets `caller` name a mailbox that is not its own: a web session may, tokens never reach one.
+///
+/// # Errors
+/// 403 with the specification's text.
+pub fn may_enter(caller: &Caller) -> Result<(), Failure> {
+    match caller.credential {
+        Credential::Session { .. } => Ok(()),
+        Credential::ApiToken { .. } | Credential::OAuth { .. } => {
+            Err(Failure::forbidden(SESSION_ONLY))
+        }
     }
 }
 
@@ -81,11 +105,12 @@ mod tests {
             address: "a@example.org".into(),
             admin: false,
             credential,
-            mail: MailCredential {
-                id: "c".into(),
-                username: "a@example.org".into(),
-                password: String::new().into(),
-            },
+            mail: MailCredential::app_password(
+                "c".into(),
+                "a@example.org".into(),
+                String::new().into(),
+            ),
+            shared: None,
         }
     }
 
@@ -123,7 +148,13 @@ mod tests {
 
     #[test]
     fn no_declaration_widens_an_oauth_token() {
-        let grant = Credential::OAuth { id: "g".into() };
+        let held = |audience, scopes| Credential::OAuth {
+            id: "g".into(),
+            audience,
+            scopes,
+        };
+        let usual = vec![Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+        let grant = held(Audience::Service, usual.clone());
         assert_eq!(refusal(READ, &grant), None);
         assert_eq!(refusal(Access::OAuth, &grant), None);
         let missing = |scope| {
@@ -135,5 +166,25 @@ mod tests {
         assert_eq!(refusal(SEND, &grant).unwrap(), missing("mail:send"));
         assert_eq!(refusal(ALIASES, &grant).unwrap(), missing("aliases:read"));
         assert_eq!(refusal(Access::Session, &grant).unwrap().0, 403);
+        let sends = held(Audience::Service, vec![Scope::MailSend]);
+        assert_eq!(refusal(SEND, &sends), None);
+        // A token for the API alone opens it, and not the agent endpoint.
+        let api = held(Audience::Api, usual);
+        assert_eq!(refusal(READ, &api), None);
+        assert_eq!(refusal(Access::OAuth, &api).unwrap().0, 401);
+    }
+
+    #[test]
+    fn at_the_agent_endpoint_alone_a_token_may_make_an_alias() {
+        let grant = caller(Credential::OAuth {
+            id: "g".into(),
+            audience: Audience::Service,
+            scopes: vec![Scope::MailRead],
+        });
+        assert!(!grant.holds(Scope::AliasesWrite));
+        assert!(grant.at_agent_endpoint().holds(Scope::AliasesWrite));
+        let session = caller(Credential::Session { sid: "s".into() });
+        let same = session.clone().at_agent_endpoint();
+        assert_eq!(same.credential, session.credential);
     }
 }

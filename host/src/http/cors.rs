@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::error::StartError;
 
-const REQUEST_HEADERS: &str = "Authorization, Content-Type, Mcp-Protocol-Version";
+const REQUEST_HEADERS: &str =
+    "Authorization, Content-Type, Mcp-Method, Mcp-Name, Mcp-Protocol-Version";
 const ANSWER_HEADERS: &str = "Content-Disposition, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id";
 /// How long a browser may remember a preflight's answer, in seconds.
 const MAX_AGE: &str = "7200";

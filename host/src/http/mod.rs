@@ -30,6 +30,7 @@ mod fields;
 mod framing;
 pub mod message;
 pub mod module;
+pub mod oauth;
 pub mod openapi;
 pub mod outgoing;
 mod peers;
@@ -43,6 +44,7 @@ pub(crate) mod testing;
 mod wire;
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
@@ -86,6 +88,23 @@ pub trait State: Sized + Send + Sync + 'static {
         &self,
         credential: Self::Credential,
     ) -> impl Future<Output = Result<Caller, Failure>> + Send;
+
+    /// Whose budget a credential's requests to the agent endpoint are counted towards, where it proves by itself that this service gave it out.
+    fn agent_key(&self, _credential: &Self::Credential) -> Option<Key> {
+        None
+    }
+
+    /// The caller in somebody else's mailbox, by its id.
+    ///
+    /// # Errors
+    /// 404 where there is no such mailbox, or it is not shared with the caller.
+    fn enter(
+        &self,
+        _caller: Caller,
+        _mailbox: &str,
+    ) -> impl Future<Output = Result<Caller, Failure>> + Send {
+        ready(Err(Failure::no_mailbox()))
+    }
 }
 
 /// The surface's part of a service.
@@ -160,6 +179,7 @@ impl About {
             title: config.service_name.clone(),
             base_url: config.base_url(),
             auth_url: config.auth_url(),
+            agents_send: config.mcp.send_tool,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::Method;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::access;
@@ -31,6 +32,8 @@ pub struct About {
     pub base_url: String,
     /// Where its authorization server is, without a trailing slash.
     pub auth_url: String,
+    /// Whether agents may send mail.
+    pub agents_send: bool,
 }
 
 /// Puts the description together.
@@ -39,65 +42,125 @@ pub struct About {
 /// A sentence where a route is not described, something described is no route, two parts describe one thing differently, or a
 /// reference leads nowhere.
 pub fn compose<S>(about: &About, parts: &[Part<S>]) -> Result<Bytes, StartError> {
-    let mut paths = Sections::new();
+    let shared = shared::components(about);
     let mut components = Components::default();
-    components.add("the host", &shared::components(about))?;
+    components.add("the host", &shared)?;
+    let mut paths = Paths::new();
     for part in parts {
         if let Some(described) = part.description.get("components") {
             components.add(&part.owner, described)?;
         }
-        add_paths(&mut paths, part)?;
+        add_paths(&mut paths, part, about.agents_send)?;
     }
-    let scopes: Map<String, Value> = Scope::ALL
-        .iter()
-        .map(|scope| (scope.name().into(), scope.description().into()))
-        .collect();
-    let document = json!({
-        "openapi": "3.1.1",
-        "info": {
+    let document = Document {
+        openapi: "3.1.1",
+        info: json!({
             "title": about.title,
             "version": "2.0.0",
             "description": "An HTTP API over real mailboxes. Every failure is `{\"error\": <sentence>}`.",
-        },
-        "servers": [{ "url": about.base_url }],
-        "paths": paths,
-        "components": components.sections,
-        "x-api-token-scopes": scopes,
-    });
-    check_references(&document, &document)?;
+        }),
+        servers: json!([{ "url": about.base_url }]),
+        paths: &paths,
+        components: &components.sections,
+        scopes: Scope::ALL
+            .iter()
+            .map(|scope| (scope.name(), scope.description()))
+            .collect(),
+    };
+    document.check_references()?;
     serde_json::to_vec(&document)
         .map(Bytes::from)
         .map_err(|error| StartError::new(format!("the API description cannot be written: {error}")))
 }
 
-type Sections = BTreeMap<String, Map<String, Value>>;
-
-/// Components by section (`schemas`, `responses`, …), and who gave each first.
-#[derive(Default)]
-struct Components {
-    sections: Sections,
-    owners: BTreeMap<String, String>,
+/// The description. What modules say of themselves is large and is put together anew at every change of one: it is borrowed.
+#[derive(Serialize)]
+struct Document<'p> {
+    openapi: &'static str,
+    info: Value,
+    servers: Value,
+    paths: &'p Paths,
+    components: &'p Sections<'p>,
+    #[serde(rename = "x-api-token-scopes")]
+    scopes: BTreeMap<&'static str, &'static str>,
 }
 
-impl Components {
-    fn add(&mut self, owner: &str, components: &Value) -> Result<(), StartError> {
+/// Operations by path and method.
+type Paths = BTreeMap<String, Map<String, Value>>;
+
+/// Components by section (`schemas`, `responses`, …) and name.
+type Sections<'p> = BTreeMap<&'p str, BTreeMap<&'p str, &'p Value>>;
+
+impl Document<'_> {
+    fn check_references(&self) -> Result<(), StartError> {
+        let operations = self.paths.values().flat_map(Map::values);
+        let components = self.components.values().flat_map(BTreeMap::values);
+        operations
+            .chain(components.copied())
+            .try_for_each(|value| self.check_references_of(value))
+    }
+
+    fn check_references_of(&self, value: &Value) -> Result<(), StartError> {
+        match value {
+            Value::Object(map) => {
+                // A property may itself be called `$ref`; a reference is a text.
+                if let Some(Value::String(reference)) = map.get("$ref")
+                    && self.target(reference).is_none()
+                {
+                    return Err(StartError::new(format!(
+                        "the API description refers to `{reference}`, which it does not hold"
+                    )));
+                }
+                map.values().try_for_each(|v| self.check_references_of(v))
+            }
+            Value::Array(values) => values.iter().try_for_each(|v| self.check_references_of(v)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a reference leads to (RFC 6901): a component or an operation, or something in one.
+    fn target(&self, reference: &str) -> Option<&Value> {
+        let mut steps = reference.strip_prefix("#/")?.splitn(4, '/');
+        let mut step = || Some(steps.next()?.replace("~1", "/").replace("~0", "~"));
+        let (of, first, second) = (step()?, step()?, step()?);
+        let found = match of.as_str() {
+            "components" => *self.components.get(&*first)?.get(&*second)?,
+            "paths" => self.paths.get(&first)?.get(&second)?,
+            _ => return None,
+        };
+        match steps.next() {
+            None => Some(found),
+            Some(rest) => found.pointer(&format!("/{rest}")),
+        }
+    }
+}
+
+/// The components, and who gave each first.
+#[derive(Default)]
+struct Components<'p> {
+    sections: Sections<'p>,
+    owners: BTreeMap<String, &'p str>,
+}
+
+impl<'p> Components<'p> {
+    fn add(&mut self, owner: &'p str, components: &'p Value) -> Result<(), StartError> {
         // How one signs in is said by the host's shared part, which comes first, and by nobody else.
         let first = self.owners.is_empty();
         for (section, entries) in members(owner, "components", components)? {
             if section == "securitySchemes" && !first {
                 continue;
             }
+            let target = self.sections.entry(section).or_default();
             for (name, value) in members(owner, section, entries)? {
                 let key = format!("{section}/{name}");
-                let target = self.sections.entry(section.clone()).or_default();
-                match target.get(name) {
+                match target.get(name.as_str()) {
                     None => {
-                        target.insert(name.clone(), value.clone());
-                        self.owners.insert(key, owner.into());
+                        target.insert(name, value);
+                        self.owners.insert(key, owner);
                     }
-                    Some(first) if first == value => {}
+                    Some(first) if *first == value => {}
                     Some(_) => {
-                        let first = &self.owners[&key];
+                        let first = self.owners[&key];
                         return Err(StartError::new(format!(
                             "{first} and {owner} both describe `#/components/{key}`, differently"
                         )));
@@ -109,7 +172,7 @@ impl Components {
     }
 }
 
-fn add_paths<S>(paths: &mut Sections, part: &Part<S>) -> Result<(), StartError> {
+fn add_paths<S>(paths: &mut Paths, part: &Part<S>, agents_send: bool) -> Result<(), StartError> {
     let owner = &part.owner;
     let none = Value::Object(Map::new());
     let described = members(
@@ -149,7 +212,7 @@ fn add_paths<S>(paths: &mut Sections, part: &Part<S>) -> Result<(), StartError> 
         for (name, value) in common.filter(|(name, _)| !METHODS.contains(&name.as_str())) {
             inherit(&mut operation, name, value);
         }
-        complete(owner, route, &mut operation)?;
+        complete(owner, route, agents_send, &mut operation)?;
         paths
             .entry(route.path.clone())
             .or_default()
@@ -180,6 +243,7 @@ fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
 fn complete(
     owner: &str,
     route: &Route,
+    agents_send: bool,
     operation: &mut Map<String, Value>,
 ) -> Result<(), StartError> {
     let id = operation
@@ -198,7 +262,14 @@ fn complete(
         text.truncate(at);
         text.truncate(text.trim_end().len());
     }
-    operation.insert("security".into(), security(route.access));
+    if access::takes_mailbox(route.access) {
+        let mailbox = format!("#/components/parameters/{}", shared::MAILBOX);
+        let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
+        if let Value::Array(parameters) = parameters {
+            parameters.push(json!({ "$ref": mailbox }));
+        }
+    }
+    operation.insert("security".into(), security(route.access, agents_send));
     operation.remove("x-required-scope");
     if let Some(scope) = access::scope(route.access) {
         operation.insert("x-required-scope".into(), scope.name().into());
@@ -216,13 +287,13 @@ fn complete(
     Ok(())
 }
 
-fn security(access: Access) -> Value {
+fn security(access: Access, agents_send: bool) -> Value {
     let mut schemes = match access {
         Access::Public | Access::OAuth => vec![],
         Access::Session | Access::Admin => vec![json!({ shared::SESSION: [] })],
         Access::Scoped { .. } => vec![json!({ shared::SESSION: [] }), json!({ shared::TOKEN: [] })],
     };
-    if access::takes_oauth(access) {
+    if access::takes_oauth(access, agents_send) {
         schemes.push(json!({ shared::OAUTH: [] }));
     }
     schemes.into()
@@ -242,29 +313,6 @@ fn members<'v>(
             "in the API description of {owner}, `{what}` is not an object"
         ))
     })
-}
-
-fn check_references(document: &Value, value: &Value) -> Result<(), StartError> {
-    match value {
-        Value::Object(map) => {
-            // A property may itself be called `$ref`; a reference is a text.
-            if let Some(Value::String(reference)) = map.get("$ref") {
-                let target = reference
-                    .strip_prefix('#')
-                    .and_then(|p| document.pointer(p));
-                if target.is_none() {
-                    return Err(StartError::new(format!(
-                        "the API description refers to `{reference}`, which it does not hold"
-                    )));
-                }
-            }
-            map.values().try_for_each(|v| check_references(document, v))
-        }
-        Value::Array(values) => values
-            .iter()
-            .try_for_each(|v| check_references(document, v)),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,9 @@ use crate::modules::Access;
 /// How long who was let in counts as let in.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// The parameter of the query that names a mailbox that is shared with the caller.
+const MAILBOX: &str = "mailbox";
+
 /// What is learnt of a request on its way, for the log and for its answer.
 #[derive(Default)]
 struct Seen {
@@ -168,7 +171,16 @@ where
         .into_iter()
         .map(|(name, raw)| Ok((name, query::segment(&raw)?)))
         .collect::<Result<_, Failure>>()?;
-    let query = query::pairs(parts.uri.query().unwrap_or_default())?;
+    let mut query = query::pairs(parts.uri.query().unwrap_or_default())?;
+    let mailbox = if access::takes_mailbox(entry.route.access) {
+        query::taken(&mut query, MAILBOX)?
+    } else {
+        None
+    };
+    let caller = match caller {
+        Some(caller) => Some(entered(state.as_ref(), caller, mailbox.as_deref()).await?),
+        None => None,
+    };
     let taken = body::read(
         body,
         entry.route.max_body,
@@ -180,7 +192,8 @@ where
     // Who was let in a while ago may be shut out by now: a body can be on its way for minutes.
     let caller = match caller {
         Some(_) if http.clock.monotonic().saturating_sub(admitted) > FRESH => {
-            Some(look_again(state.as_ref(), entry.route.access, &parts.headers).await?)
+            let caller = look_again(state.as_ref(), entry.route.access, &parts.headers).await?;
+            Some(entered(state.as_ref(), caller, mailbox.as_deref()).await?)
         }
         caller => caller,
     };
@@ -211,9 +224,9 @@ async fn admit<S: State>(
     let limits = &state.http().limits;
     let recognised = state.recognise(headers);
     let proven = match &recognised {
-        // The agent endpoint takes no credential that proves itself.
-        Ok((_, key)) if access != Access::OAuth => key.clone(),
-        _ => None,
+        Ok((credential, _)) if access == Access::OAuth => state.agent_key(credential),
+        Ok((_, key)) => key.clone(),
+        Err(_) => None,
     };
     match (&proven, entry.area) {
         (Some(key), Some(area)) => seen.count(limits, area, key)?,
@@ -227,7 +240,7 @@ async fn admit<S: State>(
     let admitted = match caller {
         Ok(caller) => {
             seen.account = Some(caller.account.clone());
-            access::admit(access, &caller).map(|()| caller)
+            admitted(access, caller)
         }
         Err(failure) if access == Access::OAuth && failure.status == StatusCode::UNAUTHORIZED => {
             Err(match failure.cause {
@@ -254,8 +267,33 @@ async fn look_again<S: State>(
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };
-    let admitted = again.and_then(|caller| access::admit(access, &caller).map(|()| caller));
+    let admitted = again.and_then(|caller| admitted(access, caller));
     challenged(state, access, admitted)
+}
+
+/// The caller as the route sees it, where it lets it in.
+fn admitted(access: Access, caller: Caller) -> Result<Caller, Failure> {
+    access::admit(access, &caller)?;
+    Ok(match access {
+        Access::OAuth => caller.at_agent_endpoint(),
+        _ => caller,
+    })
+}
+
+/// The caller in the mailbox that it names, where it names one.
+async fn entered<S: State>(
+    state: &S,
+    caller: Caller,
+    mailbox: Option<&str>,
+) -> Result<Caller, Failure> {
+    let Some(mailbox) = mailbox else {
+        return Ok(caller);
+    };
+    access::may_enter(&caller)?;
+    if caller.account == mailbox {
+        return Ok(caller);
+    }
+    state.enter(caller, mailbox).await
 }
 
 /// A refusal says what would be taken (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).

@@ -28,6 +28,20 @@ pub fn pairs(raw: &str) -> Result<Vec<(String, String)>, Failure> {
         .ok_or_else(|| Failure::bad_request("The query is not valid percent-encoded UTF-8"))
 }
 
+/// Takes a parameter out of a query that may be there once.
+///
+/// # Errors
+/// 400 where it is there more than once: two readers could each mean another.
+pub fn taken(query: &mut Vec<(String, String)>, name: &str) -> Result<Option<String>, Failure> {
+    let mut values = query.extract_if(.., |(key, _)| key == name);
+    let value = values.next().map(|(_, value)| value);
+    let again = values.count() > 0;
+    if again {
+        return Err(Failure::bad_request(format!("{name} must be given once")));
+    }
+    Ok(value)
+}
+
 fn field(raw: &str) -> Option<String> {
     decoded(&raw.replace('+', " "))
 }
@@ -61,6 +75,16 @@ mod tests {
         ];
         assert_eq!(read, expected);
         assert!(pairs("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_parameter_is_taken_out_and_may_not_be_there_twice() {
+        let mut query = pairs("a=1&mailbox=m&b=2").unwrap();
+        assert_eq!(taken(&mut query, "mailbox").unwrap().unwrap(), "m");
+        assert_eq!(query, [pair("a", "1"), pair("b", "2")]);
+        assert_eq!(taken(&mut query, "mailbox").unwrap(), None);
+        let mut twice = pairs("mailbox=m&mailbox=m").unwrap();
+        assert_eq!(taken(&mut twice, "mailbox").unwrap_err().status, 400);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::router::{Handler, Part, Target};
 use super::{About, Http, State, Table};
-use crate::caller::{Caller, Credential, MailCredential, Scope};
+use crate::caller::{Audience, Caller, Credential, MailCredential, Scope};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::error::Failure;
@@ -117,7 +117,11 @@ impl State for Small {
                 id,
                 scopes: vec![Scope::MailRead],
             },
-            "grant" => Credential::OAuth { id },
+            "grant" => Credential::OAuth {
+                id,
+                audience: Audience::Service,
+                scopes: vec![Scope::MailRead],
+            },
             "broken" => panic!("the credential broke it"),
             _ => return Err(Failure::unauthorized("Invalid API token")),
         };
@@ -126,11 +130,12 @@ impl State for Small {
             address: "a@example.org".into(),
             admin: false,
             credential,
-            mail: MailCredential {
-                id: "c".into(),
-                username: "a@example.org".into(),
-                password: String::new().into(),
-            },
+            mail: MailCredential::app_password(
+                "c".into(),
+                "a@example.org".into(),
+                String::new().into(),
+            ),
+            shared: None,
         })
     }
 }

@@ -10,6 +10,8 @@ use crate::config::{self, Config};
 #[derive(Debug)]
 pub(super) struct Ceilings {
     file: Option<PathBuf>,
+    /// The service's address as it started.
+    base_url: String,
     at_start: Allowed,
 }
 
@@ -52,6 +54,7 @@ impl Ceilings {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             file: config.file.clone(),
+            base_url: config.base_url(),
             at_start: Allowed::of(config),
         }
     }
@@ -67,7 +70,12 @@ impl Ceilings {
             return Ok(self.at_start.clone());
         };
         match Config::load(Some(file)) {
-            Ok(config) => Ok(Allowed::of(&config)),
+            Ok(mut config) => {
+                // The address that the service has is the one that it started with.
+                config.base_url.clone_from(&self.base_url);
+                config.tell_agents_module();
+                Ok(Allowed::of(&config))
+            }
             Err(why) => Err(Refusal::Conflict(why.to_string())),
         }
     }

@@ -11,7 +11,9 @@ use tracing::Instrument as _;
 use super::flag::Flag;
 use super::imap::change::Moved;
 use super::index::{self, Place};
+use super::reach::Judged;
 use super::{Access, Error, Mail, canonical, imap, reading};
+use crate::teams::rights::Right;
 
 /// What is done to messages.
 #[derive(Clone, Debug)]
@@ -27,6 +29,19 @@ enum Look {
     Kept,
     Noted,
     Anew,
+}
+
+impl Look {
+    const OWNER: &[Self] = &[Self::Kept, Self::Noted, Self::Anew];
+    /// A guest's rights are judged by where messages are, before anything is done to one of them.
+    const GUEST: &[Self] = &[Self::Anew, Self::Anew];
+
+    fn turns(access: &Access) -> &'static [Self] {
+        match access.guest {
+            None => Self::OWNER,
+            Some(_) => Self::GUEST,
+        }
+    }
 }
 
 /// What came of it in one folder: the IMAP UIDs that were there, or that there is no folder to move to.
@@ -111,12 +126,22 @@ impl Mail {
     ) -> Result<Option<Vec<u64>>, Error> {
         // Two that move the same message do so one after the other: a server may copy it twice before it removes it once.
         let _turn = self.changing.turn(&access.account).await;
+        if let Change::Move { to } = change {
+            // By the names that folders have at this moment: the server is told a name, and says too late which folder has it.
+            if access.guest.is_some() {
+                self.keep_track(access).await?;
+            }
+            let reach = self.reach(access).await?.admit(to, Right::MailWrite)?;
+            if reach.is_none() {
+                return Ok(None);
+            }
+        }
         let mut done = Vec::new();
         let mut tried: Vec<(u64, Arc<Place>)> = Vec::new();
-        for look in [Look::Kept, Look::Noted, Look::Anew] {
+        for look in Look::turns(access) {
             let uids: Vec<u64> = left.iter().copied().collect();
             let mut places = self
-                .looked_up(access, &uids, look)
+                .reached(access, &uids, *look)
                 .await
                 .map_err(|error| halfway(&done, error))?;
             places.retain(|place| !tried.contains(place));
@@ -141,7 +166,7 @@ impl Mail {
             }
             left.retain(|uid| !done.contains(uid));
             // A number that was never given is not looked for.
-            if look == Look::Noted {
+            if *look == Look::Noted {
                 left.retain(|uid| tried.iter().chain(&places).any(|(known, _)| known == uid));
             }
             if left.is_empty() {
@@ -150,6 +175,26 @@ impl Mail {
             tried.extend(places);
         }
         Ok(Some(done))
+    }
+
+    /// Where messages are, as far as that is known and they may be changed there.
+    async fn reached(
+        &self,
+        access: &Access,
+        uids: &[u64],
+        look: Look,
+    ) -> Result<Vec<(u64, Arc<Place>)>, Error> {
+        let mut places = self.looked_up(access, uids, look).await?;
+        let reach = self.reach(access).await?;
+        let judged = |place: &Place| reach.judge_spot(place.spot(), Right::MailWrite);
+        if places
+            .iter()
+            .any(|(_, place)| judged(place) == Judged::Denied)
+        {
+            return Err(Error::Denied(Right::MailWrite));
+        }
+        places.retain(|(_, place)| judged(place) == Judged::Allowed);
+        Ok(places)
     }
 
     /// Where messages are, as far as that is known.

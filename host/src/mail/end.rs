@@ -111,18 +111,18 @@ impl Mail {
         }
     }
 
-    /// Has `close` called with the id of every app password that is revoked.
+    /// Has `close` called with the id of every credential that is revoked.
     pub(crate) fn on_close(&self, close: impl Fn(&str) + Send + Sync + 'static) {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.push(Box::new(close));
     }
 
-    /// Closes the service's own connections; what is busy closes when it is done.
-    fn close(&self, app_password: &str) {
-        self.pool.close(app_password);
+    /// Closes the service's own connections of a credential, given by its id; what is busy closes when it is done.
+    pub(crate) fn close(&self, credential: &str) {
+        self.pool.close(credential);
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         for close in others.iter() {
-            close(app_password);
+            close(credential);
         }
     }
 

@@ -335,7 +335,9 @@ impl Known {
 }
 
 pub(super) use changes::{forget, moved};
-pub(super) use folders::{Noted, follow, is_known, noted_folders, sample, seen_to, survey};
+pub(super) use folders::{
+    Noted, Seen, follow, is_another, is_known, note, noted_folders, sample, seen_to, survey,
+};
 
 #[cfg(test)]
 mod tests;

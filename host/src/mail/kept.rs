@@ -17,6 +17,8 @@ use super::types::Summary;
 const LARGEST: u64 = 32 * 1024 * 1024;
 /// Accounts of which something is known.
 const ACCOUNTS: usize = 10_000;
+/// Folders whose ids are known.
+const FOLDERS: usize = 100_000;
 /// What an entry costs beside its own bytes.
 const ENTRY: u64 = 128;
 
@@ -28,6 +30,7 @@ pub(super) struct Kept {
     acquainted: Cache<String, ()>,
     /// Where accounts have copies of what they sent.
     sent: Cache<String, Arc<str>>,
+    folder_ids: Cache<Folder, Arc<str>>,
 }
 
 /// Of a message, by account and number: where it was seen last, and where its attachments are in it.
@@ -95,6 +98,7 @@ impl Kept {
             summaries: Cache::with_weighter(entries, LARGEST, Weight),
             acquainted: Cache::new(ACCOUNTS),
             sent: Cache::new(ACCOUNTS),
+            folder_ids: Cache::new(FOLDERS),
         }
     }
 
@@ -159,6 +163,15 @@ impl Kept {
     /// It is not there any more.
     pub(super) fn forget_sent(&self, account: &str) {
         self.sent.remove(account);
+    }
+
+    /// The id of a folder, if that is known.
+    pub(super) fn folder_id(&self, folder: Folder) -> Option<Arc<str>> {
+        self.folder_ids.get(&folder)
+    }
+
+    pub(super) fn keep_folder_id(&self, folder: Folder, id: Arc<str>) {
+        self.folder_ids.insert(folder, id);
     }
 
     fn change(&self, account: &str, uid: u64, change: impl FnOnce(&mut Message)) {

@@ -9,6 +9,7 @@ mod download;
 mod end;
 mod filing;
 mod flag;
+mod folder_ids;
 mod identity;
 mod imap;
 mod index;
@@ -18,6 +19,7 @@ mod message;
 mod mime;
 pub(crate) mod pool;
 mod preview;
+mod reach;
 mod roles;
 mod seek;
 pub mod types;
@@ -33,6 +35,7 @@ use tokio_util::task::TaskTracker;
 use crate::caller::MailCredential;
 use crate::config;
 use crate::directory::Db;
+use crate::teams::rights::{self, Right};
 use crate::turns::Turns;
 pub(crate) use change::said;
 use doveadm::Doveadm;
@@ -49,6 +52,8 @@ use listing::Wanted;
 use message::Read;
 use mime::Section;
 use pool::{Lease, Pool};
+pub use reach::Guest;
+use reach::Judged;
 pub use types::{Address, Attachment, AttachmentContent, Detail, Folder, Listing, Role, Summary};
 
 /// Whose mailbox, and what opens it.
@@ -58,6 +63,8 @@ pub struct Access {
     pub account: String,
     /// What the mail server is shown.
     pub credential: MailCredential,
+    /// Who asks, where that is not the owner: its rights are kept to, folder by folder.
+    pub guest: Option<Guest>,
 }
 
 /// Why the mailbox did not do what was asked. What does not exist is `Ok(None)`, not an error.
@@ -75,6 +82,9 @@ pub enum Error {
     /// A change was begun and its outcome is not known.
     #[error("the outcome of a change is not known: {0}")]
     Unknown(String),
+    /// A guest may know of the folder, and lacks a right over it.
+    #[error("{}", rights::lacking(*.0))]
+    Denied(Right),
     /// It is larger than what is read of a message. The sentence is fit to be shown.
     #[error("{0}")]
     TooLarge(String),
@@ -104,14 +114,14 @@ pub struct Mail {
     seeking: Turns,
     /// Changes run to their end on tasks of their own.
     tasks: TaskTracker,
-    /// Who else keeps connections made with app passwords.
+    /// Who else keeps connections made with credentials.
     others: Mutex<Vec<Closer>>,
     /// What ends sessions that are open at the mail server, where that is configured.
     doveadm: Option<Arc<Doveadm>>,
     patience: Duration,
 }
 
-/// Closes connections made with the app password of this id: it was revoked.
+/// Closes connections made with the credential of this id: it was revoked.
 type Closer = Box<dyn Fn(&str) + Send + Sync>;
 
 impl fmt::Debug for Mail {
@@ -175,14 +185,36 @@ impl Mail {
         Ok(self.connector.ping().await?)
     }
 
-    /// All folders that can be opened: those with a role first, in the order of [`Role`], then the rest by path.
+    /// All folders that can be opened: those with a role first, in the order of [`Role`], then the rest by path; each with its id.
     ///
     /// # Errors
     /// Any of [`Error`].
-    pub async fn folders(&self, access: &Access) -> Result<Vec<Folder>, Error> {
+    pub async fn folders(&self, access: &Access) -> Result<Vec<(Folder, Arc<str>)>, Error> {
+        if let Some(guest) = &access.guest
+            && !guest.grants.over_some_folder().hold(Right::MailRead)
+        {
+            return Err(Error::Denied(Right::MailRead));
+        }
         let mut lease = self.pool.lease(access, None).await?;
-        let listed = reading!(lease, session => session.folders(COUNTS));
-        Ok(roles::arranged(listed))
+        let mut listed = reading!(lease, session => session.folders(COUNTS));
+        drop(lease);
+        let ids = self.ids(access, &listed).await?;
+        let mut ids: HashMap<String, Arc<str>> = listed
+            .iter()
+            .map(|folder| folder.path.clone())
+            .zip(ids)
+            .collect();
+        // Judged after they were noted, so by the names that they have.
+        let reach = self.reach(access).await?;
+        listed.retain(|folder| {
+            let validity = folder.standing.map_or(0, |standing| standing.uid_validity);
+            reach.judge(&folder.path, validity, Right::MailRead) == Judged::Allowed
+        });
+        let named = roles::arranged(listed).into_iter();
+        Ok(named
+            .filter_map(|folder| Some((ids.remove(&folder.path)?, folder)))
+            .map(|(id, folder)| (folder, id))
+            .collect())
     }
 
     /// `limit` messages of a folder after the newest `offset`, newest first; none where there is no such folder.
@@ -229,6 +261,12 @@ impl Mail {
 
     async fn listed(&self, access: &Access, wanted: Wanted<'_>) -> Result<Option<Listing>, Error> {
         self.acquainted(access).await?;
+        let Some(reach) = self
+            .reach_into(access, wanted.path, Right::MailRead)
+            .await?
+        else {
+            return Ok(None);
+        };
         let mut lease = self.pool.lease(access, Some(wanted.path)).await?;
         let account = &access.account;
         let read = reading!(lease, session => {
@@ -239,6 +277,10 @@ impl Mail {
         let Some(read) = read else {
             return Ok(None);
         };
+        let validity = read.opened.uid_validity;
+        if reach.judge(wanted.path, validity, Right::MailRead) != Judged::Allowed {
+            return Ok(None);
+        }
         let mut fresh = HashMap::new();
         if !read.fresh.messages.is_empty() {
             let places: Vec<_> = read
@@ -375,7 +417,10 @@ impl Mail {
     /// Where a message was seen last; none where its number was never given.
     async fn place(&self, access: &Access, uid: u64) -> Result<Option<Arc<Place>>, Error> {
         let account = &access.account;
-        if let Some(place) = self.kept.place(account, uid) {
+        // What others asked for a moment ago is not to be told by how soon a guest is answered.
+        if access.guest.is_none()
+            && let Some(place) = self.kept.place(account, uid)
+        {
             return Ok(Some(place));
         }
         let Some(place) = index::place(&self.db, account, uid).await? else {

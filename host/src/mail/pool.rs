@@ -1,7 +1,8 @@
 //! Connections kept for the next request.
 //!
 //! A connection serves the credential that it was made with and no other. An account has a bounded number of them, busy and
-//! idle together; whoever finds all busy waits in line. Only a connection whose last command was answered to its end comes back.
+//! idle together; whoever finds all busy waits in line. Only a connection whose last command was answered to its end comes back, and none
+//! whose credential is over.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -59,6 +60,14 @@ struct Idle<S> {
     credential: String,
     session: S,
     since: Instant,
+    /// When its credential ends, where that is known.
+    until: Option<Instant>,
+}
+
+impl<S> Idle<S> {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
 }
 
 struct Busy {
@@ -120,6 +129,7 @@ impl<C: Connect> Pool<C> {
         let Access {
             account,
             credential,
+            ..
         } = access;
         Inner::sweep(&self.0);
         let permits = self.0.permits(account);
@@ -148,7 +158,7 @@ impl<C: Connect> Pool<C> {
         })
     }
 
-    /// Closes what was made with an app password that is revoked; what is busy closes when it is done.
+    /// Closes what was made with a credential that is revoked; what is busy closes when it is done.
     pub(crate) fn close(&self, revoked: &str) {
         for account in self.0.lock().values_mut() {
             account.idle.retain(|idle| idle.credential != revoked);
@@ -181,6 +191,8 @@ impl<C: Connect> Pool<C> {
 impl<S: Session> Account<S> {
     /// The idle connection that serves best.
     fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
+        let now = Instant::now();
+        self.idle.retain(|idle| !idle.is_over(now));
         let own = || {
             self.idle
                 .iter()
@@ -233,9 +245,9 @@ impl<C: Connect> Inner<C> {
                 let Some(pool) = pool.upgrade() else { return };
                 let now = Instant::now();
                 pool.lock().retain(|_, account| {
-                    account
-                        .idle
-                        .retain(|idle| now.duration_since(idle.since) < pool.idle_timeout);
+                    account.idle.retain(|idle| {
+                        now.duration_since(idle.since) < pool.idle_timeout && !idle.is_over(now)
+                    });
                     // Whoever waits or is about to holds the semaphore.
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
@@ -282,11 +294,16 @@ impl<C: Connect> Drop for Lease<C> {
             if let Some(session) = self.session.take().filter(Session::is_whole)
                 && !self.doomed.load(Ordering::SeqCst)
             {
-                account.idle.push(Idle {
+                let now = Instant::now();
+                let idle = Idle {
+                    until: self.credential.until(),
                     credential: std::mem::take(&mut self.credential.id),
                     session,
-                    since: Instant::now(),
-                });
+                    since: now,
+                };
+                if !idle.is_over(now) {
+                    account.idle.push(idle);
+                }
             }
         }
         drop(accounts);

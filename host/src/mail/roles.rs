@@ -56,6 +56,7 @@ mod tests {
             selectable: true,
             roles: roles.into(),
             standing: None,
+            object_id: None,
         }
     }
 

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use super::identity::{Identity, identity};
 use super::imap::list::{Listed, POSITIONS};
 use super::imap::{Opened, Spot};
-use super::index::{self, Noted, Place, Rival};
+use super::index::{self, Noted, Place, Rival, Seen};
+use super::reach::{Judged, Reach};
 use super::{Access, Error, Mail, imap, reading};
+use crate::teams::rights::Right;
 
 /// Messages that are looked at together.
 const AT_ONCE: usize = 100;
@@ -20,9 +22,52 @@ const AT_ONCE: usize = 100;
 const TRIES: usize = 4;
 
 /// A folder as the mail server tells of it.
-struct Standing {
-    path: String,
-    opened: Opened,
+pub(super) struct Standing {
+    pub(super) path: String,
+    pub(super) opened: Opened,
+    object_id: Option<String>,
+}
+
+impl Standing {
+    /// As it was listed with its [`POSITIONS`]; none where it was not.
+    pub(super) fn of(listed: &Listed) -> Option<Self> {
+        let standing = listed.standing?;
+        Some(Self {
+            path: listed.path.clone(),
+            object_id: listed.object_id.clone(),
+            opened: Opened {
+                exists: standing.messages,
+                uid_validity: standing.uid_validity,
+                uid_next: standing.uid_next,
+            },
+        })
+    }
+
+    /// As it is to be noted.
+    pub(super) fn seen(&self) -> Seen<'_> {
+        Seen {
+            path: &self.path,
+            opened: self.opened,
+            object_id: self.object_id.as_deref(),
+        }
+    }
+
+    /// Whether it is a noted folder, under the name that it was noted by.
+    pub(super) fn is(&self, noted: &Noted) -> bool {
+        noted.path == self.path
+            && noted.uid_validity() == self.opened.uid_validity
+            && self.has_the_id_of(noted) != Some(false)
+    }
+
+    /// The same, and noted with all that there is to note.
+    pub(super) fn is_wholly(&self, noted: &Noted) -> bool {
+        self.is(noted) && noted.object_id() == self.object_id.as_deref()
+    }
+
+    /// Whether the mail server has the same id for both, where it has any.
+    fn has_the_id_of(&self, noted: &Noted) -> Option<bool> {
+        Some(self.object_id.as_deref()? == noted.object_id()?)
+    }
 }
 
 /// The places where a message is looked for, one after the other: where it was seen last, then where it is found again.
@@ -43,21 +88,33 @@ impl Places<'_> {
             if self.tried.is_some() {
                 mail.kept.forget_place(&access.account, self.uid);
             }
-            let Some(place) = mail.place(access, self.uid).await? else {
-                return Ok(None);
-            };
-            if self.tried.as_ref() != Some(&place) {
+            let place = mail.place(access, self.uid).await?;
+            // A guest does not learn by what is done whether a number was ever given.
+            let ends = self.sought || (place.is_none() && access.guest.is_none());
+            let reach = mail.reach(access).await?;
+            let place = place.map(|place| self.reached(&reach, place)).transpose()?;
+            let place = place.flatten();
+            if let Some(place) = place.filter(|place| self.tried.as_ref() != Some(place)) {
                 self.left -= 1;
                 self.tried = Some(Arc::clone(&place));
                 return Ok(Some(place));
             }
-            if self.sought {
+            if ends {
                 return Ok(None);
             }
             mail.seek(access).await?;
             self.sought = true;
         }
         Ok(None)
+    }
+
+    /// A place, where the message may be read there. What may not be read may have moved to where it may, so that is said last.
+    fn reached(&self, reach: &Reach, place: Arc<Place>) -> Result<Option<Arc<Place>>, Error> {
+        match reach.judge_spot(place.spot(), Right::MailRead) {
+            Judged::Allowed => Ok(Some(place)),
+            Judged::Denied if self.sought => Err(Error::Denied(Right::MailRead)),
+            Judged::Denied | Judged::Unseen => Ok(None),
+        }
     }
 }
 
@@ -82,16 +139,21 @@ impl Mail {
         }
         let _turn = self.seeking.turn(account).await;
         if !index::is_known(&self.db, account).await? {
-            let folders: Vec<_> = self
-                .standings(access)
-                .await?
-                .into_iter()
-                .map(|folder| (folder.path, folder.opened))
-                .collect();
-            index::survey(&self.db, account, &folders).await?;
+            let standings = self.standings(access).await?;
+            self.survey(access, &standings).await?;
         }
         self.kept.acquaint(account);
         Ok(())
+    }
+
+    /// Notes folders as they stand before any message of the account has a number.
+    pub(super) async fn survey(
+        &self,
+        access: &Access,
+        standings: &[Standing],
+    ) -> Result<(), Error> {
+        let folders: Vec<Seen<'_>> = standings.iter().map(Standing::seen).collect();
+        Ok(index::survey(&self.db, &access.account, &folders).await?)
     }
 
     /// The service's numbers of messages of a folder, by IMAP UID.
@@ -115,7 +177,7 @@ impl Mail {
         let standings = self.standings(access).await?;
         self.follow(access, &standings).await?;
         let noted = index::noted_folders(&self.db, &access.account).await?;
-        for Standing { path, opened } in standings {
+        for Standing { path, opened, .. } in standings {
             let from = noted
                 .iter()
                 .find(|noted| noted.path == path && noted.uid_validity() == opened.uid_validity)
@@ -126,6 +188,13 @@ impl Mail {
             }
         }
         Ok(())
+    }
+
+    /// Notes which folders were renamed since they were looked at last.
+    pub(super) async fn keep_track(&self, access: &Access) -> Result<(), Error> {
+        let _turn = self.seeking.turn(&access.account).await;
+        let standings = self.standings(access).await?;
+        self.follow(access, &standings).await.map(drop)
     }
 
     /// Looks at the messages of a folder from a UID on.
@@ -172,6 +241,10 @@ impl Mail {
         messages: &[(u32, Identity)],
     ) -> Result<HashMap<u32, u64>, Error> {
         let account = &access.account;
+        // Another folder may have got the name of one that was noted: that one is followed before its name is taken from it.
+        if index::is_another(&self.db, account, path, opened).await? {
+            self.follow(access, &self.standings(access).await?).await?;
+        }
         let identities: BTreeSet<Identity> = messages.iter().map(|(_, i)| *i).collect();
         let identities: Vec<Identity> = identities.into_iter().collect();
         let mut rivals = index::rivals(&self.db, account, &identities).await?;
@@ -224,23 +297,33 @@ impl Mail {
 
     /// Finds folders that were renamed: one that is gone and one that nobody noted, of the same UIDVALIDITY, in which the same messages have the same
     /// UIDs. Answers whether there was any.
-    async fn follow(&self, access: &Access, standings: &[Standing]) -> Result<bool, Error> {
+    pub(super) async fn follow(
+        &self,
+        access: &Access,
+        standings: &[Standing],
+    ) -> Result<bool, Error> {
         let noted = index::noted_folders(&self.db, &access.account).await?;
-        let same = |noted: &Noted, standing: &Standing| {
-            noted.path == standing.path && noted.uid_validity() == standing.opened.uid_validity
-        };
         let lost: Vec<&Noted> = noted
             .iter()
-            .filter(|noted| !standings.iter().any(|standing| same(noted, standing)))
+            .filter(|noted| !standings.iter().any(|standing| standing.is(noted)))
             .collect();
         let strays: Vec<&Standing> = standings
             .iter()
-            .filter(|standing| !noted.iter().any(|noted| same(noted, standing)))
+            .filter(|standing| !noted.iter().any(|noted| standing.is(noted)))
             .collect();
         let mut renamed = Vec::new();
         for lost in lost {
+            // Where the mail server tells which is which there is nothing to guess.
+            let mut same = strays
+                .iter()
+                .filter(|stray| stray.has_the_id_of(lost) == Some(true));
+            if let Some(stray) = same.next() {
+                renamed.push((lost.clone(), stray.path.clone()));
+                continue;
+            }
             let like = |stray: &&&Standing| {
-                stray.opened.uid_validity == lost.uid_validity()
+                stray.has_the_id_of(lost).is_none()
+                    && stray.opened.uid_validity == lost.uid_validity()
                     && stray.opened.uid_next >= lost.uid_next()
             };
             let mut alike = strays.iter().filter(like);
@@ -257,13 +340,17 @@ impl Mail {
         Ok(true)
     }
 
-    /// Whether the newest messages known of one folder are in the other, each under its UID. One whose messages all went away meanwhile is not told.
+    /// Whether the newest messages known of one folder are in the other, each under its UID. An empty one, which has none to tell it by, is told by its
+    /// UIDVALIDITY alone. One whose messages all went away meanwhile, and that has others, is not told.
     async fn holds_the_same(
         &self,
         access: &Access,
         noted: &Noted,
         standing: &Standing,
     ) -> Result<bool, Error> {
+        if standing.opened.exists == 0 {
+            return Ok(true);
+        }
         let sample: HashMap<u32, Identity> =
             index::sample(&self.db, noted).await?.into_iter().collect();
         let spots: Vec<Spot<'_>> = sample
@@ -284,17 +371,6 @@ impl Mail {
     async fn standings(&self, access: &Access) -> Result<Vec<Standing>, Error> {
         let mut lease = self.pool.lease(access, None).await?;
         let folders = reading!(lease, session => session.folders(POSITIONS));
-        let standing = |folder: Listed| {
-            let standing = folder.standing?;
-            Some(Standing {
-                path: folder.path,
-                opened: Opened {
-                    exists: standing.messages,
-                    uid_validity: standing.uid_validity,
-                    uid_next: standing.uid_next,
-                },
-            })
-        };
-        Ok(folders.into_iter().filter_map(standing).collect())
+        Ok(folders.iter().filter_map(Standing::of).collect())
     }
 }

@@ -6,6 +6,7 @@ mod dovecot;
 mod faults;
 mod folders;
 mod listing;
+mod log_in;
 mod messages;
 mod numbers;
 mod peer;
@@ -64,11 +65,12 @@ where
 fn access(account: &str, credential: &str) -> Access {
     Access {
         account: account.into(),
-        credential: MailCredential {
-            id: credential.into(),
-            username: format!("{account}@example.org"),
-            password: SecretString::from(PASSWORD),
-        },
+        credential: MailCredential::app_password(
+            credential.into(),
+            format!("{account}@example.org"),
+            SecretString::from(PASSWORD),
+        ),
+        guest: None,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::api::Call;
 pub(super) const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
-pub const GRANTABLE: [&str; 9] = [
+pub const GRANTABLE: [&str; 10] = [
     "caller",
     "mailbox",
     "outbox",
@@ -23,6 +23,7 @@ pub const GRANTABLE: [&str; 9] = [
     "credentials",
     "aliases",
     "domains",
+    "teams",
     "store",
     "http-client",
 ];
@@ -95,6 +96,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             }
             "aliases" => host::aliases::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             "domains" => host::domains::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "teams" => host::teams::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             "store" => host::store::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             "http-client" => {
                 host::http_client::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;

@@ -60,6 +60,13 @@ pub enum Verb {
         #[arg(long)]
         yes: bool,
     },
+    /// End what a client of the authorization server was granted in an account.
+    Withdraw {
+        /// The account's address.
+        address: String,
+        /// The grant's id, as `show` has it.
+        id: String,
+    },
     /// Let anybody have an address that somebody had.
     Free {
         /// The address.
@@ -147,6 +154,7 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
         Verb::Disable { address } => desk.disable(&address).await,
         Verb::Enable { address } => desk.enable(&address).await,
         Verb::Delete { address, yes } => desk.delete(&address, yes).await,
+        Verb::Withdraw { address, id } => desk.withdraw(&address, &id).await,
         Verb::Free { address } => desk.free(&address).await,
         Verb::Plan { address, name } => desk.plan(&address, &name).await,
         Verb::Admin { address, switch } => desk.admin(&address, switch == Switch::On).await,
@@ -306,6 +314,26 @@ impl Desk {
              where it is: on the mail server, in the folder of the mailbox {id}."
         ));
         ended(&self.config, Ending::Account(address)).await;
+        said
+    }
+
+    async fn withdraw(&self, address: &str, id: &str) -> anyhow::Result<()> {
+        let account = self.account(address).await?;
+        let now = self.clock.now();
+        let withdrawn = self
+            .directory
+            .end_grant(&account.id, id, now, &self.origin)
+            .await?;
+        let (address, shown) = (&account.address, shown::plain(id));
+        if !withdrawn {
+            bail!(
+                "{address} granted nothing under {shown}; `latchmail account show` lists what it did"
+            );
+        }
+        let said = say(&format!(
+            "What {address} granted under {shown} is withdrawn."
+        ));
+        ended(&self.config, Ending::AppPasswords(&[id.to_owned()])).await;
         said
     }
 

@@ -1,10 +1,11 @@
-//! What the operator does at the command line: `latchmail account …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`.
+//! What the operator does at the command line: `latchmail account …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`.
 //!
 //! A verb opens the service's database with the service's configuration, and needs no running service; one that runs reads the directory
 //! at every request and so heeds a change at the next. Modules are changed by the service that runs ([`module`]). A verb prints a sentence, or lines; what went wrong is its error.
 
 pub mod account;
 pub mod audit;
+pub mod client;
 pub mod domain;
 pub mod module;
 mod password;

@@ -3,6 +3,7 @@
 //! Knows neither HTTP nor WIT. A sending that was begun runs to its end on a task of its own; under a key of its client's it happens once.
 
 mod draft;
+mod log_in;
 mod once;
 mod smtp;
 
@@ -20,10 +21,12 @@ use crate::config;
 use crate::dial::Dial;
 use crate::directory::Directory;
 use crate::directory::addresses::Standing;
+use crate::directory::events::{Event, Kind};
 use crate::dkim::{self, Signer};
 use crate::error::StartError;
 use crate::mail::pool::Pool;
-use crate::mail::{self, Access, Filing, Mail};
+use crate::mail::{self, Access, Filing, Guest, Mail};
+use crate::teams::rights::Right;
 use draft::{Checked, mailbox};
 pub use draft::{Draft, File};
 use once::Keys;
@@ -157,14 +160,21 @@ impl Outbox {
         })
     }
 
-    /// Whether an account may send from an address: the proof that [`Outbox::send`] asks for.
+    /// Whether one may send from an address: the proof that [`Outbox::send`] asks for. It is the account's own or one of its active aliases; a guest was
+    /// granted to send as it, too.
     ///
     /// # Errors
     /// [`Error::Denied`] where it may not, [`Error::Internal`] where that cannot be told.
-    pub async fn check_sender(&self, account: &str, address: &str) -> Result<Sender, Error> {
+    pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
         let own = "You can only send from your own address or active aliases";
+        let account = &access.account;
         let mailbox = mailbox(address).ok_or(Error::Denied(own))?;
         let folded = mailbox.to_string().to_lowercase();
+        if let Some(guest) = &access.guest
+            && !self.may_send(account, guest, &folded).await?
+        {
+            return Err(Error::Denied(own));
+        }
         match self.directory.standing(account, &folded).await? {
             Standing::Own => Ok(Sender {
                 account: account.to_owned(),
@@ -175,6 +185,18 @@ impl Outbox {
                 "You do not have permission to send from this domain",
             )),
         }
+    }
+
+    /// Whether a guest was granted to send as an address of the account's.
+    async fn may_send(&self, account: &str, guest: &Guest, address: &str) -> Result<bool, Error> {
+        let rights = match self.directory.alias_maker(account, address).await? {
+            Some(maker) => {
+                let made = maker.as_deref() == Some(guest.account.as_str());
+                guest.grants.over_alias(address, made)
+            }
+            None => guest.grants.over_address(),
+        };
+        Ok(rights.hold(Right::MailSend))
     }
 
     /// Sends a message to everybody or to nobody and files a copy. `sender` is the proof for the draft's, where there is one already. The same `key` within 24 hours sends nothing and answers what was answered first.
@@ -192,10 +214,10 @@ impl Outbox {
         let from = &checked.envelope.from;
         let proven = |sender: &Sender| sender.account == access.account && sender.mailbox == *from;
         if !sender.is_some_and(proven) {
-            self.check_sender(&access.account, from.as_ref()).await?;
+            self.check_sender(access, from.as_ref()).await?;
         }
-        let (outbox, access) = (Arc::clone(self), access.clone());
-        let key = key.map(|key| once::key(&access.account, key));
+        let (outbox, asked, access) = (Arc::clone(self), access, access.clone());
+        let key = key.map(|key| once::key(&access, key));
         let sending = async move {
             match key {
                 None => {
@@ -211,10 +233,18 @@ impl Outbox {
                 Some(key) => outbox.once(&access, checked, key).await,
             }
         };
-        self.tasks
+        let mut sent = self
+            .tasks
             .spawn(sending.in_current_span())
             .await
-            .unwrap_or_else(|error| Err(Error::Unknown(format!("it ended early: {error}"))))
+            .unwrap_or_else(|error| Err(Error::Unknown(format!("it ended early: {error}"))))?;
+        // Where the copy is, is not for a guest to know who may not know of the folder.
+        if let Some(path) = &sent.saved_to
+            && !self.mail.shows(asked, path).await.unwrap_or(false)
+        {
+            sent.saved_to = None;
+        }
+        Ok(sent)
     }
 
     /// Writes a message, signs it where its sender's domain signs, and hands it over to everybody; a copy is handed over for filing meanwhile.
@@ -242,6 +272,9 @@ impl Outbox {
             self.handed_over(access, checked, &message),
             self.mail.ready_to_file(access, message.clone())
         );
+        if let (Some(guest), Ok(()) | Err(Error::Unknown(_))) = (&access.guest, &sent) {
+            self.record(access, guest, checked, message_id).await;
+        }
         sent?;
         tracing::info!(
             account = access.account,
@@ -251,6 +284,17 @@ impl Outbox {
             "sent"
         );
         Ok(ready)
+    }
+
+    /// Records that a guest sent a message, or may have: its recipients see the owner's address and no other.
+    async fn record(&self, access: &Access, guest: &Guest, checked: &Checked, message_id: &str) {
+        let from = checked.envelope.from.to_string();
+        let event = Event::of(Kind::SentByGuest, &access.account, self.clock.now())
+            .about(message_id)
+            .detail(&from);
+        if let Err(error) = self.directory.record(event, &guest.origin).await {
+            tracing::error!(%error, guest = guest.account, message_id, "that a guest sent a message could not be recorded");
+        }
     }
 
     async fn handed_over(

@@ -148,11 +148,18 @@ fn written(outcome: Result<(), crate::directory::Error>) {
     }
 }
 
-/// A client's key as it is kept.
-pub(super) fn key(account: &str, key: &str) -> Key {
+/// A client's key as it is kept. Each guest of a mailbox has keys of its own: what another sent under one is not for it to learn.
+pub(super) fn key(access: &Access, key: &str) -> Key {
+    let mut hash = Sha256::new();
+    if let Some(guest) = &access.guest {
+        hash.update(&guest.account);
+        // No header holds it.
+        hash.update([0]);
+    }
+    hash.update(key);
     Key {
-        account: account.to_owned(),
-        hash: hexadecimal::lower(&Sha256::digest(key)),
+        account: access.account.clone(),
+        hash: hexadecimal::lower(&hash.finalize()),
     }
 }
 

@@ -9,16 +9,14 @@ use std::{fmt, io, net};
 
 use lettre::Address;
 use lettre::transport::smtp::Error as SmtpError;
-use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
 use lettre::transport::smtp::commands::{Data, Ehlo, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use lettre::transport::smtp::response::Response;
-use secrecy::ExposeSecret as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use super::Error;
+use super::{Error, log_in};
 use crate::caller::MailCredential;
 use crate::dial::{Dial, Io};
 use crate::mail::{self, pool};
@@ -65,15 +63,12 @@ impl Connector {
             AsyncSmtpConnection::connect_with_transport(Box::new(Stream(stream)), &hello)
                 .await
                 .map_err(|e| away(e.to_string()))?;
-        let password = credential.password.expose_secret().to_owned();
-        let credentials = Credentials::new(credential.username.clone(), password);
-        let mechanisms = [Mechanism::Plain, Mechanism::Login];
-        match connection.auth(&mechanisms, &credentials).await {
-            Ok(_) => {}
-            // RFC 4954, section 6: 535 is a credential that is wrong, 454 a server that cannot tell.
-            Err(error) if error.is_permanent() => return Err(mail::Error::CredentialRefused),
-            Err(error) => return Err(away(error.to_string())),
-        }
+        log_in::log_in(&mut connection, &hello, credential)
+            .await
+            .map_err(|error| match error {
+                log_in::Error::Refused => mail::Error::CredentialRefused,
+                log_in::Error::Unavailable(why) => away(why),
+            })?;
         // Asked once more: lettre keeps to itself what it does not use.
         let offered = connection.command(Ehlo::new(hello)).await;
         let offered = offered.map_err(|e| away(e.to_string()))?;

@@ -82,11 +82,8 @@ async fn with_a_relay<F>(
             outbox: outbox(&fresh, imap, relay.port),
             access: Access {
                 account: "ada".into(),
-                credential: MailCredential {
-                    id: "first".into(),
-                    username: "ada@example.org".into(),
-                    password: SecretString::from("secret"),
-                },
+                credential: MailCredential::app_password("first".into(), "ada@example.org".into(), SecretString::from("secret")),
+                guest: None,
             },
             fresh,
             relay,
@@ -341,7 +338,8 @@ async fn what_was_begun_by_a_process_that_is_gone_is_told_as_that_and_never_sent
         let directory = world.fresh.directory.clone();
         let checked = draft().checked().unwrap();
         let now = Clock::system().now();
-        let key = |key: &str| -> Key { once::key("ada", key) };
+        let access = world.access.clone();
+        let key = |key: &str| -> Key { once::key(&access, key) };
         let begin = async |name: &str, at| {
             let (key, print) = (key(name), checked.fingerprint());
             let begun = directory.begin_sending(&key, &print, "other", "<1@x>", at);

@@ -6,6 +6,7 @@ use super::host::{FakeHost, Need};
 use super::mailbox::Messages;
 use super::outbox::Out;
 use super::store::Kept;
+use super::teams::Guests;
 use crate::capability::{Changes, Details, Error, PasswordChange, Profile, Scope, Timestamp};
 
 /// What an account holds.
@@ -17,6 +18,7 @@ pub(super) struct Account {
     pub(super) addresses: Addresses,
     pub(super) credentials: Held,
     pub(super) kept: Kept,
+    pub(super) guests: Guests,
     profile: Option<Details>,
     password: String,
 }
@@ -33,6 +35,7 @@ impl Account {
             addresses: Addresses::default(),
             credentials: Held::default(),
             kept: Kept::default(),
+            guests: Guests::default(),
             profile: Some(Details {
                 address: address.into(),
                 first_name: "Ada".into(),
@@ -41,6 +44,18 @@ impl Account {
                 created_at: now,
             }),
             password: PASSWORD.into(),
+        }
+    }
+
+    pub(super) fn has_password(&self, password: &str) -> bool {
+        self.password == password
+    }
+
+    /// The name in the profile, or the address's local part.
+    pub(super) fn name(&self) -> String {
+        match &self.profile {
+            Some(profile) => format!("{} {}", profile.first_name, profile.last_name),
+            None => self.address.split('@').next().unwrap_or_default().into(),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Account {
     fn free(&self, name: &str, domain: &str, taken: &[String]) -> Result<String, Error> {
         let domain = domain.to_lowercase();
         if !self.addresses.alias_domains().contains(&domain) {
-            return Err(Error::Denied(
+            return Err(Error::Invalid(
                 "You do not have permission to use this domain".into(),
             ));
         }

@@ -66,7 +66,9 @@ impl Answer {
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Self {
         let mut headers = reply.headers;
-        headers.push(("content-type".into(), reply.content_type.into()));
+        if !reply.content_type.is_empty() {
+            headers.push(("content-type".into(), reply.content_type.into()));
+        }
         Self {
             status: reply.status,
             headers,

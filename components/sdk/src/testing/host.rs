@@ -89,6 +89,16 @@ impl FakeHost {
         );
     }
 
+    /// The account that asks comes with an OAuth access token of these scopes from now on, as at the agent endpoint: there the operator decides what
+    /// such a token reaches.
+    ///
+    /// # Panics
+    /// Where nobody is signed in.
+    #[track_caller]
+    pub fn use_grant(&self, scopes: &[Scope]) {
+        self.use_credential(Kind::Oauth, scopes);
+    }
+
     #[track_caller]
     fn use_credential(&self, kind: Kind, scopes: &[Scope]) {
         let address = self.signed_in();
@@ -193,6 +203,15 @@ impl FakeHost {
     /// The fault that a test asked for.
     pub(super) fn working(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Does something to any account, where there is one of this address.
+    pub(super) fn account_of<T>(
+        &self,
+        address: &str,
+        act: impl FnOnce(&mut Account) -> T,
+    ) -> Option<T> {
+        self.accounts.borrow_mut().get_mut(address).map(act)
     }
 
     /// The addresses of all accounts.

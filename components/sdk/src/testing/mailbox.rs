@@ -3,8 +3,8 @@
 use super::host::{FakeHost, Need};
 use super::letter::Letter;
 use crate::capability::{
-    Attachment, Blob, Detail, Error, FlagAction, Folder, Listing, Mailbox, Page, Role, Scope,
-    Summary,
+    Attachment, Blob, Detail, Error, FlagAction, Folder, IdentifiedFolder, Listing, Mailbox, Page,
+    Role, Scope, Summary,
 };
 
 /// Messages of one change at most.
@@ -201,6 +201,15 @@ impl Mailbox for FakeHost {
             folders.sort_by_key(|folder| (folder.role.is_none(), folder.role, folder.path.clone()));
             Ok(folders)
         })
+    }
+
+    /// No folder is ever renamed here: its path is as good an id as any.
+    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
+        let identified = |folder: Folder| IdentifiedFolder {
+            id: format!("id of {}", folder.path),
+            folder,
+        };
+        Ok(self.list_folders()?.into_iter().map(identified).collect())
     }
 
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {

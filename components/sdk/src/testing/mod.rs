@@ -57,6 +57,7 @@ mod outbox;
 mod route;
 mod service;
 mod store;
+mod teams;
 #[cfg(test)]
 mod tests;
 mod web;

@@ -6,8 +6,9 @@ use utoipa::OpenApi;
 use super::{FakeHost, Letter, NOW, Service, misfit};
 use crate::capability::{
     Aliases as _, Blob, Caller, Claimed, Config, Credentials as _, Domains as _, Draft, Error,
-    File, FlagAction, HttpClient as _, HttpResponse, Kind, Level, Log, Mailbox as _, Outbox as _,
-    Page, Scope, Store as _, Verification,
+    File, FlagAction, HttpClient as _, HttpResponse, Kind, Level, Log, Mailbox as _, Missing,
+    NewGrant, Outbox as _, Page, Refused, Right, Scope, Store as _, Target, Teams as _,
+    Verification,
 };
 use crate::{Failure, Module, Reply, Request, Route};
 
@@ -375,4 +376,45 @@ fn the_rest_of_an_account_is_there_too() {
     assert!(matches!(host.list_folders(), Err(Error::Internal)));
     host.recover();
     assert!(host.list_folders().is_ok());
+}
+
+#[test]
+fn a_mailbox_is_shared_with_whom_its_owner_invites() {
+    let host = FakeHost::new();
+    let (ada, bob, cyd) = ("ada@example.test", "bob@example.test", "cyd@example.test");
+    for address in [bob, cyd, ada] {
+        host.sign_in(address);
+    }
+    let all = |rights: &[Right]| NewGrant {
+        target: Target::Mailbox,
+        label: None,
+        rights: rights.into(),
+    };
+    let password = "Correct-Horse-7";
+    let managing = all(&[Right::MembersManage, Right::MailRead]);
+    let wrong = host.invite_member(ada, "bob", "Wrong-Horse-7", &managing);
+    assert!(matches!(wrong, Err(Refused::Failed(Error::Denied(_)))));
+    host.invite_member(ada, "bob", password, &managing).unwrap();
+    let again = host.invite_member(ada, "bob", password, &managing);
+    assert!(matches!(again, Err(Refused::Failed(Error::Conflict(_)))));
+
+    host.sign_in(bob);
+    assert_eq!(host.list_teams().unwrap().len(), 2);
+    let wider = host.invite_member(ada, "cyd", password, &all(&[Right::MailWrite]));
+    assert!(matches!(wider, Err(Refused::Failed(Error::Denied(_)))));
+    let read = all(&[Right::MailRead]);
+    let invited = host.invite_member(ada, "cyd", password, &read).unwrap();
+    let wider = host.change_grant(ada, &invited.grant, &[Right::MailWrite]);
+    assert!(matches!(wider, Err(Refused::Failed(Error::Denied(_)))));
+    host.use_token(&[Scope::MailRead]);
+    assert!(matches!(host.list_teams(), Err(Error::Denied(_))));
+
+    host.sign_in(cyd);
+    assert_eq!(host.team(ada).unwrap().members.len(), 2);
+    let refused = host.revoke_grant(ada, &invited.grant);
+    assert!(matches!(refused, Err(Refused::Failed(Error::Denied(_)))));
+    host.remove_member(ada, cyd).unwrap();
+    assert!(matches!(host.team(ada), Err(Error::NotFound)));
+    let gone = host.add_grant(ada, cyd, &read);
+    assert!(matches!(gone, Err(Refused::Missing(Missing::Team))));
 }

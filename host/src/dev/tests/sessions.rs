@@ -109,11 +109,12 @@ impl World {
 fn service() -> Access {
     Access {
         account: "m1".into(),
-        credential: MailCredential {
-            id: "p1".into(),
-            username: ANN.into(),
-            password: SecretString::from(PASSWORD),
-        },
+        credential: MailCredential::app_password(
+            "p1".into(),
+            ANN.into(),
+            SecretString::from(PASSWORD),
+        ),
+        guest: None,
     }
 }
 

@@ -20,9 +20,10 @@ fn acting(account_id: &str, at: Timestamp) -> Acting<'_> {
     };
     Acting {
         account_id,
-        app_password_id: "",
+        app_password_id: Some(""),
         sid,
         at,
+        guest: None,
     }
 }
 
@@ -75,6 +76,7 @@ async fn an_alias_is_there_at_once_and_only_for_its_owner(fresh: Fresh) {
             active: true,
             created_at: Some(NOW),
             modified_at: Some(NOW),
+            made_by: None,
         };
         assert_eq!(made, expected);
     }
@@ -320,9 +322,10 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
     let origin = Origin::default();
     let over = |sid, app_password_id, at| Acting {
         account_id: "ada",
-        app_password_id,
+        app_password_id: Some(app_password_id),
         sid,
         at,
+        guest: None,
     };
     let month = NOW.plus(DAY * 31);
     for acting in [
@@ -343,8 +346,16 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         let deleted = directory.delete_alias(acting, id, &origin);
         assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{acting:?}");
     }
-    // A session goes on with another app password; a token is known by its own.
-    for acting in [over("adas", "gone", NOW), over("", "adas-password", NOW)] {
+    // A session goes on with another app password; a token is known by its own; of an access token of a server elsewhere that server is asked.
+    let elsewhere = Acting {
+        app_password_id: None,
+        ..over("", "", NOW)
+    };
+    for acting in [
+        over("adas", "gone", NOW),
+        over("", "adas-password", NOW),
+        elsewhere,
+    ] {
         let set = directory.set_alias_active(acting, id, true, &origin);
         assert_eq!(set.await.unwrap(), Change::Done, "{acting:?}");
     }

@@ -112,6 +112,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0016_what_served_before.sql"),
         postgres: include_str!("../../../migrations/postgres/0016_what_served_before.sql"),
     },
+    Step {
+        version: 17,
+        description: "oauth",
+        sqlite: include_str!("../../../migrations/sqlite/0017_oauth.sql"),
+        postgres: include_str!("../../../migrations/postgres/0017_oauth.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

@@ -208,10 +208,7 @@ fn operator() -> Caller {
         address: name.into(),
         admin: true,
         credential: Credential::Session { sid: name.into() },
-        mail: MailCredential {
-            id: String::new(),
-            username: String::new(),
-            password: SecretString::default(),
-        },
+        mail: MailCredential::app_password(String::new(), String::new(), SecretString::default()),
+        shared: None,
     }
 }

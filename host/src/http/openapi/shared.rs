@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 
 use super::About;
+use crate::http::access;
 use crate::modules::{Access, Route};
 
 /// The scheme of the web session.
 pub(super) const SESSION: &str = "session";
+/// The parameter that names a mailbox which is shared with the caller.
+pub(super) const MAILBOX: &str = "mailbox";
 /// The scheme of the API token.
 pub(super) const TOKEN: &str = "apiToken";
 /// The scheme of the OAuth access token.
@@ -61,10 +64,19 @@ pub(super) fn components(about: &About) -> Value {
                 "properties": { "error": { "type": "string", "description": "A sentence for a person" } },
             },
         },
+        "parameters": {
+            MAILBOX: {
+                "name": "mailbox",
+                "in": "query",
+                "description": "The id of a mailbox that is shared with the caller, in which this is done; the caller's own without it. A web session may say it, tokens may not",
+                "schema": { "type": "string" },
+            },
+        },
         "responses": {
             "BadRequest": failure("Malformed, missing or out of range; the sentence names the field"),
             "Unauthorized": failure("No credential, or one that cannot be used"),
             "Forbidden": failure("A valid credential that is not allowed this"),
+            "NotFound": failure("There is no such thing, or none that the caller may know of"),
             "PayloadTooLarge": failure("The body is larger than this operation takes"),
             "TooManyRequests": limited,
             "InternalError": failure("The operation could not be completed"),
@@ -86,6 +98,7 @@ pub(super) fn failures(owner: &str, route: &Route) -> Vec<(&'static str, &'stati
         (reads, "400", "BadRequest"),
         (credential, "401", "Unauthorized"),
         (scoped, "403", "Forbidden"),
+        (access::takes_mailbox(route.access), "404", "NotFound"),
         (route.max_body > 0, "413", "PayloadTooLarge"),
         (!route.area.is_empty(), "429", "TooManyRequests"),
         (true, "500", "InternalError"),

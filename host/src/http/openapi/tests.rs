@@ -5,6 +5,7 @@ fn document(parts: &[Part<()>]) -> Value {
     let about = About {
         title: "Latchmail".into(),
         base_url: "https://a.example".into(),
+        agents_send: false,
         auth_url: "https://b.example".into(),
     };
     serde_json::from_slice(&compose(&about, parts).unwrap()).unwrap()
@@ -57,6 +58,9 @@ fn security_follows_from_the_route() {
         json!([{ "session": [] }, { "apiToken": [] }, { "oauth": [] }])
     );
     assert_eq!(operation("/read")["x-required-scope"], "mail:read");
+    let mailbox = json!([{ "$ref": "#/components/parameters/mailbox" }]);
+    assert_eq!(operation("/read")["parameters"], mailbox);
+    assert!(operation("/session").get("parameters").is_none());
     assert_eq!(
         operation("/send")["security"],
         json!([{ "session": [] }, { "apiToken": [] }])

@@ -2,6 +2,8 @@
 
 use imap_proto::Capability;
 
+use crate::sasl::Mechanism;
+
 /// The extensions that are made use of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
@@ -11,6 +13,10 @@ use imap_proto::Capability;
 pub(in crate::mail) struct Capabilities {
     /// `AUTH=PLAIN` (RFC 4616).
     pub(in crate::mail) auth_plain: bool,
+    /// `AUTH=OAUTHBEARER` (RFC 7628).
+    pub(in crate::mail) auth_oauthbearer: bool,
+    /// `AUTH=XOAUTH2`, its predecessor.
+    pub(in crate::mail) auth_xoauth2: bool,
     /// `SASL-IR`: the first response travels with AUTHENTICATE (RFC 4959).
     pub(in crate::mail) sasl_ir: bool,
     /// `LOGINDISABLED`: LOGIN is not to be tried (RFC 3501, section 6.2.3).
@@ -25,6 +31,10 @@ pub(in crate::mail) struct Capabilities {
     pub(in crate::mail) literal_plus: bool,
     /// `MOVE` (RFC 6851).
     pub(in crate::mail) r#move: bool,
+    /// `OBJECTID`: folders have ids (RFC 8474).
+    pub(in crate::mail) object_id: bool,
+    /// `UNSELECT` (RFC 3691).
+    pub(in crate::mail) unselect: bool,
     /// `UIDPLUS`: some messages can be expunged, and copies name their UIDs (RFC 4315).
     pub(in crate::mail) uid_plus: bool,
 }
@@ -38,6 +48,8 @@ impl Capabilities {
                 Capability::Imap4rev1 => {}
                 Capability::Auth(mechanism) => {
                     all.auth_plain |= mechanism.eq_ignore_ascii_case("PLAIN");
+                    all.auth_oauthbearer |= Mechanism::OAuthBearer.is(mechanism);
+                    all.auth_xoauth2 |= Mechanism::XOAuth2.is(mechanism);
                 }
                 Capability::Atom(name) => match name.to_ascii_uppercase().as_str() {
                     "SASL-IR" => all.sasl_ir = true,
@@ -47,6 +59,8 @@ impl Capabilities {
                     "SPECIAL-USE" => all.special_use = true,
                     "LITERAL+" => all.literal_plus = true,
                     "MOVE" => all.r#move = true,
+                    "OBJECTID" => all.object_id = true,
+                    "UNSELECT" => all.unselect = true,
                     "UIDPLUS" => all.uid_plus = true,
                     _ => {}
                 },

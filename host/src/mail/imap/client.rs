@@ -1,18 +1,15 @@
-//! Making a connection: TCP, TLS where configured, the greeting, and the log-in.
+//! Making a connection: TCP, TLS where configured, the greeting, and what the server can do. The log-in itself is in [`super::log_in`].
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use imap_proto::{Response, ResponseCode, Status};
-use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::timeout;
-use zeroize::Zeroizing;
 
+use super::Error;
 use super::capabilities::Capabilities;
+use super::log_in::log_in;
 use super::session::Session;
-use super::wire::{Outcome, Wire, parse};
-use super::{Error, quoted};
+use super::wire::{Wire, parse};
 use crate::caller::MailCredential;
 use crate::config;
 use crate::dial::Dial;
@@ -61,13 +58,7 @@ impl Connector {
                 Some(capabilities) => capabilities,
                 None => asked(&mut wire).await?,
             };
-            let after = log_in(
-                &mut wire,
-                before,
-                &credential.username,
-                &credential.password,
-            )
-            .await?;
+            let after = log_in(&mut wire, before, credential).await?;
             let capabilities = match after {
                 Some(capabilities) => capabilities,
                 None => asked(&mut wire).await?,
@@ -112,7 +103,7 @@ impl Connector {
     }
 }
 
-fn named(code: Option<&ResponseCode<'_>>) -> Option<Capabilities> {
+pub(super) fn named(code: Option<&ResponseCode<'_>>) -> Option<Capabilities> {
     match code {
         Some(ResponseCode::Capabilities(named)) => Some(Capabilities::of(named)),
         _ => None,
@@ -134,81 +125,4 @@ async fn asked(wire: &mut Wire) -> Result<Capabilities, Error> {
         outcome.ok()?;
     }
     Ok(capabilities)
-}
-
-/// Logs in and answers the capabilities that the server names on that occasion.
-async fn log_in(
-    wire: &mut Wire,
-    can: Capabilities,
-    username: &str,
-    password: &SecretString,
-) -> Result<Option<Capabilities>, Error> {
-    let password = password.expose_secret();
-    if username.contains('\0') || password.contains('\0') {
-        return Err(Error::Refused);
-    }
-    let mut told = None;
-    let tag = if can.auth_plain {
-        // RFC 4616: authorization identity (none), name, password.
-        let plain = Zeroizing::new(format!("\0{username}\0{password}"));
-        let response = Zeroizing::new(STANDARD.encode(plain.as_bytes()));
-        if can.sasl_ir {
-            wire.queue(&Zeroizing::new(format!(
-                "AUTHENTICATE PLAIN {}",
-                response.as_str()
-            )))
-        } else {
-            let tag = wire.queue("AUTHENTICATE PLAIN");
-            wire.flush().await?;
-            let go = wire.reply().await?;
-            match parse(&go)? {
-                Response::Continue(_) => wire.queue_line(&response),
-                Response::Done { outcome, .. } => {
-                    return Err(Error::Unavailable(
-                        outcome.information.unwrap_or_default().into_owned(),
-                    ));
-                }
-                _ => return Err(Error::Protocol("AUTHENTICATE was not taken up".into())),
-            }
-            tag
-        }
-    } else if can.login_disabled {
-        return Err(Error::Unavailable(
-            "the mail server allows no log-in without TLS".into(),
-        ));
-    } else {
-        let (Some(username), Some(password)) = (quoted(username), quoted(password)) else {
-            return Err(Error::Refused);
-        };
-        let password = Zeroizing::new(password);
-        wire.queue(&Zeroizing::new(format!(
-            "LOGIN {username} {}",
-            password.as_str()
-        )))
-    };
-    let outcomes = wire
-        .finish(&[tag], &mut |reply, _| {
-            if let Response::Capabilities(all) = reply {
-                told = Some(Capabilities::of(all));
-            }
-            Ok(())
-        })
-        .await?;
-    for outcome in outcomes {
-        told = named(outcome.code.as_ref()).or(told);
-        accepted(outcome)?;
-    }
-    Ok(told)
-}
-
-/// Tells a credential that is wrong from a server that lets nobody in at the moment (RFC 5530).
-fn accepted(outcome: Outcome) -> Result<(), Error> {
-    let refused = ["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED"]
-        .iter()
-        .any(|code| outcome.says(code));
-    match outcome.status {
-        Status::Ok => Ok(()),
-        Status::No if refused || !outcome.text.starts_with('[') => Err(Error::Refused),
-        _ => Err(Error::Unavailable(outcome.text)),
-    }
 }

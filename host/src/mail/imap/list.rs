@@ -25,6 +25,8 @@ pub(in crate::mail) struct Listed {
     pub(in crate::mail) roles: Vec<Role>,
     /// What STATUS tells of it, once known.
     pub(in crate::mail) standing: Option<Standing>,
+    /// Its MAILBOXID, where the server has such (RFC 8474).
+    pub(in crate::mail) object_id: Option<String>,
 }
 
 /// What STATUS tells of a folder (RFC 3501, section 6.3.10), as far as it was asked.
@@ -40,8 +42,8 @@ pub(in crate::mail) struct Standing {
     pub(in crate::mail) uid_next: u32,
 }
 
-/// For people: how many there are.
-pub(in crate::mail) const COUNTS: &str = "MESSAGES UNSEEN";
+/// For people: how many there are; and what a folder is told from others by.
+pub(in crate::mail) const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
 /// For finding messages again: where new ones begin.
 pub(in crate::mail) const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
 
@@ -85,6 +87,11 @@ impl Session {
     /// The folders that can be opened, with what is asked of each ([`COUNTS`] or [`POSITIONS`]), in the server's order.
     pub(in crate::mail) async fn folders(&mut self, asked: &str) -> Result<Vec<Listed>, Error> {
         let can = self.capabilities;
+        let asked = &if can.object_id {
+            format!("{asked} MAILBOXID")
+        } else {
+            asked.to_owned()
+        };
         let list = if can.list_extended && can.list_status && can.special_use {
             format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({asked}))"#)
         } else if can.list_extended && can.special_use {
@@ -93,14 +100,16 @@ impl Session {
             r#"LIST "" "*""#.to_owned()
         };
         let mut collected = Collected::default();
-        let outcomes = self
-            .run(&[list], &mut |reply, frame| {
+        let mut commands = self.closing();
+        commands.push(list);
+        let mut outcomes = self
+            .run(&commands, &mut |reply, frame| {
                 collected.add(reply, frame);
                 Ok(())
             })
             .await?;
-        for outcome in outcomes {
-            outcome.ok()?;
+        if let Some(listed) = outcomes.pop() {
+            listed.ok()?;
         }
         collected.folders.retain(|folder| folder.selectable);
         // Without LIST-STATUS this is all of them; with it, those whose counts the server could not tell in passing.
@@ -124,6 +133,11 @@ impl Session {
         }
         // A NO is of a folder that went away meanwhile.
         collected.folders.retain(|folder| folder.standing.is_some());
+        for (name, id) in self.object_ids() {
+            if let Some(folder) = collected.folders.iter_mut().find(|f| f.name == name) {
+                folder.object_id = Some(id);
+            }
+        }
         Ok(collected.folders)
     }
 }
@@ -160,7 +174,18 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
             && !has("\\NonExistent"),
         roles,
         standing: None,
+        object_id: None,
         name,
+    }
+}
+
+/// The folder that a reply to STATUS is about, by its name on the wire.
+pub(super) fn status_of(reply: &Response<'_>, frame: &Bytes) -> Option<String> {
+    match reply {
+        Response::MailboxData(MailboxDatum::Status { mailbox, .. }) => {
+            Some(unescaped(mailbox, frame))
+        }
+        _ => None,
     }
 }
 

@@ -10,6 +10,8 @@ pub(super) mod client;
 mod command;
 pub(super) mod fetch;
 pub(super) mod list;
+mod log_in;
+mod objectid;
 mod search;
 pub(super) mod session;
 mod set;

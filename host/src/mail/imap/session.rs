@@ -33,6 +33,8 @@ pub(in crate::mail) struct Session {
     last: Option<(String, u32)>,
     /// A folder that has so many recent messages that opening it is slow.
     recent: Option<String>,
+    /// The folder that is open, or may be, as commands name it.
+    open: Option<String>,
 }
 
 /// Bytes of a message on their way.
@@ -143,6 +145,19 @@ impl Session {
             literal: None,
             last: None,
             recent: None,
+            open: None,
+        }
+    }
+
+    /// What closes the folder that may be open, and changes nothing: commands of which it does not matter how they end. A server need not tell the state of a
+    /// folder that is open on the connection that asks (RFC 3501, section 6.3.10), and Dovecot tells that of the folder which was called so when it was opened.
+    pub(super) fn closing(&mut self) -> Vec<String> {
+        self.last = None;
+        match self.open.take() {
+            None => Vec::new(),
+            Some(_) if self.capabilities.unselect => vec!["UNSELECT".to_owned()],
+            // What is only examined loses nothing when it is closed.
+            Some(name) => vec![format!("EXAMINE {name}"), "CLOSE".to_owned()],
         }
     }
 
@@ -159,6 +174,11 @@ impl Session {
             .map_err(|_| late())??;
         self.wire = Some(wire);
         Ok(outcomes)
+    }
+
+    /// The MAILBOXIDs that were told since this was asked last, by the folders' names on the wire.
+    pub(super) fn object_ids(&mut self) -> Vec<(String, String)> {
+        self.wire.as_mut().map(Wire::object_ids).unwrap_or_default()
     }
 
     /// Sends one command that may have literals and reads its answers.
@@ -258,6 +278,7 @@ impl Session {
         commands.extend(command.map(ToOwned::to_owned));
         let mut opening = Opening::default();
         self.last = None;
+        self.open = Some(quoted);
         let outcomes = self
             .run(&commands, &mut |reply, frame| {
                 opening.see(reply, frame);
@@ -441,6 +462,7 @@ impl Session {
         self.last = None;
         let mut wire = self.taken()?;
         wire.queue(&format!("EXAMINE {name}"));
+        self.open = Some(name);
         let tag = wire.queue(&fetch::piece(spot.uid, range));
         let head = Head::of(spot.uid, Some(spot.uid_validity));
         self.begin(wire, tag, head, range).await

@@ -10,6 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Error;
 use super::command::Command;
+use super::list::status_of;
+use super::objectid;
 use crate::dial::Io;
 use crate::mail::bounds;
 
@@ -19,6 +21,7 @@ pub(in crate::mail) struct Wire {
     read: BytesMut,
     written: Vec<u8>,
     last_tag: u32,
+    object_ids: Vec<(String, String)>,
 }
 
 /// How a command ended (RFC 3501, section 7.1).
@@ -82,7 +85,13 @@ impl Wire {
             read: BytesMut::new(),
             written: Vec::new(),
             last_tag: 0,
+            object_ids: Vec::new(),
         }
+    }
+
+    /// The MAILBOXIDs that were told since this was asked last, by the folders' names on the wire.
+    pub(super) fn object_ids(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.object_ids)
     }
 
     /// Puts a command into the next write and answers its tag.
@@ -123,7 +132,8 @@ impl Wire {
         self.flush().await?;
         let mut outcomes: Vec<Option<Outcome>> = tags.iter().map(|_| None).collect();
         while outcomes.iter().any(Option::is_none) {
-            let frame = self.reply().await?;
+            let mut frame = self.reply().await?;
+            let object_id = objectid::taken(&mut frame);
             match parse(&frame)? {
                 Response::Done {
                     tag,
@@ -135,7 +145,12 @@ impl Wire {
                     })?;
                     outcomes[place] = Some(Outcome::of(status, outcome));
                 }
-                other => on(&other, &frame)?,
+                other => {
+                    if let (Some(id), Some(folder)) = (object_id, status_of(&other, &frame)) {
+                        self.object_ids.push((folder, id));
+                    }
+                    on(&other, &frame)?;
+                }
             }
         }
         Ok(outcomes.into_iter().flatten().collect())
@@ -181,8 +196,8 @@ impl Wire {
         Ok(Sent::Whole(tag))
     }
 
-    /// Waits until the server asks for a literal. Answers how the command ended where it does not.
-    async fn asked(&mut self, on: On<'_>) -> Result<Option<Outcome>, Error> {
+    /// Waits until the server asks for more: a literal, or what an exchange goes on with. Answers how the command ended where it does not.
+    pub(super) async fn asked(&mut self, on: On<'_>) -> Result<Option<Outcome>, Error> {
         loop {
             let frame = self.reply().await?;
             match parse(&frame)? {

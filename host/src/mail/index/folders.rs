@@ -6,13 +6,15 @@ use crate::directory::db::{Error, Tx, on, on_tx};
 use crate::hexadecimal;
 use crate::mail::identity::Identity;
 
-const ALL: &str =
-    "SELECT id, path, uid_validity, uid_next FROM folders WHERE account_id = $1 ORDER BY path";
+const ALL: &str = "SELECT id, path, uid_validity, uid_next, object_id FROM folders WHERE account_id = $1 ORDER BY path";
 const ANY: &str = "SELECT 1 FROM folders WHERE account_id = $1 LIMIT 1";
 const ADD: &str = "INSERT INTO folders (id, account_id, path, uid_validity, uid_next) VALUES ($1, $2, $3, $4, $5) \
      ON CONFLICT (account_id, path) DO NOTHING";
 const BY_PATH: &str = "SELECT id, uid_validity FROM folders WHERE account_id = $1 AND path = $2";
-const RENEW: &str = "UPDATE folders SET uid_validity = $2, uid_next = 1 WHERE id = $1";
+const NAME: &str = "UPDATE folders SET object_id = $2 WHERE id = $1";
+/// The mail server's id is one folder's: what was set aside gives it up.
+const UNNAME: &str = "UPDATE folders SET object_id = NULL WHERE object_id = $2 AND id <> $1 \
+     AND account_id = (SELECT account_id FROM folders WHERE id = $1)";
 const SEEN_TO: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
 const SAMPLE: &str = "SELECT imap_uid, identity FROM messages \
@@ -28,9 +30,28 @@ pub(in crate::mail) struct Noted {
     pub(in crate::mail) path: String,
     uid_validity: i64,
     uid_next: i64,
+    object_id: Option<String>,
+}
+
+/// A folder as it is to be noted.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::mail) struct Seen<'a> {
+    pub(in crate::mail) path: &'a str,
+    pub(in crate::mail) opened: Opened,
+    pub(in crate::mail) object_id: Option<&'a str>,
 }
 
 impl Noted {
+    /// Its id for clients: the mail server's, where it has one, else the service's own.
+    pub(in crate::mail) fn public_id(&self) -> &str {
+        self.object_id.as_deref().unwrap_or(&self.id)
+    }
+
+    /// The mail server's id, where it is known.
+    pub(in crate::mail) fn object_id(&self) -> Option<&str> {
+        self.object_id.as_deref()
+    }
+
     /// Under which its UIDs hold.
     pub(in crate::mail) fn uid_validity(&self) -> u32 {
         u32::try_from(self.uid_validity).unwrap_or(0)
@@ -58,18 +79,59 @@ pub(in crate::mail) async fn noted_folders(db: &Db, account: &str) -> Result<Vec
 pub(in crate::mail) async fn survey(
     db: &Db,
     account: &str,
-    folders: &[(String, Opened)],
+    folders: &[Seen<'_>],
 ) -> Result<(), Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
-    for (path, opened) in folders {
-        add(&mut tx, account, path, *opened, i64::from(opened.uid_next)).await?;
+    for folder in folders {
+        let uid_next = i64::from(folder.opened.uid_next);
+        let id = add(&mut tx, account, folder.path, folder.opened, uid_next).await?;
+        name(&mut tx, &id, folder.object_id).await?;
     }
     tx.commit().await
 }
 
-/// The folder's id, once it is noted. One that was not there at the survey is new, and so is one under another UIDVALIDITY: any message in it may
-/// have come from elsewhere.
+/// Notes folders that were not there when others were, and those that were made anew: any message in them may have come from elsewhere.
+pub(in crate::mail) async fn note(
+    db: &Db,
+    account: &str,
+    folders: &[Seen<'_>],
+) -> Result<(), Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    for folder in folders {
+        let id = noted_at(&mut tx, account, folder.path, folder.opened).await?;
+        name(&mut tx, &id, folder.object_id).await?;
+    }
+    tx.commit().await
+}
+
+async fn name(tx: &mut Tx, id: &str, object_id: Option<&str>) -> Result<(), Error> {
+    if object_id.is_some() {
+        for change in [UNNAME, NAME] {
+            on_tx!(tx, tx => sqlx::query(change).bind(id).bind(object_id).execute(tx).await.map(drop))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a folder of this name is noted that is not this one.
+pub(in crate::mail) async fn is_another(
+    db: &Db,
+    account: &str,
+    path: &str,
+    opened: Opened,
+) -> Result<bool, Error> {
+    let known: Option<(String, i64)> = on!(db, pool => sqlx::query_as(BY_PATH)
+        .bind(account)
+        .bind(path)
+        .fetch_optional(pool)
+        .await)?;
+    Ok(known.is_some_and(|(_, validity)| validity != i64::from(opened.uid_validity)))
+}
+
+/// The folder's id, once it is noted. One that was not there at the survey is new: any message in it may have come from elsewhere. One under another
+/// UIDVALIDITY is another folder; what was noted under its name keeps its own id, and waits to be found under the name that it has by now.
 pub(super) async fn noted(
     tx: &mut Tx,
     account: &str,
@@ -77,14 +139,14 @@ pub(super) async fn noted(
     opened: Opened,
     known: Option<(String, i64)>,
 ) -> Result<String, Error> {
-    let validity = i64::from(opened.uid_validity);
-    let Some((id, seen)) = known else {
-        return add(tx, account, path, opened, 1).await;
-    };
-    if seen != validity {
-        on_tx!(tx, tx => sqlx::query(RENEW).bind(&id).bind(validity).execute(tx).await.map(drop))?;
+    match known {
+        Some((id, seen)) if seen == i64::from(opened.uid_validity) => return Ok(id),
+        Some(_) => {
+            on_tx!(&mut *tx, tx => sqlx::query(ASIDE).bind(account).bind(path).execute(tx).await.map(drop))?;
+        }
+        None => {}
     }
-    Ok(id)
+    add(tx, account, path, opened, 1).await
 }
 
 /// The same of a folder of which nothing was looked up yet.

@@ -73,16 +73,28 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
     let noted = async || {
         let folders = noted_folders(db, "ada").await.unwrap();
         let noted = |f: &Noted| (f.path.clone(), f.uid_validity(), f.uid_next());
-        folders.iter().map(noted).collect::<Vec<_>>()
+        let named = folders.iter().filter(|f| !f.path.starts_with('\n'));
+        named.map(noted).collect::<Vec<_>>()
+    };
+    let id = async |validity| {
+        let folders = noted_folders(db, "ada").await.unwrap();
+        let mut found = folders.iter().filter(|f| f.uid_validity() == validity);
+        found.next().unwrap().public_id().to_owned()
     };
     assert!(!is_known(db, "ada").await.unwrap());
-    survey(db, "ada", &[("INBOX".into(), FIRST)]).await.unwrap();
+    let inbox = Seen {
+        path: "INBOX",
+        opened: FIRST,
+        object_id: None,
+    };
+    survey(db, "ada", &[inbox]).await.unwrap();
     assert!(is_known(db, "ada").await.unwrap());
     assert_eq!(numbered(&fresh, "INBOX", FIRST, &[150]).await, [1]);
     assert_eq!(noted().await, [("INBOX".into(), 7, 100)]);
     // What was not there at the survey may have been filled from elsewhere.
     assert_eq!(numbered(&fresh, "New", FIRST, &[150]).await, [2]);
-    // Made anew: the same UID is another place, and the old row stays.
+    // Made anew: the same UID is another place, the folder another one, and what was noted of the old one stays.
+    let old = id(7).await;
     let anew = Opened {
         uid_validity: 8,
         uid_next: 3,
@@ -91,6 +103,7 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
     assert_eq!(numbered(&fresh, "INBOX", anew, &[150]).await, [3]);
     let (inbox, new) = (("INBOX".to_owned(), 8, 1), ("New".to_owned(), 7, 1));
     assert_eq!(noted().await, [inbox, new]);
+    assert_ne!(id(8).await, old);
     assert_eq!(fresh.number("SELECT COUNT(*) FROM messages").await, 3);
     // What was looked at is looked at no more, and a look that is over late takes nothing back.
     for next in [9, 5] {
@@ -98,6 +111,31 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
         seen_to(db, "ada", "INBOX", 7, 500).await.unwrap();
     }
     assert_eq!(noted().await[0], ("INBOX".to_owned(), 8, 9));
+}
+
+async fn the_mail_servers_id_is_the_newest_folders_alone(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    fresh.directory.with("bob", "bob@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let seen = |uid_validity| Seen {
+        path: "Work",
+        opened: Opened {
+            uid_validity,
+            ..FIRST
+        },
+        object_id: Some("F1"),
+    };
+    note(db, "bob", &[seen(7)]).await.unwrap();
+    for validity in [7, 8] {
+        note(db, "ada", &[seen(validity)]).await.unwrap();
+    }
+    let named = async |account| {
+        let folders = noted_folders(db, account).await.unwrap();
+        let named = folders.into_iter().filter(|f| f.public_id() == "F1");
+        named.map(|f| f.uid_validity()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("ada").await, [8]);
+    assert_eq!(named("bob").await, [7]);
 }
 
 async fn a_message_whose_place_is_empty_takes_its_number_along(fresh: Fresh) {
@@ -195,6 +233,7 @@ async fn more_messages_than_fit_one_statement_are_numbered(fresh: Fresh) {
 both!(
     numbers_are_given_once_in_the_order_of_the_uids,
     a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
+    the_mail_servers_id_is_the_newest_folders_alone,
     a_message_whose_place_is_empty_takes_its_number_along,
     a_move_takes_numbers_along_and_deleted_ones_never_come_again,
     a_folder_that_is_renamed_takes_its_messages_along,

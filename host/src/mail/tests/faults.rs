@@ -6,7 +6,7 @@ use super::peer::{Step, hangs_up, peer, says};
 use super::{access, config};
 use crate::directory::testing::on_sqlite;
 use crate::mail::imap::Opened;
-use crate::mail::index::survey;
+use crate::mail::index::{Seen, survey};
 use crate::mail::{Error, Mail, Role};
 
 const HELLO: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
@@ -28,7 +28,11 @@ async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, E
         };
         let mail = Mail::new(&config, fresh.directory.db().clone()).unwrap();
         // Its folders are noted already: the listing is all that is asked for.
-        let noted = [("INBOX".to_owned(), Opened::default())];
+        let noted = [Seen {
+            path: "INBOX",
+            opened: Opened::default(),
+            object_id: None,
+        }];
         survey(fresh.directory.db(), "ada", &noted).await.unwrap();
         let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
         let total = listing.map(|found| found.map_or(0, |listing| listing.total));
@@ -123,6 +127,50 @@ async fn a_no_that_is_not_about_the_folder_is_an_error() {
     ));
 }
 
+/// No Dovecot tells ids (RFC 8474).
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_have_the_mail_servers_ids_where_it_has_such_under_every_name() {
+    const BEFORE: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
+        * LIST () \".\" A\r\n* STATUS A (MAILBOXID (F-a) MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 7)\r\n\
+        * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 MAILBOXID (F-b) UIDVALIDITY 7)\r\n{tag} OK listed\r\n";
+    // The two changed names, and nothing but their ids tells it.
+    const AFTER: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
+        * LIST () \".\" A\r\n* STATUS A (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-b))\r\n\
+        * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-a))\r\n{tag} OK listed\r\n";
+    let at = async |listed| {
+        let steps = vec![
+            says(
+                "CAPABILITY",
+                "* CAPABILITY IMAP4rev1 LIST-EXTENDED LIST-STATUS SPECIAL-USE OBJECTID\r\n{tag} OK told\r\n",
+            ),
+            says("LOGIN", "{tag} OK in\r\n"),
+            says(
+                "LIST \"\" \"*\" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN UIDNEXT UIDVALIDITY MAILBOXID))",
+                listed,
+            ),
+        ];
+        peer("* OK hello\r\n", steps).await
+    };
+    let ports = [at(BEFORE).await, at(AFTER).await];
+    on_sqlite(async move |fresh| {
+        fresh.directory.with("ada", "ada@example.org", &[]).await;
+        for (port, expected) in ports.into_iter().zip([
+            [("INBOX", "F-inbox"), ("A", "F-a"), ("B", "F-b")],
+            [("INBOX", "F-inbox"), ("A", "F-b"), ("B", "F-a")],
+        ]) {
+            let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
+            let folders = mail.folders(&access("ada", "first")).await.unwrap();
+            let shown: Vec<_> = folders
+                .iter()
+                .map(|(folder, id)| (folder.path.as_str(), &**id))
+                .collect();
+            assert_eq!(shown, expected);
+        }
+    })
+    .await
+    .unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_the_first_revision_only_is_enough() {
     const STEPS: &[Step] = &[
@@ -143,11 +191,12 @@ async fn a_server_of_the_first_revision_only_is_enough() {
     ];
     let port = peer("* OK hello\r\n", STEPS.to_vec()).await;
     on_sqlite(async move |fresh| {
+        fresh.directory.with("ada", "ada@example.org", &[]).await;
         let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
         let folders = mail.folders(&access("ada", "first")).await.unwrap();
         let shown: Vec<_> = folders
             .iter()
-            .map(|f| (f.path.as_str(), f.role, f.messages, f.unseen))
+            .map(|(f, _)| (f.path.as_str(), f.role, f.messages, f.unseen))
             .collect();
         assert_eq!(
             shown,

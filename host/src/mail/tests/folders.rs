@@ -14,7 +14,7 @@ async fn folders_are_listed_with_their_counts_and_roles_first() {
         let folders = world.mail.folders(&world.access).await.unwrap();
         let shown: Vec<_> = folders
             .iter()
-            .map(|f| {
+            .map(|(f, _)| {
                 (
                     f.path.as_str(),
                     f.name.as_str(),
@@ -37,7 +37,7 @@ async fn folders_are_listed_with_their_counts_and_roles_first() {
                 ("Zebra", "Zebra", 0, 0, None),
             ]
         );
-        assert!(folders.iter().all(|f| f.delimiter == "/"));
+        assert!(folders.iter().all(|(f, _)| f.delimiter == "/"));
     })
     .await;
 }
@@ -63,8 +63,8 @@ async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
         let folders = world.mail.folders(&world.access).await.unwrap();
         let mut paths: Vec<_> = folders
             .iter()
-            .filter(|f| f.role.is_none())
-            .map(|f| f.path.as_str())
+            .filter(|(f, _)| f.role.is_none())
+            .map(|(f, _)| f.path.as_str())
             .collect();
         paths.sort_unstable();
         assert_eq!(
@@ -81,7 +81,7 @@ async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
                 "{5}",
             ]
         );
-        for folder in folders.iter().filter(|f| f.role.is_none()) {
+        for (folder, _) in folders.iter().filter(|(f, _)| f.role.is_none()) {
             let listing = world
                 .mail
                 .messages(&world.access, &folder.path, 0, 10)

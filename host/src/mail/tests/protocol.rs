@@ -26,9 +26,12 @@ async fn with_a_recorder<F>(
             uid_next: 2,
         };
         let message = [(1, identity::Identity::default())];
-        index::survey(db, "ada", &[("INBOX".into(), opened)])
-            .await
-            .unwrap();
+        let inbox = index::Seen {
+            path: "INBOX",
+            opened,
+            object_id: None,
+        };
+        index::survey(db, "ada", &[inbox]).await.unwrap();
         index::allot(db, "ada", "INBOX", opened, &message, &[])
             .await
             .unwrap();

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use secrecy::SecretString;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{access, in_a_world, note};
+use crate::caller::Proof;
 use crate::mail::{Error, Mail};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn a_connection_is_kept_for_its_credential_and_for_no_other() {
         world.mail.folders(&world.access).await.unwrap();
         assert_eq!(world.dovecot.log_ins() - before, 2);
         let mut wrong = second;
-        wrong.credential.password = SecretString::from("wrong");
+        wrong.credential.proof = Proof::AppPassword("wrong".into());
         assert!(matches!(
             world.mail.folders(&wrong).await,
             Err(Error::CredentialRefused)
@@ -100,7 +100,7 @@ async fn a_wrong_credential_is_refused() {
     in_a_world(async |world| {
         for password in ["wrong", "", "a\r\nb", "a\0b", "\u{e9}"] {
             let mut wrong = access("ada", "wrong");
-            wrong.credential.password = SecretString::from(password);
+            wrong.credential.proof = Proof::AppPassword(password.into());
             let refused = world.mail.messages(&wrong, "INBOX", 0, 1).await;
             assert!(
                 matches!(refused, Err(Error::CredentialRefused)),
