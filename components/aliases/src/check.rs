@@ -47,12 +47,7 @@ pub(crate) fn check_alias(
     };
     let error = match host.check_alias(name, domain) {
         Ok(()) => None,
-        Err(
-            Error::Invalid(text)
-            | Error::Denied(text)
-            | Error::Conflict(text)
-            | Error::TooLarge(text),
-        ) => Some(text),
+        Err(Error::Invalid(text) | Error::Conflict(text) | Error::TooLarge(text)) => Some(text),
         Err(error) => return Err(Failure::of(error, MISSING, host)),
     };
     Reply::json(&AliasCheck {
@@ -83,7 +78,6 @@ mod tests {
         assert_eq!(*host.asked.borrow(), ["check shop example.test"]);
         for refused in [
             Error::Invalid as fn(String) -> Error,
-            Error::Denied,
             Error::Conflict,
             Error::TooLarge,
         ] {
@@ -91,6 +85,9 @@ mod tests {
             let expected = serde_json::json!({ "available": false, "error": "No." });
             assert_eq!(json(check_alias(&host, &query)), expected);
         }
+        let denied = FakeHost::failing(Error::Denied("No.".into()));
+        let refused = check_alias(&denied, &query).unwrap_err();
+        assert_eq!(refused, Failure::new(403, "No."));
         let broken = check_alias(&FakeHost::failing(Error::Internal), &query);
         assert_eq!(broken.unwrap_err().status, 500);
     }

@@ -1,14 +1,10 @@
 //! POST `/api/v1/aliases`: a new alias, under a name of the caller's or a random one.
 
-use latchmail_sdk::capability::{Alias, Aliases, Caller, Error};
-use latchmail_sdk::{Failure, Reply, Request, name};
-use serde::{Deserialize, Serialize};
+use latchmail_common::aliases::{self, CreatedAlias};
+use latchmail_sdk::capability::{Aliases, Caller};
+use latchmail_sdk::{Failure, Reply, Request};
+use serde::Deserialize;
 use utoipa::ToSchema;
-
-use crate::MISSING;
-
-/// Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
-const ATTEMPTS: usize = 3;
 
 /// An alias to be made.
 #[derive(Deserialize, ToSchema)]
@@ -20,18 +16,6 @@ pub(crate) struct AliasRequest {
     /// A random one where absent.
     #[schema(min_length = 2, max_length = 64)]
     name: Option<String>,
-}
-
-/// An alias that was made.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct CreatedAlias {
-    /// The address.
-    #[schema(format = Email)]
-    alias: String,
-    /// Its id.
-    // With a point, because utoipa keeps whole numbers as `usize`, which has 32 bits in the sandbox.
-    #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
-    id: u64,
 }
 
 /// Create an alias
@@ -59,39 +43,15 @@ pub(crate) fn create_alias(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let body: AliasRequest = request.json()?;
-    let domain = body.domain.filter(|domain| !domain.is_empty());
-    let domain = domain.ok_or_else(|| Failure::bad_request("domain is required"))?;
-    let made = match body.name {
-        Some(name) => host.create_alias(&name, &domain),
-        None => random(host, &domain)?,
-    };
-    let made = made.map_err(|error| match error {
-        Error::Invalid(text) | Error::Denied(text) | Error::Conflict(text) => {
-            Failure::bad_request(text)
-        }
-        Error::TooLarge(text) => Failure::conflict(text),
-        error => Failure::of(error, MISSING, host),
-    })?;
-    let created = CreatedAlias {
-        alias: made.address,
-        id: made.id,
-    };
+    let created = aliases::create(host, body.domain.as_deref(), body.name.as_deref())?;
     Reply::with_status(201, &created)
-}
-
-fn random(host: &impl Aliases, domain: &str) -> Result<Result<Alias, Error>, Failure> {
-    let mut made = Err(Error::Internal);
-    for _ in 0..ATTEMPTS {
-        made = host.create_alias(&name::pronounceable()?, domain);
-        if !matches!(made, Err(Error::Conflict(_))) {
-            break;
-        }
-    }
-    Ok(made)
 }
 
 #[cfg(test)]
 mod tests {
+    use latchmail_common::aliases::ATTEMPTS;
+    use latchmail_sdk::capability::Error;
+
     use super::*;
     use crate::testing::{FakeHost, json, posted};
 
@@ -128,10 +88,10 @@ mod tests {
         let refused = create_alias(&host, &posted(r#"{"domain": "example.test"}"#));
         assert_eq!(refused.unwrap_err(), Failure::bad_request("It is taken"));
         assert_eq!(host.asked.borrow().len(), ATTEMPTS);
-        let denied = FakeHost::failing(Error::Denied("Not yours".into()));
-        let refused = create_alias(&denied, &posted(r#"{"domain": "example.test"}"#));
+        let foreign = FakeHost::failing(Error::Invalid("Not yours".into()));
+        let refused = create_alias(&foreign, &posted(r#"{"domain": "example.test"}"#));
         assert_eq!(refused.unwrap_err(), Failure::bad_request("Not yours"));
-        assert_eq!(denied.asked.borrow().len(), 1);
+        assert_eq!(foreign.asked.borrow().len(), 1);
     }
 
     #[test]
@@ -160,7 +120,7 @@ mod tests {
         let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
         for (error, status) in [
             (Error::Invalid("No.".into()), 400),
-            (Error::Denied("No.".into()), 400),
+            (Error::Denied("No.".into()), 403),
             (Error::Conflict("No.".into()), 400),
             (Error::TooLarge("No.".into()), 409),
         ] {

@@ -10,6 +10,7 @@ mod list;
 #[cfg(test)]
 mod testing;
 
+use latchmail_common::aliases::MISSING;
 use latchmail_sdk::capability::{Aliases, Caller, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
@@ -77,8 +78,5 @@ pub fn module<H: Aliases + Caller>() -> Module<H> {
                 .area(AREA),
         )
 }
-
-/// What is answered where the caller has no alias of that id.
-const MISSING: &str = "Alias not found or not owned by you";
 
 latchmail_sdk::export!(module);

@@ -39,7 +39,6 @@ export function createAlias(request) {
     const { tag, val } = refusal(error);
     switch (tag) {
       case 'invalid':
-      case 'denied':
       case 'conflict':
         throw new Failure(400, val);
       case 'too-large':
@@ -64,7 +63,7 @@ export function checkAlias(request) {
     return { available: true };
   } catch (error) {
     const { tag, val } = refusal(error);
-    if (['invalid', 'denied', 'conflict', 'too-large'].includes(tag)) {
+    if (['invalid', 'conflict', 'too-large'].includes(tag)) {
       return { available: false, error: val };
     }
     throw error;

@@ -8,7 +8,7 @@ from componentize_py_types import Err
 from latchmail import SUCCESS, Created, Failure
 from name import pronounceable
 from wit_world.imports import aliases
-from wit_world.imports.types import Error_Conflict, Error_Denied, Error_Invalid, Error_NotFound, Error_TooLarge
+from wit_world.imports.types import Error_Conflict, Error_Invalid, Error_NotFound, Error_TooLarge
 
 # What is answered where the caller has no alias of that id.
 MISSING = "Alias not found or not owned by you"
@@ -30,7 +30,7 @@ def create_alias(request):
         made = random(domain) if name is None else aliases.create(name, domain)
     except Err as refused:
         match refused.value:
-            case Error_Invalid(text) | Error_Denied(text) | Error_Conflict(text):
+            case Error_Invalid(text) | Error_Conflict(text):
                 raise Failure(400, text) from None
             case Error_TooLarge(text):
                 raise Failure(409, text) from None
@@ -51,7 +51,7 @@ def check_alias(request):
         aliases.check(name, domain)
     except Err as refused:
         match refused.value:
-            case Error_Invalid(text) | Error_Denied(text) | Error_Conflict(text) | Error_TooLarge(text):
+            case Error_Invalid(text) | Error_Conflict(text) | Error_TooLarge(text):
                 return {"available": False, "error": text}
             case _:
                 raise

@@ -1,18 +1,8 @@
 //! GET `/api/v1/mail/folders`: every folder with its counts and role.
 
+use latchmail_common::reading::{self, FolderList};
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use crate::model::Folder;
-
-/// The folders of a mailbox.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct FolderList {
-    /// Those with a role first, then the rest by path.
-    folders: Vec<Folder>,
-}
 
 /// List folders
 ///
@@ -25,12 +15,7 @@ pub(crate) struct FolderList {
     responses((status = 200, description = "The folders", body = FolderList))
 )]
 pub(crate) fn list_folders(host: &(impl Mailbox + Caller), _: &Request) -> Result<Reply, Failure> {
-    let folders = host
-        .list_folders()
-        .map_err(|error| Failure::of(error, "Folder not found", host))?;
-    Reply::json(&FolderList {
-        folders: folders.into_iter().map(Folder::from).collect(),
-    })
+    Reply::json(&reading::folders(host)?)
 }
 
 #[cfg(test)]
@@ -52,6 +37,7 @@ mod tests {
         let answer = json(list_folders(&host, &Request::default()));
         assert_eq!(answer["folders"][0]["specialUse"], "\\Inbox");
         assert_eq!(answer["folders"][0]["delimiter"], "/");
+        assert_eq!(answer["folders"][1]["id"], "id of Work");
         assert!(answer["folders"][1].get("specialUse").is_none());
     }
 

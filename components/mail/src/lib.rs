@@ -8,8 +8,6 @@ mod change;
 mod folders;
 mod message;
 mod messages;
-mod model;
-mod recipients;
 mod search;
 mod send;
 #[cfg(test)]
@@ -82,6 +80,8 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(
             Route::post("/api/v1/mail/send", "sendMessage", send::send_message)
                 .scoped(Scope::MailSend)
+                // Where the operator lets agents send: the host says whether a token holds the scope.
+                .with_oauth()
                 .area("mail")
                 .takes(LARGE)
                 .blob_field("/attachments/*/content")

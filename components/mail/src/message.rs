@@ -1,9 +1,8 @@
 //! GET `/api/v1/mail/messages/{uid}`: one message in full.
 
+use latchmail_common::{Detail, reading};
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
-
-use crate::model::Detail;
 
 /// Read a message
 ///
@@ -28,18 +27,12 @@ pub(crate) fn get_message(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let (uid, folder) = named(request)?;
-    let detail = host
-        .get_message(uid, folder)
-        .map_err(|error| Failure::of(error, "Message not found", host))?;
-    Reply::json(&Detail::from(detail))
+    Reply::json(&reading::message(host, uid, folder)?)
 }
 
 /// The message that a request names: its number, and where to look first.
 pub(crate) fn named(request: &Request) -> Result<(u64, Option<&str>), Failure> {
-    let uid = request
-        .path_number::<u64>("uid")
-        .filter(|uid| *uid >= 1)
-        .ok_or(Failure::bad_request("Invalid message UID"))?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let folder = request.query("folder").filter(|folder| !folder.is_empty());
     Ok((uid, folder))
 }

@@ -1,20 +1,8 @@
 //! GET `/api/v1/mail/folders/{folder}/messages`: a page of a folder, newest first.
 
-use latchmail_sdk::capability::{Caller, Mailbox, Page};
+use latchmail_common::reading::{self, MessageList};
+use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use crate::model::Summary;
-
-/// A page of a folder.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct MessageList {
-    /// Newest first.
-    messages: Vec<Summary>,
-    /// How many messages the whole folder holds.
-    total: u32,
-}
 
 /// List messages
 ///
@@ -40,18 +28,8 @@ pub(crate) fn list_messages(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let paging = request.paging(50, "Invalid paging parameters")?;
-    let page = Page {
-        offset: paging.offset,
-        limit: paging.limit,
-    };
-    let listing = host
-        .list_messages(request.path("folder"), page)
-        .map_err(|error| Failure::of(error, "Folder not found", host))?;
-    Reply::json(&MessageList {
-        messages: listing.messages.into_iter().map(Summary::from).collect(),
-        total: listing.total,
-    })
+    let paging = request.paging(50, reading::BAD_PAGING)?;
+    Reply::json(&reading::messages(host, request.path("folder"), paging)?)
 }
 
 #[cfg(test)]

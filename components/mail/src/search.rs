@@ -1,24 +1,8 @@
 //! GET `/api/v1/mail/search`: the messages of one folder that have a term in them, newest first.
 
-use latchmail_sdk::capability::{Caller, Error, Mailbox, Page};
+use latchmail_common::reading::{self, Found};
+use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use crate::model::Summary;
-
-/// A page of what was found.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Found {
-    /// Newest first.
-    messages: Vec<Summary>,
-    /// How many messages were found in all.
-    total: u32,
-    /// The page answered, from 1.
-    page: u32,
-    /// Messages a page.
-    limit: u32,
-}
 
 /// Search a folder
 ///
@@ -44,37 +28,18 @@ pub(crate) fn search_messages(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let term = request.query("q").unwrap_or_default().trim_matches(' ');
-    if term.is_empty() {
-        return Err(Failure::bad_request("Missing search term"));
-    }
-    let paging = request.paging(50, "Invalid search parameters")?;
+    let term = reading::term(request.query("q").unwrap_or_default())?;
+    let paging = request.paging(50, reading::BAD_SEARCH_PAGING)?;
     let folder = request
         .query("folder")
         .filter(|folder| !folder.is_empty())
         .unwrap_or("INBOX");
-    let page = Page {
-        offset: paging.offset,
-        limit: paging.limit,
-    };
-    let listing = host
-        .search_messages(folder, term, page)
-        .map_err(|error| match error {
-            Error::Invalid(_) => Failure::bad_request("Invalid search term"),
-            Error::Internal => Failure::new(500, "Search failed"),
-            other => Failure::of(other, "Folder not found", host),
-        })?;
-    Reply::json(&Found {
-        messages: listing.messages.into_iter().map(Summary::from).collect(),
-        total: listing.total,
-        page: paging.page,
-        limit: paging.limit,
-    })
+    Reply::json(&reading::search(host, folder, term, paging)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::Listing;
+    use latchmail_sdk::capability::{Error, Listing};
 
     use super::*;
     use crate::testing::{FakeHost, asked, json, summary};

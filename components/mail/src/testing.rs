@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use latchmail_sdk::capability::{
-    Address, Attachment, Blob, Caller, Detail, Draft, Error, FlagAction, Folder, Identity, Kind,
-    Listing, Mailbox, Outbox, Page, Role, Sent, Summary,
+    Address, Attachment, Blob, Caller, Detail, Draft, Error, FlagAction, Folder, IdentifiedFolder,
+    Identity, Kind, Listing, Mailbox, Outbox, Page, Role, Sent, Summary,
 };
 use latchmail_sdk::{Content, Failure, Reply, Request};
 
@@ -52,6 +52,14 @@ impl Caller for FakeHost {
 impl Mailbox for FakeHost {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
         self.folders.clone()
+    }
+
+    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
+        let identified = |folder: Folder| IdentifiedFolder {
+            id: format!("id of {}", folder.path),
+            folder,
+        };
+        Ok(self.list_folders()?.into_iter().map(identified).collect())
     }
 
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {

@@ -1,4 +1,4 @@
-use latchmail_sdk::capability::{Blob, Sent};
+use latchmail_sdk::capability::{Blob, Error, Sent};
 
 use super::*;
 use crate::testing::{FakeHost, json, posted};
