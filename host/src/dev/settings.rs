@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::modules::GRANTABLE;
 
 /// The modules that run, as files of the modules' folder.
-pub(super) const MODULES: [&str; 4] = [MAIL, CREDENTIALS, ALIASES, DOMAINS];
+pub(super) const MODULES: [&str; 6] = [MAIL, CREDENTIALS, ALIASES, DOMAINS, TEAMS, MCP];
 const MAIL: &str = "latchmail_mail.wasm";
 const CREDENTIALS: &str = "latchmail_credentials.wasm";
 const ALIASES: &str = "latchmail_aliases.wasm";
 const DOMAINS: &str = "latchmail_domains.wasm";
+const TEAMS: &str = "latchmail_teams.wasm";
+const MCP: &str = "latchmail_mcp.wasm";
 
 /// Where the mail servers are, once they run.
 #[derive(Clone, Debug)]
@@ -67,6 +69,15 @@ grants = [\"caller\", \"aliases\"]
 [modules.domains]
 source = {domains_module}
 grants = [\"caller\", \"domains\"]
+
+[modules.teams]
+source = {teams_module}
+grants = [\"caller\", \"teams\"]
+
+[modules.mcp]
+source = {mcp_module}
+grants = [\"caller\", \"mailbox\", \"aliases\", \"outbox\"]
+paths = [\"/mcp\"]
 ",
         key = file(state, "latchmail.key"),
         socket = file(state, "latchmail.sock"),
@@ -78,6 +89,8 @@ grants = [\"caller\", \"domains\"]
         credentials_module = file(modules, CREDENTIALS),
         aliases_module = file(modules, ALIASES),
         domains_module = file(modules, DOMAINS),
+        teams_module = file(modules, TEAMS),
+        mcp_module = file(modules, MCP),
     );
     if let Some(servers) = servers {
         text = format!(
