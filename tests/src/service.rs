@@ -32,6 +32,7 @@ pub const DOMAIN: &str = "first.test";
 pub struct Setup {
     settings: String,
     default_limits: bool,
+    sqlite: bool,
 }
 
 /// A service that runs, with its mail servers, until it is dropped.
@@ -67,6 +68,13 @@ impl Setup {
         self
     }
 
+    /// With its directory in SQLite, whatever the run.
+    #[must_use]
+    pub fn on_sqlite(mut self) -> Self {
+        self.sqlite = true;
+        self
+    }
+
     /// Starts it.
     pub async fn start(self) -> Service {
         let folder = tempfile::Builder::new()
@@ -78,7 +86,7 @@ impl Setup {
         std::fs::create_dir_all(mailserver.parent().unwrap()).unwrap();
         // It begins at the real time, because the database expires app passwords by its own clock, and moves only when told to.
         let clock = Clock::manual(Clock::system().now());
-        let (url, lookup) = if on_postgres() {
+        let (url, lookup) = if on_postgres() && !self.sqlite {
             let url = postgres_url().await.unwrap();
             // Before the daemons connect, as `latchmail dev` does.
             let database = Database {
@@ -222,8 +230,11 @@ fn generous() -> String {
         "password_change",
         "domains_read",
         "domains_write",
+        "teams",
+        "mcp",
         "admin",
         "modules",
+        "oauth",
     ]
     .map(|area| format!("limits.{area} = 100000"))
     .join("\n")
@@ -273,6 +284,11 @@ modules.aliases.reuse = {keeps}
 modules.aliases.grants = ['caller', 'aliases']
 modules.domains.source = '{modules}/latchmail_domains.wasm'
 modules.domains.grants = ['caller', 'domains']
+modules.teams.source = '{modules}/latchmail_teams.wasm'
+modules.teams.grants = ['caller', 'teams']
+modules.mcp.source = '{modules}/latchmail_mcp.wasm'
+modules.mcp.grants = ['caller', 'mailbox', 'aliases', 'outbox']
+modules.mcp.paths = ['/mcp']
 {limits}
 ",
         aliases = rust_aliases().display(),
@@ -396,6 +412,11 @@ impl Service {
             (route.method.to_string(), route.path.clone(), route.access)
         };
         table.entries().iter().map(route).collect()
+    }
+
+    /// Its rooms, for what no client can ask for.
+    pub fn app(&self) -> &App {
+        &self.running.as_ref().unwrap().app
     }
 
     /// Makes an account as the operator does: without a profile, its password everybody's.

@@ -102,7 +102,7 @@ async fn only_administrators_who_are_signed_in_may_change_modules() {
         .collect();
     assert_eq!(
         names,
-        ["aliases", "credentials", "domains", "mail"]
+        ["aliases", "credentials", "domains", "mail", "mcp", "teams"]
     );
     assert!(
         listed["modules"]
@@ -348,7 +348,7 @@ async fn what_cannot_be_installed_is_refused_with_the_reason_and_changes_nothing
         serves(&service, "1.0.0").await;
     }
     let listed = admin.ask("GET /api/v1/admin/modules").await.succeeds(200);
-    assert_eq!(listed["modules"].as_array().unwrap().len(), 5);
+    assert_eq!(listed["modules"].as_array().unwrap().len(), 7);
     install(&admin, &[], true)
         .await
         .fails_about(400, "no component");

@@ -506,11 +506,11 @@ async fn the_record_tells_what_happened_to_whom_by_whom() {
     );
     assert_eq!(events[2]["client"], "127.0.0.1");
 
-    // Besides these and the other account's: the four modules that the service came with.
-    assert_eq!(done(&service, "audit").await.lines().count(), 9);
+    // Besides these and the other account's: the six modules that the service came with.
+    assert_eq!(done(&service, "audit").await.lines().count(), 11);
     let newest = done(&service, "audit --limit 1").await;
     assert!(newest.contains("account_disabled"), "{newest}");
-    assert_eq!(done(&service, "audit --since 1h").await.lines().count(), 9);
+    assert_eq!(done(&service, "audit --since 1h").await.lines().count(), 11);
     assert_eq!(done(&service, "audit --since 2099-01-01").await, "");
     service
         .operator("audit --since yesterday", "")

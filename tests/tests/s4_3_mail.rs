@@ -37,10 +37,12 @@ async fn a_new_mailbox_has_its_folders_and_those_with_a_role_lead() {
     ada.receives(PLAIN).await;
     let answer = ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
     let folders = answer["folders"].as_array().unwrap();
+    let ids: BTreeSet<&str> = folders.iter().map(|f| f["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), folders.len());
     assert_eq!(
         folders[0],
         json!({
-            "path": "INBOX", "name": "INBOX", "delimiter": "/",
+            "id": folders[0]["id"], "path": "INBOX", "name": "INBOX", "delimiter": "/",
             "messages": 1, "unseen": 1, "specialUse": "\\Inbox",
         })
     );

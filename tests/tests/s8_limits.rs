@@ -146,6 +146,31 @@ async fn the_routes_of_the_account_take_what_their_area_has() {
 }
 
 #[tokio::test]
+async fn the_routes_of_teams_take_what_their_area_has() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let nothing = json!({});
+    let (members, member) = (
+        "GET /api/v1/teams/none/members",
+        "DELETE /api/v1/teams/none/members/none",
+    );
+    let (grants, grant) = (
+        "/api/v1/teams/none/members/none/grants",
+        "/api/v1/teams/none/grants/none",
+    );
+    let (changed, revoked) = (format!("PATCH {grant}"), format!("DELETE {grant}"));
+    spends(&service, 30, || ada.ask("GET /api/v1/teams")).await;
+    spends(&service, 30, || ada.ask(members)).await;
+    spends(&service, 30, || ada.ask(member)).await;
+    spends(&service, 30, || ada.ask(&revoked)).await;
+    spends(&service, 30, || ada.send(&changed, &nothing)).await;
+    spends(&service, 30, || ada.post(grants, &nothing)).await;
+    // An invitation takes a password: as often as at the door.
+    let invitations = "/api/v1/teams/none/invitations";
+    spends(&service, 5, || ada.post(invitations, &nothing)).await;
+}
+
+#[tokio::test]
 async fn the_routes_of_aliases_take_what_their_area_has() {
     let service = limited().await;
     let ada = service.person("ada").await;

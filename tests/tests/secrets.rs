@@ -61,6 +61,16 @@ async fn tour(service: &Service) -> BTreeSet<String> {
         .with_bearer(FOLDERS, &token_secret)
         .await
         .fails_about(401, "revoked");
+    let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);
+    let path = format!(
+        "/api/v1/teams/{}/invitations",
+        text(&teams["teams"][0]["id"])
+    );
+    service.person("bob").await;
+    for (password, status) in [(WRONG, 403), (PASSWORD, 201)] {
+        let bob = json!({ "username": "bob", "password": password, "resource_kind": "mailbox", "rights": ["mail:read"] });
+        ada.post(&path, &bob).await.succeeds(status);
+    }
     let change = |current: &str| json!({ "current_password": current, "new_password": OTHER });
     ada.post("/api/v1/profile/password", &change(WRONG))
         .await

@@ -1,0 +1,7 @@
+//! Specification, section 4.8: what a guest may do in a mailbox that is shared with it, and what it never learns of the rest.
+
+mod ends;
+mod follow;
+mod matrix;
+mod rules;
+mod world;

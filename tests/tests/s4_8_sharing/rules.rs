@@ -1,0 +1,96 @@
+//! What a request is to be answered, by the grants alone. Written from the documentation, and knows nothing of how the service judges.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+/// A grant as it is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) kind: &'static str,
+    pub(crate) id: Option<String>,
+    pub(crate) rights: Vec<&'static str>,
+}
+
+impl Grant {
+    pub(crate) fn on(kind: &'static str, id: &str, rights: &[&'static str]) -> Self {
+        Self {
+            kind,
+            id: (!id.is_empty()).then(|| id.to_owned()),
+            rights: rights.to_vec(),
+        }
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        json!({ "resource_kind": self.kind, "resource_id": self.id, "resource_label": null, "rights": self.rights })
+    }
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About<'a> {
+    /// A folder, by its id, or a message in it.
+    Folder(&'a str),
+    /// Whatever folders there are.
+    Folders,
+    /// An alias, and whether the guest made it.
+    Alias(&'a str, bool),
+    /// An alias that is to be made on a domain.
+    NewAlias(&'a str),
+    /// Whatever aliases there are.
+    Aliases,
+    /// The mailbox's own address.
+    Address,
+}
+
+/// The rights that several grants come to.
+pub(crate) fn held(grants: &[Grant], about: About<'_>) -> BTreeSet<&'static str> {
+    let domain_of = |address: &str| address.rsplit('@').next().unwrap().to_owned();
+    let covers = |grant: &Grant| {
+        let id = grant.id.as_deref().unwrap_or_default();
+        match (grant.kind, about) {
+            ("mailbox", _)
+            | ("folder", About::Folders)
+            | ("alias" | "alias_set", About::Aliases) => true,
+            ("folder", About::Folder(folder)) => id == folder,
+            ("alias", About::Alias(alias, _)) => id == alias,
+            ("alias_set", About::Alias(alias, made)) => match id {
+                "all" => true,
+                "own" => made,
+                domain => domain == format!("domain:{}", domain_of(alias)),
+            },
+            ("alias_set", About::NewAlias(on)) => {
+                ["all", "own"].contains(&id) || id == format!("domain:{on}")
+            }
+            _ => false,
+        }
+    };
+    let applies: &[&str] = match about {
+        About::Folder(_) | About::Folders => &["mail:read", "mail:write"],
+        _ => &["mail:send", "aliases:read", "aliases:write"],
+    };
+    let covering = grants.iter().filter(|grant| covers(grant));
+    let rights = covering.flat_map(|grant| grant.rights.iter().copied());
+    rights.filter(|right| applies.contains(right)).collect()
+}
+
+/// What is asked of one thing: 404 where it may not be seen, 403 where it may and this may not be done.
+pub(crate) fn of_one(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
+    let held = held(grants, about);
+    if held.contains(need) {
+        done
+    } else if held.is_empty() {
+        404
+    } else {
+        403
+    }
+}
+
+/// What is asked of the mailbox: that there is one the guest knows.
+pub(crate) fn of_all(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
+    if held(grants, about).contains(need) {
+        done
+    } else {
+        403
+    }
+}
