@@ -63,7 +63,7 @@ follow page: setup
 examples: (setup "--tests")
     ./scripts/build-examples "$CARGO_TARGET_DIR/examples"
 
-# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, cargo-nextest, componentize-js and componentize-py too
+# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py and the protocol's own clients and conformance suite too
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

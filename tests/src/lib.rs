@@ -3,11 +3,16 @@
 //! [`Service::start`] makes a whole one for one test: a private Dovecot and Postfix, a database, the host with its modules, a clock of its own.
 //! What a test asserts is what a client would notice.
 
+mod agent;
 mod answer;
+pub mod browser;
+pub mod client;
+mod conformance;
 pub mod corpus;
 mod directory;
 pub mod dkim;
 mod inbox;
+mod issuer;
 mod log;
 mod mailbox;
 pub mod milter;
@@ -17,12 +22,19 @@ mod person;
 pub mod process;
 mod raw;
 mod relay;
+mod sdk;
 mod service;
+mod site;
 mod variant;
 
+pub use agent::{Agent, TokenProxy};
 pub use answer::Answer;
+pub use browser::{Browser, Look};
+pub use client::Client;
+pub use conformance::{Conformance, Report, Waiting};
 pub use directory::alias;
 pub use inbox::{RICH, app_password, expunge_all, imap, log_in};
+pub use issuer::{CLIENT_SECRET, Issuer};
 pub use log::Log;
 pub use mailbox::{Imap, Stored, letter, mark, noise, put, stored, subjects};
 pub use nameserver::Nameserver;
@@ -30,5 +42,7 @@ pub use operator::{Said, program};
 pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};
 pub use relay::Relay;
+pub use sdk::Sdk;
 pub use service::{DOMAIN, Service, Setup, examples, fixtures, modules, refusal, unloadable};
+pub use site::Site;
 pub use variant::Variant;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchmail::caller::Scope;
 use latchmail::modules::Access;
-use latchmail_tests::{Answer, DOMAIN, Person, Raw, Service, log_in};
+use latchmail_tests::{Answer, Client, DOMAIN, PASSWORD, Person, Raw, Service, log_in};
 use serde_json::{Value, json};
 
 const NONE: &str = "Missing or invalid Authorization header";
@@ -38,7 +38,7 @@ fn declared() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/mail/search", read),
         ("GET /api/v1/mail/messages/{uid}", read),
         ("GET /api/v1/mail/messages/{uid}/attachments/{index}", read),
-        ("POST /api/v1/mail/send", scoped(Scope::MailSend, false)),
+        ("POST /api/v1/mail/send", scoped(Scope::MailSend, true)),
         ("POST /api/v1/mail/messages/{uid}/flag", write),
         ("POST /api/v1/mail/messages/{uid}/move", write),
         ("DELETE /api/v1/mail/messages/{uid}", write),
@@ -73,11 +73,55 @@ fn declared() -> BTreeMap<&'static str, Access> {
         ("DELETE /api/v1/app-passwords/{id}", Access::Session),
         ("GET /api/v1/profile/sessions", Access::Session),
         ("DELETE /api/v1/profile/sessions/{id}", Access::Session),
+    ])
+    .into_iter()
+    .chain(administered())
+    .collect()
+}
+
+/// Those of domains, teams, agents and the operator.
+fn administered() -> BTreeMap<&'static str, Access> {
+    BTreeMap::from([
         ("GET /api/v1/domains", Access::Session),
         ("POST /api/v1/domains", Access::Session),
         ("GET /api/v1/domains/{domain}", Access::Session),
         ("POST /api/v1/domains/{domain}/verify", Access::Session),
         ("DELETE /api/v1/domains/{domain}", Access::Session),
+        ("GET /api/v1/teams", Access::Session),
+        ("GET /api/v1/teams/{id}/members", Access::Session),
+        ("POST /api/v1/teams/{id}/invitations", Access::Session),
+        (
+            "POST /api/v1/teams/{id}/members/{userId}/grants",
+            Access::Session,
+        ),
+        ("PATCH /api/v1/teams/{id}/grants/{grantId}", Access::Session),
+        (
+            "DELETE /api/v1/teams/{id}/grants/{grantId}",
+            Access::Session,
+        ),
+        (
+            "DELETE /api/v1/teams/{id}/members/{userId}",
+            Access::Session,
+        ),
+        ("GET /.well-known/oauth-protected-resource", Access::Public),
+        (
+            "GET /.well-known/oauth-protected-resource/mcp",
+            Access::Public,
+        ),
+        (
+            "GET /.well-known/oauth-authorization-server",
+            Access::Public,
+        ),
+        ("POST /auth/register", Access::Public),
+        ("POST /auth/token", Access::Public),
+        ("POST /auth/device", Access::Public),
+        ("GET /login", Access::Public),
+        ("POST /login", Access::Public),
+        ("GET /device", Access::Public),
+        ("POST /device", Access::Public),
+        ("POST /mcp", Access::OAuth),
+        ("GET /mcp", Access::OAuth),
+        ("DELETE /mcp", Access::OAuth),
         ("GET /api/v1/admin/modules", Access::Admin),
         ("GET /api/v1/admin/modules/{name}", Access::Admin),
         ("POST /api/v1/admin/modules", Access::Admin),
@@ -94,22 +138,42 @@ enum Held {
     Nothing(&'static str),
     Session,
     Scopes(Vec<Scope>),
+    /// An OAuth token, and whether it is for the agent endpoint too.
+    OAuth {
+        agent: bool,
+    },
 }
+
+/// What OAuth tokens reach where the operator does not let agents send (specification, section 5).
+const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+
+/// Forms of pages: without what the page had in it they are refused, whoever sends them.
+const FORMS: [&str; 2] = ["POST /login", "POST /device"];
 
 /// The refusal of a credential on a route; none where it is let in.
 fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
     match (access, held) {
-        (Access::Public, _) | (Access::Session | Access::Scoped { .. }, Held::Session) => None,
+        (Access::Public, _)
+        | (Access::Session | Access::Scoped { .. }, Held::Session)
+        | (Access::OAuth, Held::OAuth { agent: true }) => None,
+        // The agent endpoint says the same to everybody else (section 4.9).
+        (Access::OAuth, _) => Some((401, NONE.into())),
         (_, Held::Nothing(text)) => Some((401, (*text).into())),
-        (Access::Session | Access::Admin, Held::Scopes(_)) => Some((403, SESSION_ONLY.into())),
+        (Access::Session | Access::Admin, Held::Scopes(_) | Held::OAuth { .. }) => {
+            Some((403, SESSION_ONLY.into()))
+        }
         // Nobody here is an administrator's: tests/modules_life.rs has one.
         (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
         (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
-        (Access::Scoped { scope, .. }, Held::Scopes(_)) => {
+        (Access::Scoped { scope, oauth }, Held::OAuth { .. })
+            if oauth && OPEN_TO_OAUTH.contains(&scope) =>
+        {
+            None
+        }
+        (Access::Scoped { scope, .. }, Held::Scopes(_) | Held::OAuth { .. }) => {
             let text = format!("This credential is missing the \"{scope}\" scope");
             Some((403, text))
         }
-        (Access::OAuth, _) => Some((401, NONE.into())),
     }
 }
 
@@ -120,7 +184,9 @@ async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answ
         .replace("{index}", "0")
         .replace("{domain}", "none.example")
         .replace("{name}", "mail")
-        .replace("{id}", "none");
+        .replace("{id}", "none")
+        .replace("{userId}", "none")
+        .replace("{grantId}", "none");
     let request = service.request(&line);
     match credential {
         Some(credential) => Answer::of(request.bearer_auth(credential)).await,
@@ -212,6 +278,28 @@ async fn credentials(service: &Service) -> Vec<Kind> {
             nothing(UNUSABLE),
         ),
     ];
+    let agent = Client::register(service).await;
+    let granted = agent.granted(&ada).await;
+    let api = [("resource", "http://service.test/api/v1")];
+    let page = agent.page_with(&api).await;
+    let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
+    let code = back.sent("code").unwrap();
+    let api = agent.exchange(&code).await.succeeds(200);
+    let api = text(&api["access_token"]);
+    all.extend([
+        kind(
+            "an OAuth token",
+            granted.access,
+            Held::OAuth { agent: true },
+        ),
+        kind(
+            "an OAuth token for the API",
+            api,
+            Held::OAuth { agent: false },
+        ),
+        kind("an OAuth refresh token", granted.refresh, nothing(UNUSABLE)),
+        kind("an authorization code", code, nothing(UNUSABLE)),
+    ]);
     for scope in Scope::ALL {
         let token = ada.token(&[scope.name()]).await;
         let name = format!("a token with {scope}");
@@ -261,7 +349,8 @@ async fn every_route_lets_in_whom_the_specification_names_and_nobody_else() {
             if let Some(expected) = refusal(*access, held) {
                 assert_eq!((status, told), expected, "{route} with {name}");
             } else {
-                let served = !matches!(status, 401 | 403 | 429 | 500..);
+                let form = FORMS.contains(route) && status == 403;
+                let served = form || !matches!(status, 401 | 403 | 429 | 500..);
                 assert!(served, "{route} with {name}: {status} {told}");
             }
         }
@@ -292,10 +381,20 @@ async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let token = ada.token(&["mail:read"]).await;
     let client = ada.app_password("Phone").await;
-    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
     let shop = json!({ "domain": DOMAIN, "name": "shop" });
     let shop = ada.post("/api/v1/aliases", &shop).await.succeeds(201);
     let aliases = vec![shop["id"].to_string()];
+    let listed = ada.ask("GET /api/v1/teams").await.succeeds(200);
+    let teams = vec![text(&listed["teams"][0]["id"])];
+    let cyd = json!({ "username": "cyd", "password": PASSWORD, "resource_kind": "mailbox", "rights": ["mail:read"] });
+    service.person("cyd").await;
+    let path = format!("/api/v1/teams/{}/invitations", teams[0]);
+    let invited = ada.post(&path, &cyd).await.succeeds(201);
+    let grant = text(&invited["grantId"]);
+    let guests = format!("GET /api/v1/teams/{}/members", teams[0]);
+    let members = ada.ask(&guests).await.succeeds(200);
+    let guest = text(&members["members"][1]["userId"]);
+    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
     let mut ids = vec![text(&token["id"]), text(&client["id"])];
     let sessions = lists["sessions"].as_array().unwrap();
     ids.extend(sessions.iter().map(|session| text(&session["id"])));
@@ -305,11 +404,18 @@ async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
         .into_iter()
         .filter(|(_, path, _)| path.contains("{id}"));
     for (method, path, _) in named {
-        let of_aliases = path.starts_with("/api/v1/aliases/");
-        for id in if of_aliases { &aliases } else { &ids } {
-            let line = format!("{method} {}", path.replace("{id}", id));
+        let adas = match path.split('/').nth(3) {
+            Some("aliases") => &aliases,
+            Some("teams") => &teams,
+            _ => &ids,
+        };
+        for id in adas {
+            let path = path.replace("{id}", id).replace("{userId}", &guest);
+            let line = format!("{method} {}", path.replace("{grantId}", &grant));
+            let mut body = cyd.clone();
+            body["active"] = json!(false);
             let answer = match method.as_str() {
-                "PATCH" => bob.send(&line, &json!({ "active": false })).await,
+                "PATCH" | "POST" => bob.send(&line, &body).await,
                 _ => bob.ask(&line).await,
             };
             assert_eq!(answer.status, 404, "{line}: {}", answer.json);
@@ -317,6 +423,7 @@ async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
     }
     let after = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
     assert_eq!(after["credentials"], before["credentials"]);
+    assert_eq!(ada.ask(&guests).await.succeeds(200), members);
     let left = ada.ask("GET /api/v1/aliases").await.succeeds(200);
     assert_eq!(left["aliases"][0]["active"], true);
     service

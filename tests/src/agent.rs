@@ -1,0 +1,114 @@
+//! An agent of somebody's, and a proxy that adds a token for a client that has none.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::{Answer, Person, Service};
+
+/// An agent that was let in.
+#[derive(Clone, Debug)]
+pub struct Agent<'a> {
+    service: &'a Service,
+    token: String,
+}
+
+impl<'a> Agent<'a> {
+    /// One of this person's.
+    pub async fn of(person: &Person<'a>) -> Self {
+        Self {
+            service: person.service,
+            token: person.oauth_token().await,
+        }
+    }
+
+    /// The answer to a request of its own, in revision 2026-07-28.
+    pub async fn ask(&self, method: &str, mut params: Value) -> Answer {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let mut request = self
+            .request("POST /mcp")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method);
+        if let Some(name) = params["name"].as_str() {
+            request = request.header("mcp-name", name);
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        Answer::of(request.json(&message)).await
+    }
+
+    /// A request with its token.
+    pub fn request(&self, line: &str) -> reqwest::RequestBuilder {
+        self.service.request(line).bearer_auth(&self.token)
+    }
+
+    /// The result of a call that succeeds.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let answer = self.ask("tools/call", params).await.succeeds(200);
+        let result = &answer["result"];
+        assert_eq!(result["isError"], false, "{answer}");
+        result["structuredContent"].clone()
+    }
+}
+
+/// A proxy on this machine that adds a token to every request. Whatever it is asked it hands on as it is, one request a connection.
+#[derive(Debug)]
+pub struct TokenProxy {
+    /// Where it listens.
+    pub address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl TokenProxy {
+    /// One before the service at `base`, `http://address`.
+    pub async fn start(base: &str, token: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let behind: SocketAddr = base.strip_prefix("http://").unwrap().parse().unwrap();
+        let added = format!("Authorization: Bearer {token}\r\nConnection: close\r\n");
+        let serving = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                let added = added.clone();
+                connections.spawn(async move {
+                    // A client that goes away ends its connection and nothing else.
+                    let _ = handed_on(client, behind, &added).await;
+                });
+            }
+        });
+        Self { address, serving }
+    }
+}
+
+impl Drop for TokenProxy {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn handed_on(mut client: TcpStream, behind: SocketAddr, added: &str) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    let ends = loop {
+        if let Some(at) = head.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 2;
+        }
+        if client.read_buf(&mut head).await? == 0 {
+            return Ok(());
+        }
+    };
+    let mut service = TcpStream::connect(behind).await?;
+    let kept = head[..ends].split_inclusive(|byte| *byte == b'\n');
+    for line in kept.filter(|line| !line.to_ascii_lowercase().starts_with(b"connection:")) {
+        service.write_all(line).await?;
+    }
+    service.write_all(added.as_bytes()).await?;
+    service.write_all(&head[ends..]).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut service).await?;
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What a browser is like: how large its page is, in which colours, and what it knows of the network.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+/// What a browser is like.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What it is called.
+    pub name: &'static str,
+    width: u32,
+    height: u32,
+    phone: bool,
+    dark: bool,
+    scripts: bool,
+    hosts: Vec<String>,
+}
+
+impl Look {
+    /// A window on a desk.
+    pub const DESK: Self = Self {
+        name: "desk",
+        width: 1280,
+        height: 800,
+        phone: false,
+        dark: false,
+        scripts: true,
+        hosts: Vec::new(),
+    };
+    /// A phone, upright.
+    pub const PHONE: Self = Self {
+        name: "phone",
+        width: 390,
+        height: 844,
+        phone: true,
+        dark: false,
+        scripts: true,
+        hosts: Vec::new(),
+    };
+
+    /// In dark colours.
+    #[must_use]
+    pub fn dark(self) -> Self {
+        Self {
+            name: if self.phone {
+                "phone-dark"
+            } else {
+                "desk-dark"
+            },
+            dark: true,
+            ..self
+        }
+    }
+
+    /// With JavaScript switched off.
+    #[must_use]
+    pub fn without_scripts(self) -> Self {
+        Self {
+            scripts: false,
+            ..self
+        }
+    }
+
+    /// With somebody's host and port, as `host:port`, at an address on this machine.
+    #[must_use]
+    pub fn knowing(mut self, host: &str, at: SocketAddr) -> Self {
+        self.hosts.push(format!("MAP {host} {at}"));
+        self
+    }
+
+    pub(super) fn capabilities(&self, folder: &Path) -> Value {
+        let mut arguments = vec![
+            "--headless=new".to_owned(),
+            "--no-sandbox".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--no-first-run".to_owned(),
+            format!("--user-data-dir={}/profile", folder.display()),
+            // Nothing leaves this machine.
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+        ];
+        let mut hosts = self.hosts.clone();
+        hosts.push("MAP * ~NOTFOUND".to_owned());
+        hosts.push("EXCLUDE 127.0.0.1".to_owned());
+        hosts.push("EXCLUDE ::1".to_owned());
+        arguments.push(format!("--host-resolver-rules={}", hosts.join(", ")));
+        let blocked = if self.scripts { 1 } else { 2 };
+        json!({
+            "browserName": "chrome",
+            "acceptInsecureCerts": true,
+            "goog:loggingPrefs": { "browser": "ALL" },
+            "goog:chromeOptions": {
+                "binary": "/usr/bin/chromium",
+                "args": arguments,
+                "prefs": { "profile.default_content_setting_values.javascript": blocked },
+            },
+        })
+    }
+
+    /// What is set up on its page, by the developer tools' protocol.
+    pub(super) fn commands(&self) -> [(&'static str, Value); 2] {
+        let size = json!({
+            "width": self.width,
+            "height": self.height,
+            "deviceScaleFactor": if self.phone { 2 } else { 1 },
+            "mobile": self.phone,
+        });
+        let colours = if self.dark { "dark" } else { "light" };
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": colours }] });
+        [
+            ("Emulation.setDeviceMetricsOverride", size),
+            ("Emulation.setEmulatedMedia", media),
+        ]
+    }
+}

@@ -1,0 +1,174 @@
+//! What tries an endpoint for agents and its authorization server: the protocol's own conformance suite.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::net::TcpListener;
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::TokenProxy;
+use crate::sdk::installed;
+
+/// How long one scenario may take.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The conformance suite, as `scripts/setup --tests` installed it.
+#[derive(Debug)]
+pub struct Conformance {
+    tools: PathBuf,
+}
+
+/// What a scenario came to: the checks by what became of them.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Those that were passed, by id.
+    pub passed: Vec<String>,
+    /// Those that were not, by id, each with why.
+    pub failed: Vec<(String, String)>,
+}
+
+impl Default for Conformance {
+    fn default() -> Self {
+        Self { tools: installed() }
+    }
+}
+
+impl Conformance {
+    fn command(&self) -> Command {
+        let suite = "conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js";
+        let mut command = Command::new(self.tools.join("guests/bin/node"));
+        command
+            .arg(self.tools.join(suite))
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// The names of its scenarios for servers, or with `--authorization` for authorization servers.
+    pub async fn scenarios(&self, of: &str) -> Vec<String> {
+        let mut command = self.command();
+        let listed = command.args(["list", of]).output().await.unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let names = listed.lines().filter_map(|line| line.strip_prefix("  - "));
+        names
+            .filter_map(|line| Some(line.split_once(' ')?.0.to_owned()))
+            .collect()
+    }
+
+    /// Runs a scenario of a revision against the endpoint behind a proxy.
+    pub async fn run(&self, proxy: &TokenProxy, revision: &str, scenario: &str) -> Report {
+        let results = TempDir::new().unwrap();
+        let mut command = self.command();
+        command
+            .args(["server", "--url", &format!("http://{}/mcp", proxy.address)])
+            .args(["--spec-version", revision, "--scenario", scenario])
+            .arg("--output-dir")
+            .arg(results.path());
+        let ran = timeout(PATIENCE, command.output()).await;
+        let ran = ran.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned()
+            + &String::from_utf8_lossy(&ran.stderr);
+        Report::of(results.path()).unwrap_or_else(|| panic!("{scenario}: {said}"))
+    }
+
+    /// Begins its scenarios of a revision for the authorization server at `issuer`, as a public client that it knows. They wait for a person.
+    pub async fn authorization(&self, issuer: &str, client_id: &str, revision: &str) -> Waiting {
+        let results = TempDir::new().unwrap();
+        let port = free_port().await;
+        let mut command = self.command();
+        let mut running = command
+            .args(["authorization", "--url", issuer, "--client-id", client_id])
+            .args(["--resource", &format!("{issuer}/mcp")])
+            .args(["--spec-version", revision, "--port", &port.to_string()])
+            .arg("--output-dir")
+            .arg(results.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut says = BufReader::new(running.stdout.take().unwrap()).lines();
+        let beginning = format!("{issuer}/login?");
+        let page = loop {
+            let line = timeout(PATIENCE, says.next_line()).await.unwrap().unwrap();
+            let line = line.expect("it ended before it had a page to show");
+            if line.starts_with(&beginning) {
+                break line;
+            }
+        };
+        Waiting {
+            page,
+            running,
+            says,
+            results,
+        }
+    }
+}
+
+/// A port for the suite, which finds none itself. It is not one of those that the system gives away before the suite has it.
+async fn free_port() -> u16 {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    for port in first..32_000 {
+        if TcpListener::bind(("127.0.0.1", port)).await.is_ok() {
+            return port;
+        }
+    }
+    panic!("no port is free from {first} on");
+}
+
+/// The suite, while it waits for a person.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Where the person signs in.
+    pub page: String,
+    running: Child,
+    says: Lines<BufReader<ChildStdout>>,
+    results: TempDir,
+}
+
+impl Waiting {
+    /// What it comes to when they have.
+    pub async fn report(mut self) -> Report {
+        let mut said = Vec::new();
+        while let Some(line) = timeout(PATIENCE, self.says.next_line())
+            .await
+            .unwrap()
+            .unwrap()
+        {
+            said.push(line);
+        }
+        timeout(PATIENCE, self.running.wait())
+            .await
+            .unwrap()
+            .unwrap();
+        Report::of(self.results.path()).unwrap_or_else(|| panic!("{}", said.join("\n")))
+    }
+}
+
+impl Report {
+    /// What the scenarios wrote down, each in a folder of its own; none where none did.
+    fn of(results: &Path) -> Option<Self> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut report = Self::default();
+        let mut any = false;
+        for folder in std::fs::read_dir(results).ok()? {
+            let checks = std::fs::read(folder.ok()?.path().join("checks.json")).ok()?;
+            let checks: Vec<Value> = serde_json::from_slice(&checks).ok()?;
+            any = true;
+            for check in checks {
+                let id = text(&check["id"]);
+                match check["status"].as_str() {
+                    Some("SUCCESS") => report.passed.push(id),
+                    Some("FAILURE" | "WARNING") => {
+                        report.failed.push((id, text(&check["errorMessage"])));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        any.then_some(report)
+    }
+}
