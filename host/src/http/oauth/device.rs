@@ -8,27 +8,21 @@ use maud::html;
 use serde::{Deserialize, Serialize};
 
 use super::form::Browser;
-use super::page::{self, Page, alert, counted, credentials, described, named};
-use super::sign_in::{Filled, checked, filled, opened, stale, told, wants_code};
+use super::page::{Page, agreement, alert, credentials, described, named, within};
+use super::sign_in::{Filled, checked, filled, once_more, opened, stale, told, wants_code};
 use super::token::basic;
 use super::{answer, refused};
 use crate::app::App;
 use crate::error::Failure;
 use crate::http::{Reply, Request};
-use crate::limits::{Area, Key};
+use crate::limits::Area;
 use crate::oauth::device::{read_code, shown_code};
 use crate::oauth::parameters::Parameters;
 
 pub(super) const PATH: &str = "/auth/device";
 pub(super) const PAGE: &str = "/device";
 
-/// What the pages keep from one to the next.
-#[derive(Serialize, Deserialize)]
-struct Waiting {
-    /// Which device it is; none before it is known.
-    device: Option<Known>,
-}
-
+/// What the pages keep from one to the next, once it is known which device it is.
 #[derive(Serialize, Deserialize)]
 struct Known {
     user_code: String,
@@ -75,18 +69,13 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, 
     params(("user_code" = Option<String>, Query, description = "Filled in where it is given")),
     responses((status = 200, description = "The page", content_type = "text/html"))
 )]
-#[expect(clippy::unused_async, reason = "all handlers are called alike")]
 pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, Failure> {
-    let key = Key::client(request.client);
-    let verdict = match app.http.limits.check(Area::OAuth, &key).admit() {
-        Ok(verdict) => verdict,
-        Err(failure) => return page::failed(app, &failure),
+    let page = async {
+        let typed = request.query("user_code").and_then(read_code);
+        let typed = typed.as_deref().map(shown_code).unwrap_or_default();
+        letters_page(app, &Browser::of(app, request)?, &typed, None)
     };
-    let browser = Browser::of(app, request)?;
-    let typed = request.query("user_code").and_then(read_code);
-    let typed = typed.as_deref().map(shown_code).unwrap_or_default();
-    let reply = letters_page(app, &browser, &typed, None)?;
-    Ok(counted(reply, &verdict))
+    within(app, request, Area::OAuth, page).await
 }
 
 /// Sign in for a device
@@ -104,22 +93,19 @@ pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, F
     )
 )]
 pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply, Failure> {
-    let key = Key::client(request.client);
+    let page = async {
+        let Some((browser, known, fields)) = opened::<Option<Known>>(app, PAGE, request) else {
+            return stale(app);
+        };
+        let says_no = matches!(fields.one("answer"), Ok(Some("no")));
+        match known {
+            None => lettered(app, &browser, &fields).await,
+            Some(known) if says_no => denied(app, &known).await,
+            Some(known) => signed_in(app, request, &browser, &known, filled(&fields)).await,
+        }
+    };
     // Whoever guesses letters is as slow as who guesses passwords.
-    let verdict = match app.http.limits.check(Area::SignIn, &key).admit() {
-        Ok(verdict) => verdict,
-        Err(failure) => return page::failed(app, &failure),
-    };
-    let Some((browser, waiting, fields)) = opened::<Waiting>(app, PAGE, request) else {
-        return Ok(counted(stale(app)?, &verdict));
-    };
-    let reply = match waiting.device {
-        None => lettered(app, &browser, &fields).await,
-        Some(known) if matches!(fields.one("answer"), Ok(Some("no"))) => denied(app, &known).await,
-        Some(known) => signed_in(app, request, &browser, &known, filled(&fields).as_ref()).await,
-    };
-    let reply = reply.or_else(|failure| page::failed(app, &failure))?;
-    Ok(counted(reply, &verdict))
+    within(app, request, Area::SignIn, page).await
 }
 
 /// Letters were typed: the client is named, and somebody is asked to sign in.
@@ -164,8 +150,9 @@ async fn signed_in(
     request: &Request,
     browser: &Browser,
     known: &Known,
-    filled: Option<&Filled>,
+    filled: Option<Filled>,
 ) -> Result<Reply, Failure> {
+    let filled = filled.as_ref();
     let agreed = async {
         let (address, filled) = checked(app, filled)?;
         let (password, code) = (filled.password.clone(), filled.code.as_ref());
@@ -186,13 +173,9 @@ async fn signed_in(
             "",
             Some("No device waits with this code any more"),
         ),
-        Err(failure) if failure.status.is_server_error() => Err(failure),
-        Err(failure) => {
-            let typed = filled.map_or("", |filled| &filled.address);
-            let mut reply = sign_in_page(app, browser, known, typed, Some(&failure))?;
-            reply.headers.extend(failure.headers);
-            Ok(reply)
-        }
+        Err(failure) => once_more(failure, filled, |typed, failure| {
+            sign_in_page(app, browser, known, typed, Some(failure))
+        }),
     }
 }
 
@@ -202,7 +185,7 @@ fn letters_page(
     typed: &str,
     wrong: Option<&str>,
 ) -> Result<Reply, Failure> {
-    let sealed = browser.seal(app, PAGE, Waiting { device: None })?;
+    let sealed = browser.seal(app, PAGE, None::<Known>)?;
     let page = Page {
         status: if wrong.is_some() {
             StatusCode::FORBIDDEN
@@ -233,14 +216,7 @@ fn sign_in_page(
     address: &str,
     failure: Option<&Failure>,
 ) -> Result<Reply, Failure> {
-    let kept = Waiting {
-        device: Some(Known {
-            user_code: known.user_code.clone(),
-            client_id: known.client_id.clone(),
-            client_name: known.client_name.clone(),
-        }),
-    };
-    let sealed = browser.seal(app, PAGE, kept)?;
+    let sealed = browser.seal(app, PAGE, Some(known))?;
     let (status, sentence) = told(failure);
     let page = Page {
         status,
@@ -254,7 +230,7 @@ fn sign_in_page(
                 dt { "It shows" }
                 dd { (shown_code(&known.user_code)) }
             }
-            p { "It will be able to read, flag, move and delete your mail and to add aliases" @if app.config.mcp.send_tool { ", and to send mail as you" } ". Continue only if it is in front of you and you started this yourself." }
+            (agreement(app, "it is in front of you and you started this yourself"))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
                 (credentials(address, wants_code(failure)))

@@ -24,7 +24,6 @@ const LENGTH: usize = 43;
 /// A browser that a page was given to.
 pub(super) struct Browser {
     secret: String,
-    secure: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,24 +41,24 @@ impl Browser {
             Some(known) => Ok(known),
             None => Ok(Self {
                 secret: secrets::letters_and_digits(LENGTH)?.as_str().to_owned(),
-                secure: is_secure(app),
             }),
         }
     }
 
     /// The one that asks, where it has a cookie.
     pub(super) fn known(app: &App, request: &Request) -> Option<Self> {
-        let secure = is_secure(app);
-        let secret = cookie(&request.headers, name(secure))?;
-        Some(Self { secret, secure })
+        let secret = cookie(&request.headers, name(is_secure(app)))?;
+        Some(Self { secret })
     }
 
     /// The cookie, for this server alone and for no script; it comes along where another site leads here, which is how people get here.
-    pub(super) fn cookie(&self) -> Result<HeaderValue, Failure> {
-        let (name, secure) = (name(self.secure), if self.secure { "; Secure" } else { "" });
+    pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Failure> {
+        let secure = is_secure(app);
         let cookie = format!(
-            "{name}={}; Path=/; HttpOnly; SameSite=Lax{secure}",
-            self.secret
+            "{}={}; Path=/; HttpOnly; SameSite=Lax{}",
+            name(secure),
+            self.secret,
+            if secure { "; Secure" } else { "" },
         );
         HeaderValue::from_str(&cookie).map_err(Failure::internal)
     }

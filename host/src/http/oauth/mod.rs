@@ -109,11 +109,11 @@ pub fn resource_part() -> Result<Part<App>, StartError> {
     Part::host(
         vec![
             HostRoute {
-                route: told(resource::PATH, "protectedResource"),
+                route: uncounted(Method::GET, resource::PATH, "protectedResource"),
                 handler: |app, _| Box::pin(resource::protected_resource(app)),
             },
             HostRoute {
-                route: told(resource::AGENT_PATH, "protectedAgentEndpoint"),
+                route: uncounted(Method::GET, resource::AGENT_PATH, "protectedAgentEndpoint"),
                 handler: |app, _| Box::pin(resource::protected_agent_endpoint(app)),
             },
         ],
@@ -129,7 +129,7 @@ pub fn part<S: Serving>() -> Result<Part<S>, StartError> {
     Part::host(
         vec![
             HostRoute {
-                route: told(metadata::PATH, "authorizationServer"),
+                route: uncounted(Method::GET, metadata::PATH, "authorizationServer"),
                 handler: |s, _| Box::pin(metadata::authorization_server(s.app())),
             },
             HostRoute {
@@ -145,19 +145,19 @@ pub fn part<S: Serving>() -> Result<Part<S>, StartError> {
                 handler: |s, r| Box::pin(device::begin_device(s.app(), r)),
             },
             HostRoute {
-                route: page_route(Method::GET, device::PAGE, "showDevice"),
+                route: uncounted(Method::GET, device::PAGE, "showDevice"),
                 handler: |s, r| Box::pin(device::show_device(s.app(), r)),
             },
             HostRoute {
-                route: page_route(Method::POST, device::PAGE, "submitDevice"),
+                route: uncounted(Method::POST, device::PAGE, "submitDevice"),
                 handler: |s, r| Box::pin(device::submit_device(s.app(), r)),
             },
             HostRoute {
-                route: page_route(Method::GET, sign_in::PATH, "showSignIn"),
+                route: uncounted(Method::GET, sign_in::PATH, "showSignIn"),
                 handler: |s, r| Box::pin(sign_in::show_sign_in(s.app(), r)),
             },
             HostRoute {
-                route: page_route(Method::POST, sign_in::PATH, "submitSignIn"),
+                route: uncounted(Method::POST, sign_in::PATH, "submitSignIn"),
                 handler: |s, r| Box::pin(sign_in::submit_sign_in(s.app(), r)),
             },
         ],
@@ -199,16 +199,9 @@ fn route(method: Method, path: &str, operation: &str) -> Route {
     }
 }
 
-/// What is the same for everybody is told as often as anybody asks.
-fn told(path: &str, operation: &str) -> Route {
-    Route {
-        area: String::new(),
-        ..route(Method::GET, path, operation)
-    }
-}
-
-/// A page counts what it is asked itself: who is refused is to be told so on a page.
-fn page_route(method: Method, path: &str, operation: &str) -> Route {
+/// What counts towards no area before it is asked: what is the same for everybody is told as often as anybody asks, and a page counts itself
+/// ([`page::within`]).
+fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     Route {
         area: String::new(),
         ..route(method, path, operation)

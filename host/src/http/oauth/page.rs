@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 use super::form::Browser;
 use crate::app::App;
 use crate::error::Failure;
-use crate::http::Reply;
-use crate::limits::Verdict;
+use crate::http::{Reply, Request};
+use crate::limits::{Area, Key};
 use crate::modules::Content;
 use crate::oauth::document;
 
@@ -83,7 +83,7 @@ impl Page<'_> {
         let policy = HeaderValue::from_str(&policy).map_err(Failure::internal)?;
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
         if let Some(browser) = self.browser {
-            headers.insert(header::SET_COOKIE, browser.cookie()?);
+            headers.insert(header::SET_COOKIE, browser.cookie(app)?);
         }
         Ok(Reply {
             status: self.status,
@@ -119,7 +119,7 @@ pub(super) fn alert(sentence: Option<&str>) -> Markup {
 }
 
 /// A failure on a page of its own.
-pub(super) fn failed(app: &App, failure: &Failure) -> Result<Reply, Failure> {
+fn failed(app: &App, failure: &Failure) -> Result<Reply, Failure> {
     let page = Page {
         status: failure.status,
         title: "That did not work",
@@ -135,10 +135,32 @@ pub(super) fn failed(app: &App, failure: &Failure) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
-/// The same answer with what is left of a budget.
-pub(super) fn counted(mut reply: Reply, verdict: &Verdict) -> Reply {
+/// A page that counts towards a budget itself, so that whoever is over it is told so on a page; so is whoever it fails.
+pub(super) async fn within(
+    app: &App,
+    request: &Request,
+    area: Area,
+    page: impl Future<Output = Result<Reply, Failure>>,
+) -> Result<Reply, Failure> {
+    let key = Key::client(request.client);
+    let verdict = match app.http.limits.check(area, &key).admit() {
+        Ok(verdict) => verdict,
+        Err(failure) => return failed(app, &failure),
+    };
+    let mut reply = page.await.or_else(|failure| failed(app, &failure))?;
     verdict.write(&mut reply.headers);
-    reply
+    Ok(reply)
+}
+
+/// What whoever signs in agrees to, and when they should.
+pub(super) fn agreement(app: &App, only_if: &str) -> Markup {
+    html! {
+        p {
+            "It will be able to read, flag, move and delete your mail and to add aliases"
+            @if app.config.mcp.send_tool { ", and to send mail as you" }
+            ". Continue only if " (only_if) "."
+        }
+    }
 }
 
 /// Where a client is described, where it has such an address: nobody else can have it, and anybody may call himself anything.

@@ -6,13 +6,13 @@ use maud::html;
 use secrecy::SecretString;
 
 use super::form::{self, Browser};
-use super::page::{self, Page, alert, counted, credentials, described, named};
+use super::page::{Page, agreement, alert, credentials, described, named, within};
 use crate::app::App;
 use crate::auth::sessions::CODE_REQUIRED;
 use crate::auth::{address, passwords};
 use crate::error::Failure;
 use crate::http::{Reply, Request};
-use crate::limits::{Area, Key};
+use crate::limits::Area;
 use crate::modules::Content;
 use crate::oauth::authorization::{Authorization, Unfit};
 use crate::oauth::parameters::Parameters;
@@ -55,20 +55,14 @@ pub(super) struct Filled {
     )
 )]
 pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {
-    let key = Key::client(request.client);
-    let verdict = match app.http.limits.check(Area::OAuth, &key).admit() {
-        Ok(verdict) => verdict,
-        Err(failure) => return page::failed(app, &failure),
-    };
-    let parameters = Parameters::new(request.query.clone());
-    let reply = match app.oauth.authorization(&parameters).await {
-        Ok(wish) => {
-            let browser = Browser::of(app, request)?;
-            asked(app, &browser, &wish, "", None)?
+    let page = async {
+        let parameters = Parameters::new(request.query.clone());
+        match app.oauth.authorization(&parameters).await {
+            Ok(wish) => asked(app, &Browser::of(app, request)?, &wish, "", None),
+            Err(unfit) => unfit_page(app, unfit),
         }
-        Err(unfit) => unfit_page(app, unfit)?,
     };
-    Ok(counted(reply, &verdict))
+    within(app, request, Area::OAuth, page).await
 }
 
 /// Sign in for a client
@@ -86,27 +80,19 @@ pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, 
     )
 )]
 pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {
-    let key = Key::client(request.client);
-    let verdict = match app.http.limits.check(Area::SignIn, &key).admit() {
-        Ok(verdict) => verdict,
-        Err(failure) => return page::failed(app, &failure),
-    };
-    let opened = opened::<Authorization>(app, PATH, request);
-    let Some((browser, wish, fields)) = opened else {
-        return Ok(counted(stale(app)?, &verdict));
-    };
-    let filled = filled(&fields);
-    let back = match signing_in(app, request, &wish, filled.as_ref()).await {
-        Ok(back) => back,
-        Err(failure) if failure.status.is_server_error() => return page::failed(app, &failure),
-        Err(failure) => {
-            let typed = filled.as_ref().map_or("", |filled| &filled.address);
-            let mut reply = asked(app, &browser, &wish, typed, Some(&failure))?;
-            reply.headers.extend(failure.headers);
-            return Ok(counted(reply, &verdict));
+    let page = async {
+        let Some((browser, wish, fields)) = opened::<Authorization>(app, PATH, request) else {
+            return stale(app);
+        };
+        let filled = filled(&fields);
+        match signing_in(app, request, &wish, filled.as_ref()).await {
+            Ok(back) => sent_back(&back),
+            Err(failure) => once_more(failure, filled.as_ref(), |typed, failure| {
+                asked(app, &browser, &wish, typed, Some(failure))
+            }),
         }
     };
-    Ok(counted(sent_back(&back)?, &verdict))
+    within(app, request, Area::SignIn, page).await
 }
 
 async fn signing_in(
@@ -135,6 +121,21 @@ pub(super) fn checked<'a>(
         .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
     app.http.limits.check_address(&address)?;
     Ok((address, filled))
+}
+
+/// The page of a sign-in that failed, once more, as far as it was the person's to get right.
+pub(super) fn once_more(
+    failure: Failure,
+    filled: Option<&Filled>,
+    page: impl FnOnce(&str, &Failure) -> Result<Reply, Failure>,
+) -> Result<Reply, Failure> {
+    if failure.status.is_server_error() {
+        return Err(failure);
+    }
+    let typed = filled.map_or("", |filled| &filled.address);
+    let mut reply = page(typed, &failure)?;
+    reply.headers.extend(failure.headers);
+    Ok(reply)
 }
 
 /// What a form holds that this browser was given a while ago at most: what was sealed in it, and its fields.
@@ -188,7 +189,7 @@ fn asked(
                 dt { "You return to" }
                 dd { (leads) }
             }
-            p { "It will be able to read, flag, move and delete your mail and to add aliases" @if app.config.mcp.send_tool { ", and to send mail as you" } ". Continue only if you started this yourself." }
+            (agreement(app, "you started this yourself"))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
                 (credentials(address, wants_code))
@@ -247,7 +248,7 @@ pub(super) fn stale(app: &App) -> Result<Reply, Failure> {
 /// The page where there is nothing to be asked.
 fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Failure> {
     let (why, back) = match unfit {
-        Unfit::Failed(failure) => return page::failed(app, &failure),
+        Unfit::Failed(failure) => return Err(failure),
         Unfit::Stranded(why) => (why, None),
         Unfit::Returned {
             client_name,
