@@ -62,7 +62,6 @@ struct Inner {
     answers: Cache<String, Answered>,
     under_way: Mutex<HashMap<String, Asking>>,
     room: Semaphore,
-    patience: Duration,
 }
 
 /// What the server said.
@@ -99,7 +98,6 @@ impl External {
             return Ok(None);
         };
         Ok(Some(Self(Arc::new(Inner {
-            patience: introspection.patience(),
             introspection,
             expected,
             clock,
@@ -177,7 +175,7 @@ impl Inner {
             let _turn = self.room.acquire().await.map_err(|e| e.to_string())?;
             self.introspection.ask(token).await
         };
-        let body = timeout(self.patience, asked)
+        let body = timeout(self.introspection.patience(), asked)
             .await
             .unwrap_or_else(|_| Err("it does not answer in time".into()))?;
         let verdict = answer::read(&body, &self.expected, self.clock.now())?;

@@ -26,26 +26,26 @@ pub(super) fn read(
     let (base_url, auth_url) = (config.base_url(), config.auth_url());
     let named = origin(&auth_url);
     let elsewhere = auth_url != base_url && (named.is_none() || named != origin(&base_url));
-    let configured = match (&config.oauth.introspection, elsewhere) {
-        (None, false) if config.oauth.listen.is_none() => return Ok(None),
-        (None, true) if config.oauth.listen.is_some() => return Ok(None),
-        (None, false) => {
+    let apart = config.oauth.listen.is_some();
+    let configured = match (&config.oauth.introspection, elsewhere, apart) {
+        (None, false, false) | (None, true, true) => return Ok(None),
+        (Some(configured), true, false) => configured,
+        (None, false, true) => {
             return Err(StartError::new(
                 "`oauth.listen` is an address that the authorization server has alone, and `auth_url` does not name it",
             ));
         }
-        (Some(_), _) if config.oauth.listen.is_some() => {
+        (Some(_), _, true) => {
             return Err(StartError::new(
                 "`oauth.listen` is about the service's own authorization server, and `[oauth.introspection]` about one elsewhere",
             ));
         }
-        (Some(configured), true) => configured,
-        (None, true) => {
+        (None, true, false) => {
             return Err(StartError::new(format!(
                 "`auth_url` {auth_url} is not the service's own ({base_url}): say in `[oauth.introspection]` how its tokens are asked about, or in `oauth.listen` where the service's own server listens, or leave `auth_url` out"
             )));
         }
-        (Some(_), false) => {
+        (Some(_), false, false) => {
             return Err(StartError::new(
                 "`[oauth.introspection]` is about an authorization server elsewhere, and `auth_url` is the service's own",
             ));

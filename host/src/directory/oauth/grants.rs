@@ -1,6 +1,7 @@
 //! Grants: what acts for a client in a mailbox, with an app password of its own, until its last refresh token is over or somebody ends it.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::super::credentials::{self, NewAppPassword};
 use super::super::db::{Tx, on, on_tx};
@@ -12,17 +13,18 @@ use crate::clock::Timestamp;
 /// Grants that an account may have. Beyond, those end that were made longest ago.
 const MOST: i64 = 100;
 
+/// The kinds of tokens.
+const ACCESS: &str = "access";
+const REFRESH: &str = "refresh";
+
 const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
 const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at) VALUES ($1, $2, $3, $4, $5)";
 /// The limit stands there for SQLite, which has no offset without one.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
-const BY_ACCESS_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, t.sealed_password, t.expires_at \
+const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, t.sealed_password \
     FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
-    WHERE t.token_hash = $1 AND t.kind = 'access' AND t.expires_at > $2 AND a.active";
-const BY_REFRESH_TOKEN: &str = "SELECT g.id, g.account_id, g.app_password_id, g.client_id, g.resource, t.sealed_password, t.expires_at, a.address, a.admin \
-    FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
-    WHERE t.token_hash = $1 AND t.kind = 'refresh' AND t.expires_at > $2 AND a.active";
+    WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
 /// Of two at once the second finds it used.
 const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
 const FORGET_ACCESS: &str =
@@ -38,7 +40,7 @@ const FORGET: [&str; 2] = [
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE expires_at <= $1";
 
 /// How long what is over is remembered, so that it is told from what never was.
-const REMEMBERED: std::time::Duration = std::time::Duration::from_hours(24);
+const REMEMBERED: Duration = Duration::from_hours(24);
 /// Grants that one sweep ends. What is left waits for the next.
 const SWEPT: i64 = 1000;
 
@@ -115,8 +117,6 @@ pub struct Presented {
     pub grant: Grant,
     /// The grant's app password, sealed under the token's own key; none of a refresh token that was used.
     pub sealed_password: Option<Vec<u8>>,
-    /// Until when it is good.
-    pub expires_at: Timestamp,
 }
 
 impl fmt::Debug for Presented {
@@ -124,7 +124,6 @@ impl fmt::Debug for Presented {
         f.debug_struct("Presented")
             .field("grant", &self.grant)
             .field("used", &self.sealed_password.is_none())
-            .field("expires_at", &self.expires_at)
             .finish()
     }
 }
@@ -150,14 +149,12 @@ struct Row {
     client_id: String,
     resource: String,
     sealed_password: Option<Vec<u8>>,
-    expires_at: i64,
 }
 
 impl From<Row> for Presented {
     fn from(row: Row) -> Self {
         Self {
             sealed_password: row.sealed_password,
-            expires_at: Timestamp::from_millis(row.expires_at),
             grant: Grant {
                 id: row.id,
                 account_id: row.account_id,
@@ -181,11 +178,7 @@ impl Directory {
         hash: &str,
         now: Timestamp,
     ) -> Result<Option<Presented>, Error> {
-        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(BY_ACCESS_TOKEN)
-            .bind(hash)
-            .bind(now.millis())
-            .fetch_optional(pool).await)?;
-        Ok(row.map(Presented::from))
+        self.presented(ACCESS, hash, now).await
     }
 
     /// What a refresh token belongs to, used or not, where it is not over at `now`.
@@ -197,8 +190,18 @@ impl Directory {
         hash: &str,
         now: Timestamp,
     ) -> Result<Option<Presented>, Error> {
-        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(BY_REFRESH_TOKEN)
+        self.presented(REFRESH, hash, now).await
+    }
+
+    async fn presented(
+        &self,
+        kind: &str,
+        hash: &str,
+        now: Timestamp,
+    ) -> Result<Option<Presented>, Error> {
+        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(BY_TOKEN)
             .bind(hash)
+            .bind(kind)
             .bind(now.millis())
             .fetch_optional(pool).await)?;
         Ok(row.map(Presented::from))
@@ -220,8 +223,9 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&grant.account_id).await?;
         // Read only now: the grant may have ended while this waited.
-        let row: Option<Row> = on_tx!(&mut tx, db => sqlx::query_as(BY_REFRESH_TOKEN)
+        let row: Option<Row> = on_tx!(&mut tx, db => sqlx::query_as(BY_TOKEN)
             .bind(hash)
+            .bind(REFRESH)
             .bind(now.millis())
             .fetch_optional(db).await)?;
         if row.is_none() {
@@ -355,7 +359,7 @@ pub(super) async fn insert(
 }
 
 async fn insert_tokens(tx: &mut Tx, grant_id: &str, tokens: &NewTokens) -> Result<(), Error> {
-    for (kind, token) in [("access", &tokens.access), ("refresh", &tokens.refresh)] {
+    for (kind, token) in [(ACCESS, &tokens.access), (REFRESH, &tokens.refresh)] {
         on_tx!(tx, db => sqlx::query(INSERT_TOKEN)
             .bind(&token.hash)
             .bind(grant_id)
