@@ -176,7 +176,11 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
     empty.request.clear();
     assert_eq!(refused(&empty).await, 403);
     let mut changed = page.clone();
-    let other = if &page.request[10..11] == "A" { "B" } else { "A" };
+    let other = if &page.request[10..11] == "A" {
+        "B"
+    } else {
+        "A"
+    };
     changed.request.replace_range(10..11, other);
     assert_eq!(refused(&changed).await, 403);
     // A form of the device page is none of the sign-in page.
@@ -313,15 +317,7 @@ async fn a_link_alone_lets_no_device_in() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let begun = Answer::of(
-        agent
-            .browser
-            .post(format!("{}/auth/device", service.base))
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(format!("client_id={}", agent.client_id)),
-    )
-    .await
-    .succeeds(200);
+    let begun = agent.device().await;
     let code = begun["user_code"].as_str().unwrap();
     let query = [("user_code".to_owned(), code.to_owned())];
     let page = agent.page("/device", &query).await;
@@ -576,22 +572,14 @@ async fn a_client_is_granted_only_what_it_registered_for() {
     let service = Service::start().await;
     let id = registered(&service, &[RETURN]).await;
     let usual = Client::known(&service, &id);
-    let begin = |client: &Client<'_>| {
-        let request = client
-            .browser
-            .post(format!("{}/auth/device", service.base))
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(format!("client_id={}", client.client_id));
-        Answer::of(request)
-    };
     // By a code alone: nobody shows letters in the name of a client that has no use for them.
-    let refused = begin(&usual).await.succeeds(400);
+    let refused = usual.begin("").await.succeeds(400);
     assert_eq!(refused["error"], "unauthorized_client");
     let device = "urn:ietf:params:oauth:grant-type:device_code";
     let body = json!({ "redirect_uris": [RETURN], "grant_types": [device] });
     let made = service.post("/auth/register", &body).await.succeeds(201);
     let shown = Client::known(&service, made["client_id"].as_str().unwrap());
-    begin(&shown).await.succeeds(200);
+    shown.device().await;
     let page = shown.page_with(&[]).await;
     assert!(
         page.text.contains("error=unauthorized_client"),
@@ -629,15 +617,7 @@ async fn a_no_after_a_yes_counts_as_long_as_the_device_has_nothing() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let begun = Answer::of(
-        agent
-            .browser
-            .post(format!("{}/auth/device", service.base))
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(format!("client_id={}", agent.client_id)),
-    )
-    .await
-    .succeeds(200);
+    let begun = agent.device().await;
     let code = begun["user_code"].as_str().unwrap();
     let page = agent.page("/device", &[]).await;
     let named = agent.fill("/device", &page, &[("user_code", code)]).await;
@@ -646,14 +626,7 @@ async fn a_no_after_a_yes_counts_as_long_as_the_device_has_nothing() {
     assert!(done.text.contains("It is let in"), "{}", done.text);
     let no = agent.fill("/device", &named, &[("answer", "no")]).await;
     assert!(no.text.contains("It was not let in"), "{}", no.text);
-    let denied = agent
-        .token(&[
-            ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
-            ("client_id", &agent.client_id),
-            ("device_code", begun["device_code"].as_str().unwrap()),
-        ])
-        .await
-        .succeeds(400);
+    let denied = agent.poll(&begun).await.succeeds(400);
     assert_eq!(denied["error"], "access_denied");
     let again = agent.fill("/device", &named, &[("answer", "no")]).await;
     assert!(again.text.contains("Nothing waits"), "{}", again.text);
