@@ -1,8 +1,6 @@
 //! What no sound server does, and some things that other sound servers do.
 
-use std::time::Duration;
-
-use super::peer::{Step, hangs_up, peer, says};
+use super::peer::{Step, hangs_up, peer, says, with_peer};
 use super::{access, config};
 use crate::directory::testing::on_sqlite;
 use crate::mail::imap::Opened;
@@ -18,29 +16,18 @@ const EXAMINE: Step = says(
 
 /// What a listing of INBOX ends in with such a peer.
 async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
-    let port = peer(greeting, steps).await;
-    let (sender, mut outcome) = tokio::sync::mpsc::channel(1);
-    on_sqlite(async move |fresh| {
-        fresh.directory.with("ada", "ada@example.org", &[]).await;
-        let config = crate::config::Imap {
-            timeout: Duration::from_millis(500),
-            ..config(port)
-        };
-        let mail = Mail::new(&config, fresh.directory.db().clone()).unwrap();
+    with_peer(greeting, steps, async |mail, db| {
         // Its folders are noted already: the listing is all that is asked for.
         let noted = [Seen {
             path: "INBOX",
             opened: Opened::default(),
             object_id: None,
         }];
-        survey(fresh.directory.db(), "ada", &noted).await.unwrap();
+        survey(&db, "ada", &noted).await.unwrap();
         let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
-        let total = listing.map(|found| found.map_or(0, |listing| listing.total));
-        sender.send(total).await.unwrap();
+        listing.map(|found| found.map_or(0, |listing| listing.total))
     })
     .await
-    .unwrap();
-    outcome.recv().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

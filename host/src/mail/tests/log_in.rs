@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::peer::{Step, peer, says};
-use super::{access, config};
+use super::access;
+use super::peer::{Step, says, with_peer};
 use crate::caller::Proof;
-use crate::directory::testing::on_sqlite;
-use crate::mail::{Error, Mail};
+use crate::mail::Error;
 
 /// `n,a=ada@example.org,^Aauth=Bearer t0ken^A^A`
 const BEARER: &str = "bixhPWFkYUBleGFtcGxlLm9yZywBYXV0aD1CZWFyZXIgdDBrZW4BAQ==";
@@ -26,27 +25,16 @@ async fn asked(
     steps: Vec<Step>,
     until: Option<Instant>,
 ) -> (Result<(), Error>, usize) {
-    let port = peer(greeting, steps).await;
-    let (sender, mut outcome) = tokio::sync::mpsc::channel(1);
-    on_sqlite(async move |fresh| {
-        fresh.directory.with("ada", "ada@example.org", &[]).await;
-        let config = crate::config::Imap {
-            timeout: Duration::from_millis(500),
-            ..config(port)
-        };
-        let mail = Mail::new(&config, fresh.directory.db().clone()).unwrap();
+    with_peer(greeting, steps, async move |mail, _| {
         let mut access = access("ada", "its-hash");
         access.credential.proof = Proof::AccessToken {
             token: "t0ken".into(),
             until,
         };
         let folders = mail.folders(&access).await.map(drop);
-        let kept = mail.connections("ada");
-        sender.send((folders, kept)).await.unwrap();
+        (folders, mail.connections("ada"))
     })
     .await
-    .unwrap();
-    outcome.recv().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,14 @@
 //! A peer that says what it is told to say, whatever it is asked.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
+
+use super::config;
+use crate::directory::db::Db;
+use crate::directory::testing::on_sqlite;
+use crate::mail::Mail;
 
 /// What the peer does when the next line of a client contains `on`.
 #[derive(Clone, Copy)]
@@ -59,4 +66,31 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
         }
     });
     port
+}
+
+/// What comes of asking such a peer, for which nobody waits longer than half a second, on behalf of an account `ada`.
+pub(super) async fn with_peer<T: Send + 'static, F>(
+    greeting: &'static str,
+    steps: Vec<Step>,
+    ask: impl FnOnce(Mail, Db) -> F + Send + 'static,
+) -> T
+where
+    F: Future<Output = T> + Send + 'static,
+{
+    let port = peer(greeting, steps).await;
+    let (sender, mut outcome) = tokio::sync::mpsc::channel(1);
+    on_sqlite(async move |fresh| {
+        fresh.directory.with("ada", "ada@example.org", &[]).await;
+        let config = crate::config::Imap {
+            timeout: Duration::from_millis(500),
+            ..config(port)
+        };
+        let db = fresh.directory.db();
+        let mail = Mail::new(&config, db.clone()).unwrap();
+        let asked = ask(mail, db.clone()).await;
+        assert!(sender.send(asked).await.is_ok());
+    })
+    .await
+    .unwrap();
+    outcome.recv().await.unwrap()
 }
