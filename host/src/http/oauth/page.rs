@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::form::Browser;
 use crate::app::App;
 use crate::error::Failure;
-use crate::http::{Reply, Request};
+use crate::http::{Reply, Request, answer};
 use crate::limits::{Area, Key};
 use crate::modules::Content;
 use crate::oauth::document;
@@ -129,9 +129,7 @@ fn failed(app: &App, failure: &Failure) -> Result<Reply, Failure> {
     };
     let mut reply = page.reply(app)?;
     reply.headers.extend(failure.headers.iter().cloned());
-    if let Some(cause) = &failure.cause {
-        tracing::error!(%cause, "a page could not be shown");
-    }
+    answer::log(failure);
     Ok(reply)
 }
 
