@@ -55,6 +55,8 @@ impl Session {
     }
 
     /// Adds flags to messages or takes them away. Answers which of the messages are there.
+    ///
+    /// Dovecot looks for messages before it tells, behind both answers, that another client took some away: they are looked for again then.
     pub(in crate::mail) async fn store(
         &mut self,
         uids: &[u32],
@@ -64,11 +66,13 @@ impl Session {
         let sign = if add { '+' } else { '-' };
         let flags: Vec<&str> = flags.iter().map(Flag::as_str).collect();
         let uids = set(uids);
-        self.told(&[
-            format!("UID STORE {uids} {sign}FLAGS.SILENT ({})", flags.join(" ")),
-            format!("UID SEARCH UID {uids}"),
-        ])
-        .await
+        let store = format!("UID STORE {uids} {sign}FLAGS.SILENT ({})", flags.join(" "));
+        let search = format!("UID SEARCH UID {uids}");
+        let (there, gone) = self.told(&[store, search.clone()]).await?;
+        if gone {
+            return Ok(self.told(&[search]).await?.0);
+        }
+        Ok(there)
     }
 
     /// Removes messages for good, and no other. Answers which of them were there.
@@ -77,21 +81,23 @@ impl Session {
             return Err(lacks("UIDPLUS (RFC 4315)"));
         }
         let uids = set(uids);
-        self.told(&[
+        let commands = [
             format!("UID STORE {uids} +FLAGS.SILENT (\\Deleted)"),
             format!("UID SEARCH UID {uids}"),
             format!("UID EXPUNGE {uids}"),
-        ])
-        .await
+        ];
+        Ok(self.told(&commands).await?.0)
     }
 
-    /// Runs commands of which one is a search, all of which must succeed.
-    async fn told(&mut self, commands: &[String]) -> Result<BTreeSet<u32>, Error> {
-        let mut there = BTreeSet::new();
+    /// Runs commands of which one is a search, all of which must succeed. Answers what it found, and whether the server told that anything is gone.
+    async fn told(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
+        let (mut there, mut gone) = (BTreeSet::new(), false);
         let outcomes = self
             .run(commands, &mut |reply, _| {
-                if let Response::MailboxData(MailboxDatum::Search(uids)) = reply {
-                    there.extend(uids);
+                match reply {
+                    Response::MailboxData(MailboxDatum::Search(uids)) => there.extend(uids),
+                    Response::Expunge(_) => gone = true,
+                    _ => {}
                 }
                 Ok(())
             })
@@ -99,7 +105,7 @@ impl Session {
         for outcome in outcomes {
             outcome.ok()?;
         }
-        Ok(there)
+        Ok((there, gone))
     }
 
     /// Moves messages to the folder that clients call `destination`. None where there is no such folder.

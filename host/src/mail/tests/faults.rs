@@ -1,11 +1,14 @@
 //! What no sound server does, and some things that other sound servers do.
 
-use super::peer::{Step, hangs_up, peer, says, with_peer};
+use std::sync::Arc;
+
+use super::peer::{Step, hangs_up, once, peer, says, with_peer};
 use super::{access, config};
 use crate::directory::testing::on_sqlite;
+use crate::mail::identity::Identity;
 use crate::mail::imap::Opened;
-use crate::mail::index::{Seen, survey};
-use crate::mail::{Error, Mail, Role};
+use crate::mail::index::{Seen, allot, survey};
+use crate::mail::{Error, Flag, Mail, Role};
 
 const HELLO: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
 const LOG_IN: Step = says("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
@@ -195,4 +198,51 @@ async fn a_server_of_the_first_revision_only_is_enough() {
     })
     .await
     .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_away_while_it_is_flagged_is_not_told_as_flagged() {
+    let steps = vec![
+        LOG_IN,
+        says(
+            "SELECT",
+            "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 3] ok\r\n{tag} OK [READ-WRITE] open\r\n",
+        ),
+        says("UID STORE", "{tag} OK stored\r\n"),
+        // As Dovecot does: what was found is told before what is gone.
+        once(
+            "UID SEARCH",
+            "* SEARCH 1 2\r\n* 1 EXPUNGE\r\n{tag} OK done\r\n",
+        ),
+        says("UID SEARCH", "* SEARCH 2\r\n{tag} OK done\r\n"),
+        EXAMINE,
+        says("CLOSE", "{tag} OK closed\r\n"),
+        says("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
+        says(
+            "STATUS",
+            "* STATUS INBOX (MESSAGES 1 UNSEEN 0 UIDNEXT 3 UIDVALIDITY 7)\r\n{tag} OK told\r\n",
+        ),
+    ];
+    let flagged = with_peer(HELLO, steps, async |mail, db| {
+        let opened = Opened {
+            exists: 2,
+            uid_validity: 7,
+            uid_next: 3,
+        };
+        let inbox = Seen {
+            path: "INBOX",
+            opened,
+            object_id: None,
+        };
+        survey(&db, "ada", &[inbox]).await.unwrap();
+        let messages = [1, 2].map(|uid| (uid, Identity::default()));
+        allot(&db, "ada", "INBOX", opened, &messages, &[])
+            .await
+            .unwrap();
+        let flags = vec![Flag::named("\\Seen").unwrap()];
+        let access = access("ada", "first");
+        Arc::new(mail).flag(&access, &[1, 2], flags, true).await
+    })
+    .await;
+    assert_eq!(flagged.unwrap(), [2]);
 }

@@ -18,6 +18,8 @@ pub(super) struct Step {
     pub(super) say: &'static str,
     /// Whether it hangs up afterwards.
     pub(super) hang_up: bool,
+    /// Whether it does so once a connection.
+    once: bool,
 }
 
 pub(super) const fn says(on: &'static str, say: &'static str) -> Step {
@@ -25,14 +27,21 @@ pub(super) const fn says(on: &'static str, say: &'static str) -> Step {
         on,
         say,
         hang_up: false,
+        once: false,
+    }
+}
+
+pub(super) const fn once(on: &'static str, say: &'static str) -> Step {
+    Step {
+        once: true,
+        ..says(on, say)
     }
 }
 
 pub(super) const fn hangs_up(on: &'static str, say: &'static str) -> Step {
     Step {
-        on,
-        say,
         hang_up: true,
+        ..says(on, say)
     }
 }
 
@@ -42,7 +51,7 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let steps = steps.clone();
+            let mut steps = steps.clone();
             tokio::spawn(async move {
                 let mut stream = BufReader::new(stream);
                 stream
@@ -53,7 +62,11 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
                 let mut line = String::new();
                 while stream.read_line(&mut line).await.is_ok_and(|n| n > 0) {
                     let tag = line.split(' ').next().unwrap_or_default();
-                    if let Some(step) = steps.iter().find(|step| line.contains(step.on)) {
+                    if let Some(place) = steps.iter().position(|step| line.contains(step.on)) {
+                        let step = steps[place];
+                        if step.once {
+                            steps.remove(place);
+                        }
                         let say = step.say.replace("{tag}", tag);
                         if stream.get_mut().write_all(say.as_bytes()).await.is_err() || step.hang_up
                         {
