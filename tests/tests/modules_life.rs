@@ -1,12 +1,13 @@
 //! Modules changed while the service runs, as an administrator, an operator and their clients see it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail_tests::{Answer, EVENTUALLY, Log, Person, Service, Variant, fixtures, modules};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Modules that are not named may be installed.
@@ -535,16 +536,26 @@ async fn the_last_good_version_serves_where_the_newest_cannot_be_loaded_at_the_s
     assert!(line.contains("2.0.0 does not serve"), "{line}");
 }
 
-#[tokio::test]
-async fn a_new_file_of_the_configuration_is_taken_at_the_start_and_one_seen_before_is_not() {
+/// A file with the first version of a module, in a folder that goes with its end.
+fn brought() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("variant.wasm");
     std::fs::write(&file, of_version("1.0.0")).unwrap();
-    let settings = format!(
+    (folder, file)
+}
+
+/// A configuration that brings it.
+fn bringing(file: &Path) -> String {
+    format!(
         "modules.variant.source = '{}'\nmodules.variant.paths = ['/variant/']",
         file.display()
-    );
-    let mut service = Service::with(&settings).await;
+    )
+}
+
+#[tokio::test]
+async fn a_new_file_of_the_configuration_is_taken_at_the_start_and_one_seen_before_is_not() {
+    let (folder, file) = brought();
+    let mut service = Service::with(&bringing(&file)).await;
     serves(&service, "1.0.0").await;
     let other = folder.path().join("other.wasm");
     std::fs::write(&other, of_version("2.0.0")).unwrap();
@@ -565,14 +576,8 @@ async fn a_new_file_of_the_configuration_is_taken_at_the_start_and_one_seen_befo
 
 #[tokio::test]
 async fn a_new_file_of_the_configuration_does_not_bring_back_what_was_switched_off() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("variant.wasm");
-    std::fs::write(&file, of_version("1.0.0")).unwrap();
-    let settings = format!(
-        "modules.variant.source = '{}'\nmodules.variant.paths = ['/variant/']",
-        file.display()
-    );
-    let mut service = Service::with(&settings).await;
+    let (_folder, file) = brought();
+    let mut service = Service::with(&bringing(&file)).await;
     serves(&service, "1.0.0").await;
     service.operator("module disable variant", "").await.done();
     std::fs::write(&file, of_version("2.0.0")).unwrap();

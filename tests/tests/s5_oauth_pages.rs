@@ -46,6 +46,13 @@ async fn is_usable(browser: &Browser, look: &Look, picture: &str) {
     assert_eq!(of_policy, None, "{picture}");
 }
 
+/// A browser that a client has sent to sign in, and that is to come back there.
+async fn at_sign_in(agent: &Client<'_>, back: &str, look: &Look) -> Browser {
+    let browser = Browser::open(&agent.service.state, look).await;
+    browser.go(&agent.asking(&[("redirect_uri", back)])).await;
+    browser
+}
+
 /// The alert of the page, as a screen reader has it.
 async fn alert(browser: &Browser) -> String {
     let alert = browser.find("[role=alert]").await;
@@ -60,8 +67,7 @@ async fn who_signs_in_is_back_at_the_application_with_a_code() {
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
     for look in [Look::DESK, Look::PHONE] {
-        let browser = Browser::open(&service.state, &look).await;
-        browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+        let browser = at_sign_in(&agent, &back, &look).await;
         browser.shows("Test agent").await;
         is_usable(&browser, &look, "sign-in").await;
         browser.sign_in(&ada.address, PASSWORD).await;
@@ -87,8 +93,7 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
     for look in [Look::DESK, Look::PHONE] {
-        let browser = Browser::open(&service.state, &look).await;
-        browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+        let browser = at_sign_in(&agent, &back, &look).await;
         browser.sign_in(&ada.address, "Wrong-Horse-7").await;
         browser.shows("is not right").await;
         is_usable(&browser, &look, "wrong").await;
@@ -99,8 +104,7 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
         assert!(application.asked("/callback").is_empty());
     }
     // And then it is right.
-    let browser = Browser::open(&service.state, &Look::DESK).await;
-    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    let browser = at_sign_in(&agent, &back, &Look::DESK).await;
     browser.sign_in(&ada.address, "Wrong-Horse-7").await;
     browser.shows("is not right").await;
     browser.keys(&format!("{PASSWORD}{ENTER}")).await;
@@ -129,8 +133,7 @@ async fn who_has_two_factor_on_is_asked_for_a_code() {
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
     let look = Look::PHONE;
-    let browser = Browser::open(&service.state, &look).await;
-    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    let browser = at_sign_in(&agent, &back, &look).await;
     browser.sign_in(&ada.address, PASSWORD).await;
     browser.shows("Enter your two-factor code").await;
     is_usable(&browser, &look, "two-factor").await;
@@ -147,8 +150,7 @@ async fn who_cancels_is_back_at_the_application_without_one() {
     let (service, application) = (service().await, application().await);
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
-    let browser = Browser::open(&service.state, &Look::PHONE).await;
-    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    let browser = at_sign_in(&agent, &back, &Look::PHONE).await;
     assert!(application.asked("/").is_empty());
     browser.press("Cancel").await;
     browser.arrives(&back).await;
@@ -275,8 +277,7 @@ async fn the_keyboard_alone_is_enough() {
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
-    let browser = Browser::open(&service.state, &Look::DESK).await;
-    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    let browser = at_sign_in(&agent, &back, &Look::DESK).await;
     let mut names = Vec::new();
     for _ in 0..5 {
         names.push(browser.focused().await.name().await);
