@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument as _;
+
 use super::bounds::{self, CpuTime};
 use super::sandbox::{self, Instance};
 use super::{CallError, Failing, Module, Request, Response, Route, convert};
@@ -58,7 +60,7 @@ impl Module {
                 Some(account) => self.turns.turn(account).await,
                 None => None,
             };
-            let place = self.places.acquire().await.ok()?;
+            let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
             let (seat, kept) = match self.idle.take() {
                 Some((seat, instance)) => (seat, Some(instance)),
                 None => (self.room.seat().await?, None),
@@ -67,14 +69,24 @@ impl Module {
         };
         // Given up in the opposite order: the place of a sandbox after the sandbox.
         let admitted = tokio::time::timeout(PATIENCE, admitted).await;
-        let Ok(Some((_turn, _place, seat, kept))) = admitted else {
+        let Ok(Some((turn, place, seat, kept))) = admitted else {
             return Err(self.busy());
         };
         // Apart: what waits for a place is small then.
         let (response, instance) = Box::pin(self.run(route, request, kept)).await?;
-        if self.room.may_rest() {
+        let spent = if self.room.may_rest() {
             self.idle
-                .keep(seat, instance, || self.call(None, Origin::default()));
+                .keep(seat, instance, || self.call(None, Origin::default()))
+        } else {
+            Some((seat, instance))
+        };
+        if let Some((seat, instance)) = spent {
+            // Its memory is wiped when the answer is on its way: only the next request waits for the place.
+            let spent = async move {
+                drop(instance);
+                drop((seat, place, turn));
+            };
+            tokio::spawn(spent.in_current_span());
         }
         Ok(response)
     }

@@ -43,17 +43,25 @@ impl Idle {
         Some((seat, instance))
     }
 
-    /// Keeps one whose request ended well, and its place. `nobody` is the call of no request. There are never more than were at work at once, as
-    /// long as their callers hold a place each.
-    pub(super) fn keep(&self, seat: Seat, instance: Instance, nobody: impl FnOnce() -> Call) {
-        let Some(shared) = &self.0 else { return };
-        let Some(instance) = instance.rest(nobody) else {
-            return;
+    /// Keeps one whose request ended well, and its place; answers both where it is not kept. `nobody` is the call of no request. There are never more
+    /// than were at work at once, as long as their callers hold a place each.
+    pub(super) fn keep(
+        &self,
+        seat: Seat,
+        instance: Instance,
+        nobody: impl FnOnce() -> Call,
+    ) -> Option<(Seat, Instance)> {
+        let Some(shared) = &self.0 else {
+            return Some((seat, instance));
+        };
+        let instance = match instance.rest(nobody) {
+            Ok(rested) => rested,
+            Err(spent) => return Some((seat, spent)),
         };
         let since = Instant::now();
         let mut room = open(shared);
         if room.closed {
-            return;
+            return Some((seat, instance));
         }
         room.kept.push(Kept {
             instance,
@@ -64,6 +72,7 @@ impl Idle {
             room.swept = true;
             tokio::spawn(sweep(Arc::downgrade(shared)));
         }
+        None
     }
 
     /// Drops those that there are, and keeps none from now on.

@@ -188,15 +188,15 @@ impl Instance {
         self
     }
 
-    /// After a request that ended well: the same for another one, holding nothing of this one's caller; none where it is not fit to serve again.
-    pub(crate) fn rest(mut self, nobody: impl FnOnce() -> Call) -> Option<Self> {
+    /// After a request that ended well: the same for another one, holding nothing of this one's caller; as it was where it is not fit to serve again.
+    pub(crate) fn rest(mut self, nobody: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
         if !sandbox.is_fit() {
-            return None;
+            return Err(self);
         }
         sandbox.call = nobody();
         sandbox.told = sandbox.output.contents().len();
-        Some(self)
+        Ok(self)
     }
 }
 
