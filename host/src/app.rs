@@ -339,7 +339,7 @@ impl Running {
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "when credentials were last used could not be written down");
         }
-        self.app.directory.db().close().await;
+        self.app.directory.close().await;
         tracing::info!("stopped");
     }
 }

@@ -33,5 +33,5 @@ pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
             .map(drop),
     }
     .unwrap();
-    directory.db().close().await;
+    directory.close().await;
 }

@@ -116,6 +116,6 @@ pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
             .map(drop),
     }
     .unwrap();
-    directory.db().close().await;
+    directory.close().await;
     Records::from([published(domain, pair.selector(), pair.public_key())])
 }

@@ -69,7 +69,7 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
         .begin_session(&session, &Origin::default())
         .await
         .unwrap();
-    directory.db().close().await;
+    directory.close().await;
     password.secret().expose_secret().to_owned()
 }
 

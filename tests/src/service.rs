@@ -94,7 +94,7 @@ impl Setup {
                 ..Database::default()
             };
             let directory = Directory::open(&database, &[]).await.unwrap();
-            directory.db().close().await;
+            directory.close().await;
             (url.clone(), Lookup::Postgres(url))
         } else {
             let url = format!("sqlite:{}/latchmail.db", state.display());

@@ -203,7 +203,7 @@ async fn where_a_domains_key_cannot_be_opened_nothing_is_sent() {
     alias(&ada, "me@ada.example", true).await;
     let records = domain(&ada, "ada.example").await;
     service
-        .execute("UPDATE domains SET dkim_selector = 'spoilt', dkim_private_key = 'spoilt'")
+        .execute("UPDATE domains SET dkim_selector = 'spoilt', dkim_private_key = (SELECT sealed_password FROM sessions LIMIT 1)")
         .await;
     let refused = ada.post(SEND, &mail("s", "t")).await;
     assert_eq!(refused.status, 500, "{}", refused.json);

@@ -101,7 +101,7 @@ impl Service {
         } else {
             // Before the daemons connect: a login whose role is not there yet makes them wait for seconds.
             let directory = Directory::open(&config.database, &config.registration.domains).await?;
-            directory.db().close().await;
+            directory.close().await;
             Lookup::Postgres(config.database.url.clone())
         };
         let stack = Stack::start(&mail, &lookup).await?;

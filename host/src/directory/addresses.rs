@@ -46,12 +46,8 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn standing(&self, account: &str, address: &str) -> Result<Standing, Error> {
-        let own: Option<i32> = on!(&self.db, pool => sqlx::query_scalar(OWN)
-            .bind(address)
-            .bind(account)
-            .fetch_optional(pool)
-            .await)?;
-        if own.is_some() {
+        let own = [address.into(), account.into()];
+        if self.look_up.one::<()>(OWN, &own).await?.is_some() {
             return Ok(Standing::Own);
         }
         let domain = address.rsplit('@').next().unwrap_or_default();

@@ -9,6 +9,7 @@
 //! What the two do not share is how they are opened, in [`sqlite`] and [`postgres`], and how rows are locked, in
 //! [`Tx::lock_account`], [`Tx::lock_domain`], [`Tx::keep_domain`] and [`Tx::keep_module`].
 
+mod look_up;
 mod migrations;
 mod postgres;
 mod sqlite;
@@ -19,6 +20,7 @@ use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
 use super::last_logins::LastLogins;
 use crate::config;
+pub(super) use look_up::{LookUp, Looked, Row};
 pub(super) use sqlite::LastLoginsFile;
 
 /// How long a request waits for a connection of the pool before it fails.
@@ -49,6 +51,9 @@ pub enum Error {
     /// The database failed or cannot be reached.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
+    /// The same, of what is read in place.
+    #[error("the database failed: {0}")]
+    LookUp(#[from] rusqlite::Error),
     /// The tables could not be brought up to date.
     #[error("the database could not be brought up to date: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
@@ -64,6 +69,15 @@ pub enum Db {
     Sqlite(SqlitePool),
     /// PostgreSQL.
     Postgres(PgPool),
+}
+
+/// A database as it was opened.
+pub(super) struct Opened {
+    pub(super) db: Db,
+    /// Where single rows of it are read.
+    pub(super) look_up: LookUp,
+    /// Where the mail server tells of log-ins.
+    pub(super) last_logins: LastLogins,
 }
 
 /// A transaction on one of the two. Dropped without [`Tx::commit`], it is undone.
@@ -110,21 +124,27 @@ impl Db {
     /// # Errors
     /// [`Error`] where it cannot be opened or brought up to date.
     pub async fn open(config: &config::Database) -> Result<Self, Error> {
-        Ok(Self::open_with_last_logins(config).await?.0)
+        Ok(Self::open_whole(config).await?.db)
     }
 
-    /// The same, with where the mail server tells of log-ins.
-    pub(super) async fn open_with_last_logins(
-        config: &config::Database,
-    ) -> Result<(Self, LastLogins), Error> {
+    /// The same, with what else is read beside it.
+    pub(super) async fn open_whole(config: &config::Database) -> Result<Opened, Error> {
         match config.url.split_once(':') {
             Some(("sqlite", _)) => {
-                let (pool, file) = sqlite::open(config).await?;
-                Ok((Self::Sqlite(pool), LastLogins::File(file)))
+                let (pool, main, last_logins) = sqlite::open(config).await?;
+                Ok(Opened {
+                    db: Self::Sqlite(pool),
+                    look_up: LookUp::Sqlite(main),
+                    last_logins: LastLogins::File(last_logins),
+                })
             }
             Some(("postgres" | "postgresql", _)) => {
                 let pool = postgres::open(config).await?;
-                Ok((Self::Postgres(pool.clone()), LastLogins::Table(pool)))
+                Ok(Opened {
+                    db: Self::Postgres(pool.clone()),
+                    look_up: LookUp::Postgres(pool.clone()),
+                    last_logins: LastLogins::Table(pool),
+                })
             }
             // The value itself may hold a password: it is not repeated.
             _ => Err(Error::Unusable(

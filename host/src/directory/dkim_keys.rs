@@ -2,7 +2,7 @@
 //!
 //! Read each time one is used, so that a domain that was released signs nothing more.
 
-use super::db::on;
+use super::db::{Looked, Row, on};
 use super::{Directory, Error};
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
@@ -27,17 +27,22 @@ impl std::fmt::Debug for SealedKey {
     }
 }
 
+impl Looked for SealedKey {
+    fn of(row: &Row<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            selector: row.get("dkim_selector")?,
+            sealed: row.get("dkim_private_key")?,
+        })
+    }
+}
+
 impl Directory {
     /// The key of a domain that somebody verified and has not released. None where there is no such domain.
     ///
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn dkim_key(&self, domain: &str) -> Result<Option<SealedKey>, Error> {
-        let row: Option<(String, Vec<u8>)> = on!(&self.db, pool => sqlx::query_as(OF)
-            .bind(domain)
-            .fetch_optional(pool)
-            .await)?;
-        Ok(row.map(|(selector, sealed)| SealedKey { selector, sealed }))
+        self.look_up.one(OF, &[domain.into()]).await
     }
 
     /// The keys of all such domains, with the domains' names.

@@ -34,6 +34,7 @@ pub mod testing;
 pub mod tokens;
 pub mod two_factor;
 
+use db::LookUp;
 pub use db::{Db, Error};
 use last_logins::LastLogins;
 
@@ -43,6 +44,7 @@ use crate::config;
 #[derive(Clone, Debug)]
 pub struct Directory {
     db: Db,
+    look_up: LookUp,
     last_logins: LastLogins,
 }
 
@@ -55,8 +57,7 @@ impl Directory {
         config: &config::Database,
         platform_domains: &[String],
     ) -> Result<Self, Error> {
-        let (db, last_logins) = Db::open_with_last_logins(config).await?;
-        let directory = Self { db, last_logins };
+        let directory = Self::beside(config).await?;
         directory.set_platform_domains(platform_domains).await?;
         directory.abandon_sendings().await?;
         Ok(directory)
@@ -67,8 +68,16 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database cannot be opened or brought up to date.
     pub async fn beside(config: &config::Database) -> Result<Self, Error> {
-        let (db, last_logins) = Db::open_with_last_logins(config).await?;
-        Ok(Self { db, last_logins })
+        let db::Opened {
+            db,
+            look_up,
+            last_logins,
+        } = Db::open_whole(config).await?;
+        Ok(Self {
+            db,
+            look_up,
+            last_logins,
+        })
     }
 
     /// Whether the database answers.
@@ -77,6 +86,12 @@ impl Directory {
     /// [`Error`] where it does not.
     pub async fn ping(&self) -> Result<(), Error> {
         self.db.ping().await
+    }
+
+    /// Closes every connection once what is under way has ended.
+    pub async fn close(&self) {
+        self.look_up.close();
+        self.db.close().await;
     }
 
     /// The database itself, for the room that keeps its own tables in it (`mail::index`).

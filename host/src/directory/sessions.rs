@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{Tx, on, on_tx};
+use super::db::{Looked, Row, Tx, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::Origin;
@@ -139,6 +139,19 @@ impl fmt::Debug for Session {
     }
 }
 
+impl Looked for Session {
+    fn of(row: &Row<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            sid: row.get("sid")?,
+            account_id: row.get("account_id")?,
+            address: row.get("address")?,
+            admin: row.get("admin")?,
+            app_password_id: row.get("app_password_id")?,
+            sealed_password: row.get("sealed_password")?,
+        })
+    }
+}
+
 /// What came of presenting a refresh token.
 #[derive(Clone, Debug)]
 pub enum Rotation {
@@ -185,10 +198,8 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn session(&self, sid: &str, now: Timestamp) -> Result<Option<Session>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(LIVE)
-            .bind(sid)
-            .bind(now.millis())
-            .fetch_optional(pool).await)?)
+        let live = [sid.into(), now.millis().into()];
+        self.look_up.one(LIVE, &live).await
     }
 
     /// Uses up the refresh token whose hash is `presented` and puts `next` in its place; the session then ends at `expires_at`.

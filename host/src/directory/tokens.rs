@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{Tx, on, on_tx};
+use super::db::{Looked, Row, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::sessions::{Asking, Made};
 use super::{Directory, Error};
@@ -142,22 +142,26 @@ pub enum Revocation {
     Unknown,
 }
 
-#[derive(sqlx::FromRow)]
-struct PresentedRow {
-    id: String,
-    account_id: String,
-    address: String,
-    admin: bool,
-    scopes: String,
-    secret_hash: String,
-    app_password_id: Option<String>,
-    sealed_password: Option<Vec<u8>>,
-    expires_at: Option<i64>,
-    revoked: bool,
+impl Looked for Presented {
+    fn of(row: &Row<'_>) -> Result<Self, Error> {
+        let app_password: Option<String> = row.get("app_password_id")?;
+        let expires_at: Option<i64> = row.get("expires_at")?;
+        Ok(Self {
+            id: row.get("id")?,
+            account_id: row.get("account_id")?,
+            address: row.get("address")?,
+            admin: row.get("admin")?,
+            scopes: read(&row.get::<String>("scopes")?),
+            secret_hash: row.get("secret_hash")?,
+            app_password: app_password.zip(row.get("sealed_password")?),
+            expires_at: expires_at.map(Timestamp::from_millis),
+            revoked: row.get("revoked")?,
+        })
+    }
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct ListedRow {
     id: String,
     label: String,
     scopes: String,
@@ -229,20 +233,7 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn token_by_selector(&self, selector: &str) -> Result<Option<Presented>, Error> {
-        let row: Option<PresentedRow> = on!(&self.db, pool => sqlx::query_as(BY_SELECTOR)
-            .bind(selector)
-            .fetch_optional(pool).await)?;
-        Ok(row.map(|row| Presented {
-            scopes: read(&row.scopes),
-            id: row.id,
-            account_id: row.account_id,
-            address: row.address,
-            admin: row.admin,
-            secret_hash: row.secret_hash,
-            app_password: row.app_password_id.zip(row.sealed_password),
-            expires_at: row.expires_at.map(Timestamp::from_millis),
-            revoked: row.revoked,
-        }))
+        self.look_up.one(BY_SELECTOR, &[selector.into()]).await
     }
 
     /// An account's tokens, newest first: expired ones among them, revoked ones not.
@@ -250,10 +241,10 @@ impl Directory {
     /// # Errors
     /// [`Error`] where the database fails.
     pub async fn tokens(&self, account_id: &str) -> Result<Vec<Token>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
+        let rows: Vec<ListedRow> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
             .fetch_all(pool).await)?;
-        let token = |row: Row| Token {
+        let token = |row: ListedRow| Token {
             scopes: read(&row.scopes),
             id: row.id,
             label: row.label,

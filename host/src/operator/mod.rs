@@ -70,7 +70,7 @@ impl Desk {
     }
 
     async fn close(self) {
-        self.directory.db().close().await;
+        self.directory.close().await;
     }
 }
 

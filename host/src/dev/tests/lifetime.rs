@@ -71,7 +71,7 @@ async fn a_stack_that_is_stopped_or_dropped_leaves_no_process() {
 async fn a_stack_whose_host_is_killed_leaves_no_process() {
     let folder = Folder::new("killed");
     let (_, directory) = sqlite(&folder.0).await;
-    directory.db().close().await;
+    directory.close().await;
     let mut host = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -160,7 +160,7 @@ async fn nothing_left(folder: &Path) {
 async fn mail_flows_while_the_service_is_down() {
     let folder = Folder::new("alone");
     let (lookup, directory) = sqlite(&folder.0).await;
-    directory.db().close().await;
+    directory.close().await;
     drop(directory);
     for subject in ["first", "second"] {
         let stack = Stack::start(&folder.0, &lookup).await.unwrap();

@@ -22,7 +22,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
-use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, migrations};
+use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, look_up, migrations};
 use crate::config;
 pub(in crate::directory) use last_logins::LastLoginsFile;
 use milter::MilterFile;
@@ -48,8 +48,10 @@ const MAIN_MODE: u32 = 0o600;
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// The pool, both files up to date, and the file beside them. Services that start at once take turns.
-pub(super) async fn open(config: &config::Database) -> Result<(SqlitePool, LastLoginsFile), Error> {
+/// The pool, both files up to date, the main file to be read in place, and the file beside them. Services that start at once take turns.
+pub(super) async fn open(
+    config: &config::Database,
+) -> Result<(SqlitePool, look_up::File, LastLoginsFile), Error> {
     let files = Files::named_by(config)?;
     let files = tokio::task::spawn_blocking(move || files.prepare())
         .await
@@ -99,7 +101,8 @@ pub(super) async fn open(config: &config::Database) -> Result<(SqlitePool, LastL
         .connect_with(options(&files.main))
         .await?;
     repair(&pool).await?;
-    Ok((pool, files.last_logins.clone()))
+    let main = look_up::File::new(files.main.clone());
+    Ok((pool, main, files.last_logins.clone()))
 }
 
 /// Gives a connection the file that mail servers read.

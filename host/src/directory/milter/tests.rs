@@ -194,7 +194,7 @@ async fn where_there_is_no_milter_any_more_no_key_is_left(fresh: Fresh) {
     run(&directory, VERIFIED).await;
     let given = [key("ada.example", "s", false)];
     directory.give_milter(&given).await.unwrap();
-    directory.db().close().await;
+    directory.close().await;
     Directory::open(&fresh.config, &[]).await.unwrap();
     assert_eq!(seen(&fresh).await, NOTHING);
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::super::credentials::{self, NewAppPassword};
-use super::super::db::{Tx, on, on_tx};
+use super::super::db::{Looked, Row, Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
@@ -139,32 +139,20 @@ pub enum Rotation {
     Unknown,
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: String,
-    account_id: String,
-    address: String,
-    admin: bool,
-    app_password_id: String,
-    client_id: String,
-    resource: String,
-    sealed_password: Option<Vec<u8>>,
-}
-
-impl From<Row> for Presented {
-    fn from(row: Row) -> Self {
-        Self {
-            sealed_password: row.sealed_password,
+impl Looked for Presented {
+    fn of(row: &Row<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            sealed_password: row.get("sealed_password")?,
             grant: Grant {
-                id: row.id,
-                account_id: row.account_id,
-                address: row.address,
-                admin: row.admin,
-                app_password_id: row.app_password_id,
-                client_id: row.client_id,
-                resource: row.resource,
+                id: row.get("id")?,
+                account_id: row.get("account_id")?,
+                address: row.get("address")?,
+                admin: row.get("admin")?,
+                app_password_id: row.get("app_password_id")?,
+                client_id: row.get("client_id")?,
+                resource: row.get("resource")?,
             },
-        }
+        })
     }
 }
 
@@ -199,12 +187,8 @@ impl Directory {
         hash: &str,
         now: Timestamp,
     ) -> Result<Option<Presented>, Error> {
-        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(BY_TOKEN)
-            .bind(hash)
-            .bind(kind)
-            .bind(now.millis())
-            .fetch_optional(pool).await)?;
-        Ok(row.map(Presented::from))
+        let good = [hash.into(), kind.into(), now.millis().into()];
+        self.look_up.one(BY_TOKEN, &good).await
     }
 
     /// Uses a refresh token up and puts the next tokens in its place; the grant then lives as long as the next refresh token. Of two at once one is
@@ -223,12 +207,12 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&grant.account_id).await?;
         // Read only now: the grant may have ended while this waited.
-        let row: Option<Row> = on_tx!(&mut tx, db => sqlx::query_as(BY_TOKEN)
+        let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
             .bind(hash)
             .bind(REFRESH)
             .bind(now.millis())
-            .fetch_optional(db).await)?;
-        if row.is_none() {
+            .fetch_optional(db).await.map(|row| row.is_some()))?;
+        if !lives {
             return Ok(Rotation::Unknown);
         }
         let used = on_tx!(&mut tx, db => sqlx::query(USE)

@@ -258,7 +258,8 @@ async fn an_account_has_a_thousand_sessions_and_the_longest_idle_end_first(fresh
              INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
              SELECT 'p' || i, 'ada', 'web_session', '', 'p' || i, '', 0 FROM n; \
              INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
-             SELECT 's' || id, 'ada', id, '', 0, 4070908800000 + CAST(substr(id, 2) AS BIGINT) FROM app_passwords WHERE account_id = 'ada'",
+             SELECT 's' || id, 'ada', id, (SELECT sealed_password FROM sessions WHERE sid = 'bobs'), 0, \
+                 4070908800000 + CAST(substr(id, 2) AS BIGINT) FROM app_passwords WHERE account_id = 'ada'",
         )
         .await;
     let one_more = session("one-more", "ada", NOW);

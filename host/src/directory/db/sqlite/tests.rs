@@ -41,7 +41,7 @@ async fn a_folder_and_a_file_that_exist_keep_their_modes() {
     let body = async |fresh: Fresh| {
         let theirs = fresh.mailserver_file().unwrap();
         let folder = theirs.parent().unwrap();
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         fs::set_permissions(&theirs, Permissions::from_mode(0o600)).unwrap();
         fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
         Directory::open(&fresh.config, &[]).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_planted_journal_deletes_nothing() {
 async fn a_file_that_lost_its_log_gets_one_without_a_journal() {
     let body = async |fresh: Fresh| {
         let theirs = fresh.mailserver_file().unwrap();
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         let Db::Sqlite(daemon) = fresh.mail_server().await.unwrap() else {
             unreachable!()
         };
@@ -181,11 +181,11 @@ async fn the_logs_stand_when_the_service_is_gone() {
         fresh.directory.sweep(now).await.unwrap();
         fresh.directory.last_logins("a").await.unwrap();
         all_stand();
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         all_stand();
         let again = Directory::open(&fresh.config, &[]).await.unwrap();
         again.sweep(now).await.unwrap();
-        again.db().close().await;
+        again.close().await;
         all_stand();
     };
     on_sqlite(body).await.unwrap();
@@ -196,7 +196,7 @@ async fn a_log_that_is_another_s_is_not_written() {
     let body = async |fresh: Fresh| {
         let theirs = fresh.mailserver_file().unwrap();
         let victim = theirs.parent().unwrap().with_file_name("victim.key");
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         for name in ["-wal", "-shm"] {
             let planted = beside(&theirs, name);
             for link in [true, false] {
@@ -260,7 +260,7 @@ async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
         let senders = "SELECT address, login FROM mailserver_senders";
         assert_eq!(fresh.as_mail_server(senders).await.len(), 1);
 
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         fs::remove_dir_all(fresh.mailserver_file().unwrap().parent().unwrap()).unwrap();
         Directory::open(&fresh.config, &[]).await.unwrap();
         assert_eq!(fresh.as_mail_server(USERS).await, expected);
@@ -288,7 +288,7 @@ async fn a_start_leaves_a_file_of_the_right_shape_as_it_is() {
 async fn a_file_of_an_older_shape_is_made_anew() {
     let body = async |fresh: Fresh| {
         fresh.directory.with("a", "ada@example.org", &["s"]).await;
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
             unreachable!()
         };
@@ -346,7 +346,7 @@ async fn the_file_of_last_log_ins_is_no_other_s() {
 #[tokio::test(flavor = "multi_thread")]
 async fn several_may_start_at_once() {
     let body = async |fresh: Fresh| {
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         let folder = fresh.mailserver_file().unwrap();
         let folder = folder.parent().unwrap().parent().unwrap();
         for entry in fs::read_dir(folder).unwrap() {
@@ -466,7 +466,7 @@ async fn a_planted_file_of_the_mail_servers_is_not_opened() {
         let main = folder.parent().unwrap().join("latchmail.db");
         let elsewhere = folder.parent().unwrap().join("elsewhere");
         let other_name = format!("sqlite:{}", beside(&main, "-link").display());
-        fresh.directory.db().close().await;
+        fresh.directory.close().await;
         symlink(&main, beside(&main, "-link")).unwrap();
         let plants: [(&str, &(dyn Fn() + Send + Sync)); 5] = [
             ("plain file", &|| symlink(&main, &theirs).unwrap()),
