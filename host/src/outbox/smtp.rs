@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::{fmt, io, net};
 
@@ -13,7 +13,7 @@ use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
 use lettre::transport::smtp::commands::{Data, Ehlo, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use lettre::transport::smtp::response::Response;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::time::timeout;
 
 use super::{Error, log_in};
@@ -37,10 +37,20 @@ pub(super) struct Session {
     /// Whether several commands may be on their way at once (RFC 2920).
     pipelining: bool,
     timeout: Duration,
-    /// Whether an answer is missing, so that none to come can be told from it.
-    cut: bool,
-    /// Whether it stands between two messages.
-    whole: bool,
+    state: State,
+}
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between two messages.
+    Whole,
+    /// In the middle of one. All that was asked is answered.
+    Begun,
+    /// The same, and it was asked to take the message and has not answered.
+    Asked,
+    /// An answer is missing, so that none to come can be told from it.
+    Cut,
 }
 
 /// A message on its way.
@@ -60,7 +70,7 @@ impl Connector {
         let stream = self.dial.connect().await.map_err(|e| away(e.to_string()))?;
         let hello = ClientId::Ipv4(net::Ipv4Addr::LOCALHOST);
         let mut connection =
-            AsyncSmtpConnection::connect_with_transport(Box::new(Stream(stream)), &hello)
+            AsyncSmtpConnection::connect_with_transport(Box::new(Stream::new(stream)), &hello)
                 .await
                 .map_err(|e| away(e.to_string()))?;
         log_in::log_in(&mut connection, &hello, credential)
@@ -76,8 +86,7 @@ impl Connector {
             connection,
             pipelining: offered.message().skip(1).any(is_pipelining),
             timeout: self.timeout,
-            cut: false,
-            whole: true,
+            state: State::Whole,
         })
     }
 }
@@ -98,7 +107,7 @@ impl pool::Connect for Connector {
 
 impl pool::Session for Session {
     fn is_whole(&self) -> bool {
-        self.whole
+        self.state == State::Whole
     }
 
     fn had_open(&self, _folder: &str) -> bool {
@@ -113,16 +122,20 @@ impl Session {
     /// [`Error::Lost`] where the connection was dead and nothing was sent; [`Error::Rejected`] and [`Error::Unavailable`] where nothing was sent;
     /// [`Error::Unknown`] where that cannot be told.
     pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
-        self.whole = false;
+        self.state = State::Begun;
         // Whoever did not answer in time may do so later, to another command: that connection is not used again.
         let ready = timeout(self.timeout, self.prepare(envelope, message))
             .await
             .map_err(|_| Error::Unavailable("it does not answer in time".into()))?;
         if let Err(error) = ready {
-            if !self.cut && matches!(error, Error::Rejected(_) | Error::Unavailable(_)) {
+            if self.state != State::Cut
+                && matches!(error, Error::Rejected(_) | Error::Unavailable(_))
+            {
                 // Ready for the next message, unless it is not there any more.
-                let reset = timeout(self.timeout, self.connection.command(Rset)).await;
-                self.whole = matches!(reset, Ok(Ok(_)));
+                let reset = timeout(self.timeout, self.reset()).await;
+                if let Ok(Ok(Ok(()))) = reset {
+                    self.state = State::Whole;
+                }
             }
             return Err(error);
         }
@@ -131,11 +144,11 @@ impl Session {
         let sent = timeout(self.timeout * LONG, self.connection.message(message)).await;
         match sent {
             Ok(Ok(_)) => {
-                self.whole = true;
+                self.state = State::Whole;
                 Ok(())
             }
             Ok(Err(error)) if error.is_permanent() || error.is_transient() => {
-                self.whole = true;
+                self.state = State::Whole;
                 Err(answered(None, &error))
             }
             Ok(Err(error)) => Err(Error::Unknown(error.to_string())),
@@ -163,42 +176,95 @@ impl Session {
             parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
         }
         let mail = Mail::new(Some(envelope.from.clone()), parameters);
-        self.named(envelope, mail).await?;
-        // Never with the others: where some are refused, whoever is not would get what follows (RFC 2920, section 3.1).
-        let data = self.connection.command(Data).await;
-        data.map(drop).map_err(|error| answered(None, &error))
-    }
-
-    /// Names the sender and the recipients. Where the server lets it, all at once: fifty recipients take as long on the way as one.
-    async fn named(&mut self, envelope: &Envelope, mail: Mail) -> Result<(), Error> {
         let recipients = envelope
             .to
             .iter()
-            .map(|to| Rcpt::new(to.clone(), Vec::new()));
+            .map(|to| Rcpt::new(to.clone(), Vec::new()))
+            .collect();
         if !self.pipelining {
-            let begun = self.connection.command(mail).await;
-            begun.map_err(|error| answered(Some(&envelope.from), &error))?;
-            for (to, recipient) in envelope.to.iter().zip(recipients) {
-                let answer = self.connection.command(recipient).await;
-                answer.map_err(|error| answered(Some(to), &error))?;
-            }
-            return Ok(());
+            self.named_singly(envelope, mail, recipients).await?;
+            return self.begun().await;
         }
-        let together = Together(mail, recipients.collect());
+        if envelope.to.len() > 1 {
+            self.named(envelope, Together(mail, recipients, None))
+                .await?;
+            // Not with the others: where some are refused, whoever is not would get what follows (RFC 2920, section 3.1).
+            return self.begun().await;
+        }
+        // The only recipient is accepted, or there is nobody who would get anything.
+        self.state = State::Asked;
+        self.named(envelope, Together(mail, recipients, Some(Data)))
+            .await?;
+        self.state = State::Begun;
+        let begun = self.connection.read_response().await;
+        self.heard(begun, None)?
+    }
+
+    /// Makes it ready for the next message after one that was refused.
+    async fn reset(&mut self) -> Result<Result<(), Error>, Error> {
+        if self.state == State::Asked {
+            let begun = self.connection.read_response().await;
+            if self.heard(begun, None)?.is_ok() {
+                // It waits for the message that is for nobody.
+                let nothing = self.connection.command(NOTHING).await;
+                self.heard(nothing, None)?.ok();
+            }
+        }
+        let reset = self.connection.command(Rset).await;
+        self.heard(reset, None)
+    }
+
+    /// Asks for the message to be taken.
+    async fn begun(&mut self) -> Result<(), Error> {
+        let begun = self.connection.command(Data).await;
+        self.heard(begun, None)?
+    }
+
+    /// Names the sender and the recipients to a server that wants to answer each command before the next.
+    async fn named_singly(
+        &mut self,
+        envelope: &Envelope,
+        mail: Mail,
+        recipients: Vec<Rcpt>,
+    ) -> Result<(), Error> {
+        let begun = self.connection.command(mail).await;
+        self.heard(begun, Some(&envelope.from))??;
+        for (to, recipient) in envelope.to.iter().zip(recipients) {
+            let answer = self.connection.command(recipient).await;
+            self.heard(answer, Some(to))??;
+        }
+        Ok(())
+    }
+
+    /// Names them all at once: fifty recipients take as long on the way as one. The answer to what follows them is not heard here.
+    async fn named(&mut self, envelope: &Envelope, together: Together) -> Result<(), Error> {
         let begun = self.connection.command(together).await;
-        let mut said = heard(begun, &envelope.from)?;
+        let mut said = self.heard(begun, Some(&envelope.from))?;
         // Every answer is heard, so that none is taken for a later command's; the first that is not yes counts.
         for to in &envelope.to {
-            match heard(self.connection.read_response().await, to) {
+            let answer = self.connection.read_response().await;
+            match self.heard(answer, Some(to)) {
                 Ok(answer) => said = said.and(answer),
                 // A server that refused and hung up has said enough.
-                Err(lost) => {
-                    self.cut = true;
-                    return said.and(Err(lost));
-                }
+                Err(lost) => return said.and(Err(lost)),
             }
         }
         said
+    }
+
+    /// An answer, of whom, where it is about one; what is wrong with it is within. An error where there is none, nor will be.
+    fn heard(
+        &mut self,
+        answer: Result<Response, SmtpError>,
+        whom: Option<&Address>,
+    ) -> Result<Result<(), Error>, Error> {
+        match answer.map_err(|error| answered(whom, &error)) {
+            Err(lost @ Error::Lost(_)) => {
+                self.state = State::Cut;
+                Err(lost)
+            }
+            answer => Ok(answer.map(drop)),
+        }
     }
 
     fn offers(&self, extension: Extension) -> bool {
@@ -206,21 +272,17 @@ impl Session {
     }
 }
 
+/// A message without a line.
+const NOTHING: &str = ".\r\n";
+
 /// MAIL, and what goes with it.
-struct Together(Mail, Vec<Rcpt>);
+struct Together(Mail, Vec<Rcpt>, Option<Data>);
 
 impl fmt::Display for Together {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)?;
-        self.1.iter().try_for_each(|rcpt| rcpt.fmt(f))
-    }
-}
-
-/// One of several answers; what is wrong with it is within. An error where there is none, nor will be.
-fn heard(answer: Result<Response, SmtpError>, whom: &Address) -> Result<Result<(), Error>, Error> {
-    match answer.map_err(|error| answered(Some(whom), &error)) {
-        Err(lost @ Error::Lost(_)) => Err(lost),
-        answer => Ok(answer.map(drop)),
+        self.1.iter().try_for_each(|rcpt| rcpt.fmt(f))?;
+        self.2.iter().try_for_each(|data| data.fmt(f))
     }
 }
 
@@ -246,8 +308,18 @@ fn answered(whom: Option<&Address>, error: &SmtpError) -> Error {
     }
 }
 
-/// A stream as lettre takes it.
-struct Stream(Box<dyn Io>);
+/// Bytes that are on their way at once. A message that has more goes as it is written.
+const AT_ONCE: usize = 16 * 1024;
+
+/// A stream as lettre takes it: what was written is on its way when an answer to it is waited for, so that a message and the dot behind it, which lettre writes
+/// apart, wake the server once.
+struct Stream(BufWriter<Box<dyn Io>>);
+
+impl Stream {
+    fn new(stream: Box<dyn Io>) -> Self {
+        Self(BufWriter::with_capacity(AT_ONCE, stream))
+    }
+}
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,6 +339,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.0).poll_flush(cx))?;
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
@@ -280,8 +353,9 @@ impl AsyncWrite for Stream {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+    /// There is nothing to do before an answer is waited for.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

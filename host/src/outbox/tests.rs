@@ -183,6 +183,68 @@ async fn sender_and_recipients_go_at_once_where_the_server_lets_them_and_one_by_
     .await;
 }
 
+/// To one recipient alone.
+fn to_one() -> Draft {
+    Draft {
+        bcc: Vec::new(),
+        ..draft()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_one_recipient_all_goes_at_once_but_the_message() {
+    with_a_relay("RCPT", HELD, async |world| {
+        world.send(to_one(), None).await.unwrap();
+        let told = world.relay.take();
+        let rcpt = "RCPT TO:<bo@example.net>";
+        assert_eq!(told[4..6], [rcpt, "DATA"]);
+        assert!(told[6].ends_with("\r\n\r\n.\r\n..\r\nend\r\n"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_waits_for_a_message_to_nobody_gets_none_and_takes_the_next() {
+    // This relay takes DATA whatever it said before, as some servers do (RFC 2920, section 3.1).
+    with_a_relay("RCPT TO:<nobody@", "550 5.1.1 no\r\n", async |world| {
+        let to_nobody = Draft {
+            to: vec![person("nobody@example.net")],
+            ..to_one()
+        };
+        let refused = world.send(to_nobody, Some("k")).await;
+        let Err(Error::Rejected(sentence)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(sentence, "nobody@example.net: 5.1.1 no");
+        assert_eq!(world.relay.take()[5..], ["DATA", "", "RSET"]);
+        world.send(to_one(), Some("k")).await.unwrap();
+        assert!(world.relay.take()[0].starts_with("MAIL "));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_accepted_for_one_recipient_is_not_sent_either() {
+    for (at, answer) in [
+        ("MAIL", "451 later\r\n"),
+        ("RCPT", "450 later\r\n"),
+        ("DATA", "421 closing\r\n"),
+        (".", "452 full\r\n"),
+        ("RCPT", ""),
+        ("DATA", ""),
+    ] {
+        with_a_relay(at, answer, async move |world| {
+            let away = world.send(to_one(), Some("k")).await;
+            assert!(
+                matches!(away, Err(Error::Unavailable(_))),
+                "{at} {answer}: {away:?}"
+            );
+            assert!(world.mailbox.take().is_empty());
+        })
+        .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_refusals_the_first_is_told_and_the_next_message_is_answered_as_its_own() {
     with_a_relay("MAIL", "553 5.7.1 not yours\r\n", async |world| {
