@@ -17,6 +17,15 @@ const MESSAGES: usize = 200;
 /// The most that the p50 of flagging may be of its counterpart's.
 const FLAG_TARGET: f64 = 3.0;
 
+/// How a counterpart flags.
+#[derive(Clone, Copy)]
+enum Told {
+    /// The mail server tells of each message what flags it has then, and so which there are, as the route does.
+    Each,
+    /// It tells nothing of what this command did (RFC 3501, section 6.4.6), not even that a message is not there.
+    Nothing,
+}
+
 /// Some messages of the inbox, of which one client of either side sets and takes a flag in turns.
 struct Flagged {
     uids: Vec<u64>,
@@ -42,7 +51,9 @@ impl Flagged {
             set,
             seen: AtomicBool::new(false),
         };
-        service.imap()?.run(&flagged.command(false))?;
+        service
+            .imap()?
+            .run(&flagged.command(Told::Nothing, false))?;
         Ok(flagged)
     }
 
@@ -51,9 +62,13 @@ impl Flagged {
         !self.seen.fetch_xor(true, Ordering::Relaxed)
     }
 
-    fn command(&self, add: bool) -> String {
+    fn command(&self, told: Told, add: bool) -> String {
         let sign = if add { '+' } else { '-' };
-        format!(r"UID STORE {} {sign}FLAGS.SILENT (\Seen)", self.set)
+        let item = match told {
+            Told::Each => "FLAGS",
+            Told::Nothing => "FLAGS.SILENT",
+        };
+        format!(r"UID STORE {} {sign}{item} (\Seen)", self.set)
     }
 
     fn request(&self, add: bool) -> String {
@@ -61,11 +76,20 @@ impl Flagged {
         json!({ "uids": self.uids, "flags": ["\\Seen"], "action": action }).to_string()
     }
 
-    fn raw<'a>(&'a self, service: &Service) -> anyhow::Result<Call<'a>> {
+    fn raw<'a>(&'a self, service: &Service, told: Told) -> anyhow::Result<Call<'a>> {
         let mut imap = service.imap()?;
-        let [remove, add] = [false, true].map(|add| self.command(add));
+        let [remove, add] = [false, true].map(|add| self.command(told, add));
+        // Others' changes are told of in either case.
+        let least = match told {
+            Told::Each => self.uids.len(),
+            Told::Nothing => 0,
+        };
         Ok(Box::new(move || {
-            imap.run(if self.next() { &add } else { &remove })?;
+            let mut heard = 0;
+            imap.hear(if self.next() { &add } else { &remove }, |reply| {
+                heard += usize::from(reply.ends_with(b")\r\n"));
+            })?;
+            anyhow::ensure!(heard >= least, "{heard} messages were told of");
             Ok(())
         }))
     }
@@ -90,7 +114,8 @@ impl Flagged {
 }
 
 /// Measures flagging: of messages that arrived one after the other, which are a single range to the mail server, and of such as stand far apart,
-/// which cost it several times as much; of the former with several clients too, each with messages of its own.
+/// which cost it several times as much; of the former with several clients too, each with messages of its own. The route answers which messages there were, so
+/// its counterpart is the command that tells that; beside the one that tells nothing it has no target.
 pub(crate) fn flag(
     service: &Service,
     mailbox: &Mailbox,
@@ -109,9 +134,15 @@ pub(crate) fn flag(
         .take(MESSAGES)
         .collect();
     for (how, messages) in [("in a row", row), ("scattered", &scattered)] {
-        let [raw, route] = compare(service, size, &[Flagged::of(service, messages)?])?;
-        let name = format!("bulk flag of {MESSAGES} {how}");
-        report.latency(&name, &raw, &route, Some(FLAG_TARGET));
+        for (told, aside, target) in [
+            (Told::Each, "", Some(FLAG_TARGET)),
+            (Told::Nothing, ", STORE silent", None),
+        ] {
+            let flagged = [Flagged::of(service, messages)?];
+            let [raw, route] = compare(service, size, told, &flagged)?;
+            let name = format!("bulk flag of {MESSAGES} {how}{aside}");
+            report.latency(&name, &raw, &route, target);
+        }
     }
     // A small inbox has fewer for each.
     let each = MESSAGES.min(all.len() / CLIENTS);
@@ -120,16 +151,21 @@ pub(crate) fn flag(
         .take(CLIENTS)
         .map(|messages| Flagged::of(service, messages))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let [raw, route] = compare(service, size, &own)?;
+    let [raw, route] = compare(service, size, Told::Each, &own)?;
     let name = format!("bulk flag of {each}");
     report.throughput(&name, CLIENTS, &raw, &route, None);
     Ok(())
 }
 
-fn compare(service: &Service, size: &Size, all: &[Flagged]) -> anyhow::Result<[Times; 2]> {
+fn compare(
+    service: &Service,
+    size: &Size,
+    told: Told,
+    all: &[Flagged],
+) -> anyhow::Result<[Times; 2]> {
     let mut left = all
         .iter()
-        .map(|one| one.raw(service))
+        .map(|one| one.raw(service, told))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut right = all
         .iter()
