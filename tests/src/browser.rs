@@ -29,6 +29,9 @@ use crate::EVENTUALLY;
 /// Names the folder that screenshots go to; without it there are none.
 const SCREENSHOTS: &str = "LATCHMAIL_TEST_SCREENSHOTS";
 
+/// The file with what the driver says of itself, in the browser's folder.
+const SAID: &str = "driver.log";
+
 /// How long it is waited before it is looked again.
 const MOMENT: Duration = Duration::from_millis(25);
 
@@ -53,9 +56,19 @@ struct Driver {
 }
 
 impl Driver {
-    /// Starts one on a port that it finds itself.
+    /// Starts one on a port that it finds itself. It takes one of IPv6 and gives up where somebody has the same of IPv4: then another is started.
     async fn start(folder: &Path) -> (Self, String) {
-        let said = folder.join("driver.log");
+        let patience = Instant::now() + EVENTUALLY;
+        loop {
+            let driver = Self::spawn(folder);
+            if let Some(address) = driver.address(patience).await {
+                return (driver, address);
+            }
+        }
+    }
+
+    fn spawn(folder: &Path) -> Self {
+        let said = folder.join(SAID);
         let child = Command::new("/usr/bin/chromedriver")
             .arg("--port=0")
             // What Chromium keeps beside its profile is this browser's own too.
@@ -67,21 +80,27 @@ impl Driver {
             .process_group(0)
             .spawn()
             .expect("scripts/setup --tests installs chromium-driver");
-        let driver = Self {
+        Self {
             child,
             folder: folder.to_owned(),
-        };
-        let patience = Instant::now() + EVENTUALLY;
+        }
+    }
+
+    /// Where it can be spoken to; none where it gave up.
+    async fn address(&self, patience: Instant) -> Option<String> {
         loop {
-            let text = read_to_string(&said).unwrap();
+            let text = read_to_string(self.folder.join(SAID)).unwrap();
             let port = text
                 .lines()
                 .find_map(|line| line.split_once("successfully on port "));
             if let Some((_, port)) = port {
                 let port = port.trim_end_matches('.');
-                return (driver, format!("http://127.0.0.1:{port}"));
+                return Some(format!("http://127.0.0.1:{port}"));
             }
             assert!(Instant::now() < patience, "no browser: {text}");
+            if text.contains("port not available") {
+                return None;
+            }
             sleep(MOMENT).await;
         }
     }
