@@ -17,9 +17,9 @@ use sqlx::{Decode, PgPool, Postgres, Row as _, Type};
 use tokio::time::{Instant, sleep};
 
 use super::Error;
+use super::sqlite::BUSY_TIMEOUT;
 
-/// How long a look-up is tried where the file is somebody else's alone, and how often.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How soon a look-up is tried again where the file is somebody else's alone.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The parameters that a look-up may have.
@@ -137,7 +137,7 @@ impl File {
         let began = Instant::now();
         loop {
             match self.look(query, parameters) {
-                Err(Error::LookUp(error)) if is_busy(&error) && began.elapsed() < PATIENCE => {
+                Err(Error::LookUp(error)) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {
                     sleep(AGAIN).await;
                 }
                 looked => return looked,

@@ -38,8 +38,8 @@ const MAILSERVER_REPAIR: &str = include_str!("../../../migrations/mailserver/sql
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// How long a writer waits for its turn, a mail daemon's or another service's included.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long who finds the file taken waits for its turn, while it is a mail daemon's or another service's included.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The folder of the main file: mail daemons may pass through it to theirs, and see nothing else.
 const FOLDER_MODE: u32 = 0o711;
