@@ -133,7 +133,7 @@ impl Session {
             {
                 // Ready for the next message, unless it is not there any more.
                 let reset = timeout(self.timeout, self.reset()).await;
-                if let Ok(Ok(Ok(()))) = reset {
+                if let Ok(Ok(())) = reset {
                     self.state = State::Whole;
                 }
             }
@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// Makes it ready for the next message after one that was refused.
-    async fn reset(&mut self) -> Result<Result<(), Error>, Error> {
+    async fn reset(&mut self) -> Result<(), Error> {
         if self.state == State::Asked {
             let begun = self.connection.read_response().await;
             if self.heard(begun, None)?.is_ok() {
@@ -211,7 +211,7 @@ impl Session {
             }
         }
         let reset = self.connection.command(Rset).await;
-        self.heard(reset, None)
+        self.heard(reset, None)?
     }
 
     /// Asks for the message to be taken.
