@@ -31,8 +31,6 @@ impl Mail {
         let account = &access.account;
         let mut lease = self.pool.lease(access, None).await?;
         let path = if let Some(path) = self.kept.sent(account) {
-            // What is filed may not be filed twice: whether the connection is alive is seen before.
-            reading!(lease, session => session.noop());
             path
         } else {
             let folders = reading!(lease, session => session.folders(COUNTS));
@@ -43,10 +41,8 @@ impl Mail {
             self.kept.keep_sent(account, &sent.path);
             sent.path.into()
         };
-        let session = lease.session().await?;
-        let Some(copy) = session.begin_append(&path, message).await? else {
-            return Ok(None);
-        };
+        let copy = reading!(lease, session => session.begin_append(&path, message.clone()));
+        let Some(copy) = copy else { return Ok(None) };
         Ok(Some(Filing {
             mail: Arc::clone(self),
             account: account.clone(),

@@ -386,7 +386,14 @@ async fn a_connection_that_died_while_it_was_idle_is_replaced_unseen() {
         world.send(draft(), None).await.unwrap();
         let told = world.relay.take();
         assert_eq!(told.iter().filter(|line| *line == "DATA").count(), 2);
+        // One that copies are filed by is, too, and none is filed twice.
+        world.mailbox.take();
+        world.mailbox.hang_up().await;
+        let sent = world.send(draft(), None).await.unwrap();
+        assert_eq!(sent.saved_to.as_deref(), Some("Sent"));
+        assert_eq!(world.mailbox.take().len(), 1);
         // One that was revoked is not used again.
+        world.relay.take();
         world.outbox.mail.end(&["first".into()]).await;
         world.send(draft(), None).await.unwrap();
         assert!(world.relay.take()[0].starts_with("EHLO "));

@@ -165,16 +165,8 @@ impl Session {
         Ok(found.map(|folder| folder.name))
     }
 
-    /// Asks nothing: tells whether the connection is alive.
-    pub(in crate::mail) async fn noop(&mut self) -> Result<(), Error> {
-        for outcome in self.run(&["NOOP".to_owned()], &mut |_, _| Ok(())).await? {
-            outcome.ok()?;
-        }
-        Ok(())
-    }
-
-    /// Hands over a message for the folder that clients call `path`, as read. It is not filed before [`Session::end_append`]. None for what
-    /// is no folder's name.
+    /// Hands over a message for the folder that clients call `path`, as read. It is not filed before [`Session::end_append`], so that it may be handed over once more where
+    /// this connection was dead. None for what is no folder's name.
     pub(in crate::mail) async fn begin_append(
         &mut self,
         path: &str,

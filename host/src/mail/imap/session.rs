@@ -205,15 +205,20 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Sends a command but for its end. The connection serves nothing else until [`Session::end_command`].
+    /// Sends a command with a literal but for its end. The connection serves nothing else until [`Session::end_command`]. It was alive when the command was
+    /// begun: the server answered.
     pub(super) async fn begin_command(&mut self, command: Command) -> Result<Unended, Error> {
         let mut wire = self.taken()?;
         let at_once = self.capabilities.literal_plus;
         let on: On<'_> = &mut |_, _| Ok(());
         let begun = async {
             let sent = wire.queue_literals(&command, at_once, on).await?;
-            wire.flush().await?;
+            for outcome in wire.finish(asked.as_slice(), on).await? {
+                outcome.ok()?;
+            }
             Ok::<_, Error>(sent)
+            // Dovecot may keep a NOOP's answer back until the command behind it has ended. A server that asks for the literal answers by that.
+            let asked = at_once.then(|| wire.queue("CAPABILITY"));
         };
         let sent = timeout(self.timeout * LONG, begun)
             .await

@@ -4,18 +4,28 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// What a recorder was told: each command on a line without its tag, a literal as `{bytes}` in its place.
 #[derive(Clone, Default)]
-pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Told {
+    lines: Arc<Mutex<Vec<String>>>,
+    hang_up: Arc<watch::Sender<()>>,
+}
 
 impl Told {
     /// What was told since this was asked last, but for log-ins and what opens folders to read.
     pub(crate) fn take(&self) -> Vec<String> {
-        let all = std::mem::take(&mut *self.0.lock().unwrap());
-        let setting_out = ["AUTHENTICATE", "LIST", "STATUS", "EXAMINE", "NOOP"];
+        let all = std::mem::take(&mut *self.lines.lock().unwrap());
+        let setting_out = ["AUTHENTICATE", "LIST", "STATUS", "EXAMINE", "CAPABILITY"];
         let kept = |line: &String| !setting_out.iter().any(|word| line.starts_with(word));
         all.into_iter().filter(kept).collect()
+    }
+
+    /// Ends every connection there is.
+    pub(crate) async fn hang_up(&self) {
+        self.hang_up.send_replace(());
+        self.hang_up.closed().await;
     }
 }
 
@@ -28,7 +38,13 @@ pub(crate) async fn recorder(hangs_up: &'static str, literal_plus: bool) -> (u16
     let telling = told.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, telling.clone(), hangs_up, literal_plus));
+            let (telling, mut over) = (telling.clone(), telling.hang_up.subscribe());
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = serve(stream, telling, hangs_up, literal_plus) => {}
+                    _ = over.changed() => {}
+                }
+            });
         }
     });
     (port, told)
@@ -51,7 +67,7 @@ async fn serve(
     loop {
         let line = command(&mut stream).await?;
         let (tag, command) = line.split_once(' ')?;
-        told.0.lock().unwrap().push(command.to_owned());
+        told.lines.lock().unwrap().push(command.to_owned());
         if !hangs_up.is_empty() && command.starts_with(hangs_up) {
             return None;
         }

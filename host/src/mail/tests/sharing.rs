@@ -64,7 +64,8 @@ async fn what_the_service_has_under_way_has_time_to_end() {
             at_once.contains("*/other") && !at_once.contains(id),
             "{at_once}"
         );
-        lease.session().await.unwrap().noop().await.unwrap();
+        let session = lease.session().await.unwrap();
+        session.select("INBOX").await.unwrap();
         drop(lease);
         assert_eq!(mail.pool.connections("ada"), 0, "it does not come back");
         let patience = tokio::time::Instant::now() + Duration::from_secs(20);
