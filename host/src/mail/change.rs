@@ -9,8 +9,10 @@ use std::sync::Arc;
 use tracing::Instrument as _;
 
 use super::flag::Flag;
-use super::imap::change::Moved;
+use super::imap::Connector;
+use super::imap::change::{Moved, Writable};
 use super::index::{self, Place};
+use super::pool::Lease;
 use super::reach::Judged;
 use super::{Access, Error, Mail, canonical, imap, reading};
 use crate::teams::rights::Right;
@@ -236,22 +238,16 @@ impl Mail {
             let there = reading!(lease, session => session.present(path, uid_validity, &uids));
             return Ok(Done::To(there.unwrap_or_default()));
         }
-        let folder = reading!(lease, session => session.select(path));
-        let Some(folder) = folder.filter(|f| f.opened.uid_validity == uid_validity) else {
-            return Ok(Done::To(BTreeSet::new()));
-        };
-        let session = lease.session().await?;
         match change {
             Change::Flag { flags, add } => {
-                if let Some(flag) = folder.forgets(flags).filter(|_| *add) {
-                    let sentence =
-                        format!("The mail server does not keep the flag {}", flag.as_str());
-                    return Err(Error::Rejected(sentence));
-                }
-                let there = session.store(&uids, flags, *add).await.map_err(begun)?;
+                let there = flagged(&mut lease, path, uid_validity, &uids, flags, *add).await?;
                 Ok(Done::To(there))
             }
             Change::Move { to } => {
+                if opened(&mut lease, path, uid_validity).await?.is_none() {
+                    return Ok(Done::To(BTreeSet::new()));
+                }
+                let session = lease.session().await?;
                 let moved = session.move_to(&uids, to).await.map_err(begun)?;
                 drop(lease);
                 match moved {
@@ -260,6 +256,10 @@ impl Mail {
                 }
             }
             Change::Delete => {
+                if opened(&mut lease, path, uid_validity).await?.is_none() {
+                    return Ok(Done::To(BTreeSet::new()));
+                }
+                let session = lease.session().await?;
                 let there = session.expunge(&uids).await.map_err(begun)?;
                 drop(lease);
                 self.deleted(access, messages, &there).await;
@@ -309,6 +309,63 @@ impl Mail {
             self.kept.forget_place(&access.account, uid);
         }
     }
+}
+
+/// Opens a folder for writing. None where it is not there under that UIDVALIDITY.
+async fn opened(
+    lease: &mut Lease<Connector>,
+    path: &str,
+    uid_validity: u32,
+) -> Result<Option<Writable>, Error> {
+    let folder = reading!(lease, session => session.select(path));
+    Ok(folder.filter(|folder| folder.opened.uid_validity == uid_validity))
+}
+
+/// Flags messages of one folder. Answers the IMAP UIDs of those that are there.
+async fn flagged(
+    lease: &mut Lease<Connector>,
+    path: &str,
+    uid_validity: u32,
+    uids: &[u32],
+    flags: &[Flag],
+    add: bool,
+) -> Result<BTreeSet<u32>, Error> {
+    let session = lease.session().await?;
+    let as_open = session.can_flag_as_open(path, uid_validity, uids, flags);
+    if as_open {
+        match session.store(uids, flags, add).await {
+            Ok(there) => return Ok(there),
+            // The connection was dead, or the folder is gone. To do it once more where it was done changes nothing.
+            Err(imap::Error::Lost(_) | imap::Error::No(_)) => {}
+            Err(error) => return Err(begun(error)),
+        }
+    }
+    flagged_anew(lease, path, uid_validity, uids, flags, add)
+        .await
+        .map_err(|error| match error {
+            Error::Unavailable(why) if as_open => Error::Unknown(why),
+            error => error,
+        })
+}
+
+/// The same in the folder as it is at this moment.
+async fn flagged_anew(
+    lease: &mut Lease<Connector>,
+    path: &str,
+    uid_validity: u32,
+    uids: &[u32],
+    flags: &[Flag],
+    add: bool,
+) -> Result<BTreeSet<u32>, Error> {
+    let Some(folder) = opened(lease, path, uid_validity).await? else {
+        return Ok(BTreeSet::new());
+    };
+    if let Some(flag) = folder.forgets(flags).filter(|_| add) {
+        let sentence = format!("The mail server does not keep the flag {}", flag.as_str());
+        return Err(Error::Rejected(sentence));
+    }
+    let session = lease.session().await?;
+    session.store(uids, flags, add).await.map_err(begun)
 }
 
 /// Messages by their folders: each one's number and IMAP UID.

@@ -14,7 +14,7 @@ use super::{Error, quoted, utf7};
 use crate::mail::flag::Flag;
 
 /// A folder that is open for writing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::mail) struct Writable {
     pub(in crate::mail) opened: Opened,
     /// The flags that are kept there; none where the server does not say, and all of them are then (RFC 3501, section 6.3.1).
@@ -48,10 +48,33 @@ impl Session {
     /// Opens a folder for writing. None where there is no such folder.
     pub(in crate::mail) async fn select(&mut self, path: &str) -> Result<Option<Writable>, Error> {
         let opening = self.open_path(Open::Select, path, None).await?;
-        Ok(opening.map(|opening| Writable {
+        let folder = opening.map(|opening| Writable {
             opened: opening.opened,
             permanent: opening.permanent,
-        }))
+        });
+        self.selected = folder.clone().map(|folder| (path.to_owned(), folder));
+        Ok(folder)
+    }
+
+    /// Whether messages of the folder that clients called `path` can be flagged as it is open: it was opened for writing under `uid_validity`, when each of
+    /// `uids` had been given, it keeps `flags`, and the connection seems alive.
+    ///
+    /// Such a message is there, or the server tells at the next command that it is not. That its folder has another name by now does not matter to it.
+    pub(in crate::mail) fn can_flag_as_open(
+        &mut self,
+        path: &str,
+        uid_validity: u32,
+        uids: &[u32],
+        flags: &[Flag],
+    ) -> bool {
+        let Some((selected, folder)) = &self.selected else {
+            return false;
+        };
+        selected == path
+            && folder.opened.uid_validity == uid_validity
+            && uids.iter().all(|uid| *uid < folder.opened.uid_next)
+            && folder.forgets(flags).is_none()
+            && self.is_quiet()
     }
 
     /// Adds flags to messages or takes them away. Answers which of the messages are there.

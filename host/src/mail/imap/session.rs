@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::Error;
 use super::capabilities::Capabilities;
+use super::change::Writable;
 use super::command::Command;
 use super::fetch::{self, Collected, Fetched};
 use super::list::{self, Listed};
@@ -35,6 +36,8 @@ pub(in crate::mail) struct Session {
     recent: Option<String>,
     /// The folder that is open, or may be, as commands name it.
     open: Option<String>,
+    /// The folder that is open for writing, by its path, as it was when it was opened.
+    pub(super) selected: Option<(String, Writable)>,
 }
 
 /// Bytes of a message on their way.
@@ -146,6 +149,7 @@ impl Session {
             last: None,
             recent: None,
             open: None,
+            selected: None,
         }
     }
 
@@ -153,6 +157,7 @@ impl Session {
     /// folder that is open on the connection that asks (RFC 3501, section 6.3.10), and Dovecot tells that of the folder which was called so when it was opened.
     pub(super) fn closing(&mut self) -> Vec<String> {
         self.last = None;
+        self.selected = None;
         match self.open.take() {
             None => Vec::new(),
             Some(_) if self.capabilities.unselect => vec!["UNSELECT".to_owned()],
@@ -212,13 +217,13 @@ impl Session {
         let at_once = self.capabilities.literal_plus;
         let on: On<'_> = &mut |_, _| Ok(());
         let begun = async {
+            // Dovecot may keep a NOOP's answer back until the command behind it has ended. A server that asks for the literal answers by that.
+            let asked = at_once.then(|| wire.queue("CAPABILITY"));
             let sent = wire.queue_literals(&command, at_once, on).await?;
             for outcome in wire.finish(asked.as_slice(), on).await? {
                 outcome.ok()?;
             }
             Ok::<_, Error>(sent)
-            // Dovecot may keep a NOOP's answer back until the command behind it has ended. A server that asks for the literal answers by that.
-            let asked = at_once.then(|| wire.queue("CAPABILITY"));
         };
         let sent = timeout(self.timeout * LONG, begun)
             .await
@@ -254,6 +259,11 @@ impl Session {
         Ok(outcome)
     }
 
+    /// Whether the server has said nothing since its last answer, not even that it is gone.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.wire.as_mut().is_some_and(Wire::is_quiet)
+    }
+
     fn taken(&mut self) -> Result<Wire, Error> {
         self.wire
             .take()
@@ -283,6 +293,7 @@ impl Session {
         commands.extend(command.map(ToOwned::to_owned));
         let mut opening = Opening::default();
         self.last = None;
+        self.selected = None;
         self.open = Some(quoted);
         let outcomes = self
             .run(&commands, &mut |reply, frame| {
@@ -465,6 +476,7 @@ impl Session {
             return Ok(None);
         };
         self.last = None;
+        self.selected = None;
         let mut wire = self.taken()?;
         wire.queue(&format!("EXAMINE {name}"));
         self.open = Some(name);

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use imap_proto::{Response, ResponseCode, Status};
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -154,6 +155,11 @@ impl Wire {
             }
         }
         Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    /// Whether the server has said nothing that was not heard: as far as can be told without waiting it neither goes nor is gone.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.read.is_empty() && self.more(0).now_or_never().is_none()
     }
 
     /// Writes a command with its literals and puts what follows the last of them into the next write. `at_once`: the server takes literals

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::dovecot::Client;
 use super::{World, in_a_world, note};
 use crate::mail::{Error, Flag};
 
@@ -68,6 +69,51 @@ async fn flags_are_added_and_taken_away_wherever_the_messages_are() {
         assert!(!client.ok("FETCH 1:* (FLAGS)").contains("\\Seen"));
         client.ok("EXAMINE Sent");
         assert!(client.ok("FETCH 1 (FLAGS)").contains("\\Seen"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_reach_their_messages_whatever_others_did_while_the_folder_stayed_open() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.ok("CREATE Work");
+        let uids = world.with("Work", &["a", "b", "c", "d"]).await;
+        let [a, _, c, d] = uids[..] else { panic!() };
+        let flag = async |name, uids: &[u64]| {
+            let flags = flags(&[name]);
+            let found = world.mail.flag(&world.access, uids, flags, true).await;
+            let mut found = found.unwrap();
+            found.sort_unstable();
+            found
+        };
+        let with = |client: &mut Client, folder: &str, name: &str| {
+            client.ok(&format!("EXAMINE {folder}"));
+            let told = client.ok(&format!("SEARCH KEYWORD {name}"));
+            let found = told.lines().find_map(|line| line.strip_prefix("* SEARCH"));
+            found.unwrap().split_whitespace().count()
+        };
+        assert_eq!(flag("$One", &uids).await, uids);
+        client.ok("SELECT Work");
+        client.ok("MOVE 1 Archive");
+        client.ok("STORE 1 +FLAGS (\\Deleted)");
+        client.ok("EXPUNGE");
+        assert_eq!(flag("$Two", &uids).await, [a, c, d]);
+        assert_eq!(with(&mut client, "Work", "$Two"), 2);
+        assert_eq!(with(&mut client, "Archive", "$Two"), 1);
+        // Its messages are what is flagged, not its name.
+        assert_eq!(flag("$Three", &[c, d]).await, [c, d]);
+        client.ok("RENAME Work Play");
+        assert_eq!(flag("$Four", &[c, d]).await, [c, d]);
+        assert_eq!(with(&mut client, "Play", "$Four"), 2);
+        client.ok("EXAMINE INBOX");
+        client.ok("DELETE Play");
+        client.ok("CREATE Work");
+        for subject in ["e", "f", "g", "h"] {
+            client.append("Work", "()", &note(subject, "x"));
+        }
+        assert!(flag("$Five", &[c, d]).await.is_empty());
+        assert_eq!(with(&mut client, "Work", "$Five"), 0);
     })
     .await;
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::peer::{Step, hangs_up, once, peer, says, with_peer};
 use super::{access, config};
+use crate::directory::db::Db;
 use crate::directory::testing::on_sqlite;
 use crate::mail::identity::Identity;
 use crate::mail::imap::Opened;
@@ -224,25 +225,57 @@ async fn what_goes_away_while_it_is_flagged_is_not_told_as_flagged() {
         ),
     ];
     let flagged = with_peer(HELLO, steps, async |mail, db| {
-        let opened = Opened {
-            exists: 2,
-            uid_validity: 7,
-            uid_next: 3,
-        };
-        let inbox = Seen {
-            path: "INBOX",
-            opened,
-            object_id: None,
-        };
-        survey(&db, "ada", &[inbox]).await.unwrap();
-        let messages = [1, 2].map(|uid| (uid, Identity::default()));
-        allot(&db, "ada", "INBOX", opened, &messages, &[])
-            .await
-            .unwrap();
+        inbox_of(2, &db).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
         Arc::new(mail).flag(&access, &[1, 2], flags, true).await
     })
     .await;
     assert_eq!(flagged.unwrap(), [2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flag_that_may_have_been_set_when_the_connection_ended_is_set_once_more() {
+    let steps = vec![
+        LOG_IN,
+        says(
+            "SELECT",
+            "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n{tag} OK [READ-WRITE] open\r\n",
+        ),
+        once("UID STORE", "{tag} OK stored\r\n"),
+        hangs_up("UID STORE", ""),
+        says("UID SEARCH", "* SEARCH 1\r\n{tag} OK done\r\n"),
+    ];
+    let flagged = with_peer(HELLO, steps, async |mail, db| {
+        let mail = Arc::new(mail);
+        inbox_of(1, &db).await;
+        let flags = vec![Flag::named("\\Seen").unwrap()];
+        let access = access("ada", "first");
+        let first = mail.flag(&access, &[1], flags.clone(), true).await;
+        assert_eq!(first.unwrap(), [1]);
+        mail.flag(&access, &[1], flags, true).await
+    })
+    .await;
+    assert_eq!(flagged.unwrap(), [1]);
+}
+
+/// Notes that INBOX has so many messages, the numbers from 1.
+async fn inbox_of(messages: u32, db: &Db) {
+    let opened = Opened {
+        exists: messages,
+        uid_validity: 7,
+        uid_next: messages + 1,
+    };
+    let inbox = Seen {
+        path: "INBOX",
+        opened,
+        object_id: None,
+    };
+    survey(db, "ada", &[inbox]).await.unwrap();
+    let messages: Vec<_> = (1..=messages)
+        .map(|uid| (uid, Identity::default()))
+        .collect();
+    allot(db, "ada", "INBOX", opened, &messages, &[])
+        .await
+        .unwrap();
 }

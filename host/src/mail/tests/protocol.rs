@@ -151,6 +151,30 @@ async fn each_change_is_one_command_of_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_is_open_for_writing_is_not_opened_to_flag_once_more() {
+    with_a_recorder("", true, async |mail, told| {
+        let access = access("ada", "first");
+        let flagged = async || {
+            let seen = vec![Flag::named("\\Seen").unwrap()];
+            let flagged = mail.flag(&access, &[1], seen, true).await;
+            assert_eq!(flagged.unwrap(), [1]);
+            told.take()
+        };
+        let store = [r"UID STORE 1 +FLAGS.SILENT (\Seen)", "UID SEARCH UID 1"];
+        let anew = [r#"SELECT "INBOX""#, store[0], store[1]];
+        assert_eq!(flagged().await, anew);
+        assert_eq!(flagged().await, store);
+        // Whatever else the connection opens, and where it is not there any more.
+        mail.message(&access, 1, None).await.ok();
+        told.take();
+        assert_eq!(flagged().await, anew);
+        told.hang_up().await;
+        assert_eq!(flagged().await, anew);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_lost_before_a_change_is_away_and_one_lost_in_it_is_not_known() {
     let outcome = async |hangs_up| {
         let (sender, mut outcomes) = tokio::sync::mpsc::channel(1);
