@@ -47,6 +47,20 @@ async fn a_sandbox_that_is_kept_serves_the_next_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_that_may_not_be_kept_serves_one_request() {
+    for concurrency in ["concurrency = 1", "concurrency = 3"] {
+        let settings = probe(&[concurrency]).replace("reuse = true", "reuse = false");
+        let service = Service::with(&settings).await;
+        // One after another each finds the one that was made ahead, at once most find none.
+        for _ in 0..5 {
+            assert_eq!(before(&service, "remember").await, 0);
+            let answers = join_all((0..6).map(|_| before(&service, "remember"))).await;
+            assert_eq!(answers, [0; 6]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandbox_never_serves_two_requests_at_once() {
     let service = Service::with(&probe(&["concurrency = 3"])).await;
     let answers = join_all((0..60).map(|_| before(&service, "remember"))).await;

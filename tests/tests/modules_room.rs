@@ -55,6 +55,24 @@ async fn a_new_module_whose_requests_all_wait_takes_no_place_of_the_others_nor_o
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_module_of_one_sandbox_serves_one_request_after_another_in_every_version() {
+    let own = "modules.variant.paths = ['/variant/']\nmodules.variant.concurrency = 1";
+    let service = Service::with(own).await;
+    for version in ["1.0.0", "2.0.0", "3.0.0"] {
+        let variant = Variant {
+            version,
+            ..Variant::default()
+        };
+        service.install(&[variant.component()]).await;
+        // The sandbox that the version before had ready has left its place, and so has the one of the request before.
+        for _ in 0..20 {
+            let answer = service.ask("GET /variant/version").await.succeeds(200);
+            assert_eq!(answer["version"], version);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_request_that_is_never_finished_on_the_operators_socket_does_not_hold_up_the_end() {
     let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 0.5";

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::Instrument as _;
 
 use super::bounds::{self, CpuTime};
+use super::room::Seat;
 use super::sandbox::{self, Instance};
 use super::{CallError, Failing, Module, Request, Response, Route, convert};
 use crate::api::Call;
@@ -20,7 +21,11 @@ impl Module {
     ///
     /// # Errors
     /// Any of [`CallError`]; a failure that the module answered itself is a [`Response`].
-    pub async fn handle(&self, route: &Route, request: Request) -> Result<Response, CallError> {
+    pub async fn handle(
+        self: &Arc<Self>,
+        route: &Route,
+        request: Request,
+    ) -> Result<Response, CallError> {
         let served = self.in_time(route, self.serve(route, request)).await;
         match &served {
             Ok(_) => self.health.answered(),
@@ -53,7 +58,11 @@ impl Module {
             })
     }
 
-    async fn serve(&self, route: &Route, request: Request) -> Result<Response, CallError> {
+    async fn serve(
+        self: &Arc<Self>,
+        route: &Route,
+        request: Request,
+    ) -> Result<Response, CallError> {
         let account = request.caller.as_ref().map(|caller| &caller.account);
         let admitted = async {
             let turn = match account {
@@ -81,14 +90,37 @@ impl Module {
             Some((seat, instance))
         };
         if let Some((seat, instance)) = spent {
-            // Its memory is wiped when the answer is on its way: only the next request waits for the place.
+            // When the answer is on its way its memory is wiped and the next one made: only the next request waits for the place.
+            let module = Arc::clone(self);
             let spent = async move {
                 drop(instance);
-                drop((seat, place, turn));
+                drop(turn);
+                module.make_ahead(seat).await;
+                drop(place);
             };
             tokio::spawn(spent.in_current_span());
         }
         Ok(response)
+    }
+
+    /// Makes the sandbox of the next request, in a place that was used for the last one, unless one waits already. Where that fails, the next request is told, if it
+    /// fails there too. The caller holds a place of the module's: nobody waits for the place of a sandbox that waits for a request.
+    async fn make_ahead(&self, seat: Seat) {
+        if !self.room.may_rest() {
+            return;
+        }
+        let Some(ahead) = self.idle.ahead() else {
+            return;
+        };
+        match self.made().await {
+            Ok(instance) => {
+                if let Some((seat, instance)) = ahead.made(seat, instance) {
+                    drop(instance);
+                    drop(seat);
+                }
+            }
+            Err(error) => tracing::debug!(module = &*self.name, error, "none was made ahead"),
+        }
     }
 
     /// One request in a sandbox that is kept or, where none is, in a fresh one, for which the caller has a place.

@@ -313,13 +313,18 @@ impl Loader {
 }
 
 impl Module {
-    /// Makes one instance within its budget, so that what cannot be made is found before anybody asks.
+    /// Makes one sandbox, so that what cannot be made is found before anybody asks.
     async fn stands(&self) -> Result<(), String> {
+        self.made().await.map(drop)
+    }
+
+    /// A sandbox that serves nobody yet, made within the budget and the deadline of a request.
+    pub(super) async fn made(&self) -> Result<Instance, String> {
         let call = self.call(None, Origin::default());
         let mut cpu = CpuTime::new(self.budget.cpu);
         let made = cpu.spend(Instance::make(&self.engine, &self.pre, call, self.budget));
         match tokio::time::timeout(self.deadline, made).await {
-            Ok(made) => made.map(drop).map_err(|e| uninstantiable(&e)),
+            Ok(made) => made.map_err(|e| uninstantiable(&e)),
             Err(_) => Err("no instance of it was made within its deadline".into()),
         }
     }
