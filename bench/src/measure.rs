@@ -86,6 +86,9 @@ impl Times {
     }
 }
 
+/// Calls of each side that are made alone in the place of a turn.
+const CALLS: usize = 25;
+
 /// What is called again and again, on a connection of its own.
 pub(crate) type Call<'a> = Box<dyn FnMut() -> anyhow::Result<()> + Send + 'a>;
 
@@ -98,7 +101,8 @@ pub(crate) fn both<'a>(
     settled(size, left, right, || Ok(()))
 }
 
-/// The same of calls that leave work behind: `settle` waits after every turn until it is done, so that no turn pays for another.
+/// The same of calls that leave work behind: `settle` waits after every turn until it is done, so that no turn pays for another. How many a second there are counts that work:
+/// who calls more often may only have put more of it off.
 pub(crate) fn settled<'a>(
     size: &Size,
     left: &mut [Call<'a>],
@@ -111,19 +115,19 @@ pub(crate) fn settled<'a>(
         // Now one first, now the other.
         for side in [round % 2, 1 - round % 2] {
             let calls = if side == 0 { &mut *left } else { &mut *right };
-            let (each, took) = turn(calls, size.turn)?;
+            let began = Instant::now();
+            let each = turn(calls, size.turn)?;
             settle()?;
             if round > 0 {
-                times[side].turn(each, took);
+                times[side].turn(each, began.elapsed());
             }
         }
     }
     Ok(times)
 }
 
-fn turn(calls: &mut [Call<'_>], length: Duration) -> anyhow::Result<(Vec<Duration>, Duration)> {
+fn turn(calls: &mut [Call<'_>], length: Duration) -> anyhow::Result<Vec<Duration>> {
     let over = AtomicBool::new(false);
-    let began = Instant::now();
     let all = std::thread::scope(|scope| {
         let callers: Vec<_> = calls
             .iter_mut()
@@ -147,5 +151,29 @@ fn turn(calls: &mut [Call<'_>], length: Duration) -> anyhow::Result<(Vec<Duratio
             .map(|caller| caller.join().expect("a caller panicked"))
             .collect::<anyhow::Result<Vec<_>>>()
     })?;
-    Ok((all.concat(), began.elapsed()))
+    Ok(all.concat())
+}
+
+/// How long a call of each side takes while there is nothing else to do: one at a time, now the one first, now the other, and `settle` waits after each until what it left behind is
+/// done. The middling one of so many that a call which was held up does not count.
+pub(crate) fn alone<'a>(
+    size: &Size,
+    left: &mut Call<'a>,
+    right: &mut Call<'a>,
+    mut settle: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<[Times; 2]> {
+    let mut times = [Times::default(), Times::default()];
+    for round in 0..=size.rounds * CALLS {
+        for side in [round % 2, 1 - round % 2] {
+            let call = if side == 0 { &mut *left } else { &mut *right };
+            let began = Instant::now();
+            call()?;
+            let took = began.elapsed();
+            settle()?;
+            if round > 0 {
+                times[side].each.push(took);
+            }
+        }
+    }
+    Ok(times)
 }

@@ -1,4 +1,5 @@
-//! Sending a mail beside its bare submission. The route does more: it writes the message, and files a copy in Sent.
+//! Sending a mail beside its bare submission. The route does more: it writes the message, and files a copy in Sent. One by one each has the mail server to itself; several clients share
+//! it, deliveries included.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::mailbox::{Random, prose};
-use crate::measure::{Call, Size, settled};
+use crate::measure::{Call, Size, alone, settled};
 use crate::report::Report;
 use crate::routes::CLIENTS;
 use crate::service::{ADDRESS, Service};
@@ -28,28 +29,24 @@ const TARGET: f64 = 2.0;
 /// How long the mail server may take to deliver what one turn sent.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Measures it with one client and with several.
+/// Measures it one by one, and with several clients at once.
 pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
     let mut recipient = service.http_of(&service.register(RECIPIENT)?)?;
     let sent = AtomicUsize::new(0);
     // Before the mailbox has its first mail: an empty one is made when it is first looked into.
     arrived(&mut recipient, 0)?;
-    for clients in [1, CLIENTS] {
-        let mut left = (0..clients)
-            .map(|_| raw(service, &sent))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        let mut right = (0..clients)
-            .map(|_| routed(service, &sent))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        let [raw, route] = settled(size, &mut left, &mut right, || {
-            arrived(&mut recipient, sent.load(Ordering::Relaxed))
-        })?;
-        if clients == 1 {
-            report.latency("send of 4 kB", &raw, &route, Some(TARGET));
-        } else {
-            report.throughput("send of 4 kB", clients, &raw, &route, None);
-        }
-    }
+    let mut left = (0..CLIENTS)
+        .map(|_| raw(service, &sent))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut right = (0..CLIENTS)
+        .map(|_| routed(service, &sent))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut settle = || arrived(&mut recipient, sent.load(Ordering::Relaxed));
+    settle()?;
+    let [raw, route] = alone(size, &mut left[0], &mut right[0], &mut settle)?;
+    report.latency("send of 4 kB", &raw, &route, Some(TARGET));
+    let [raw, route] = settled(size, &mut left, &mut right, &mut settle)?;
+    report.throughput("send of 4 kB", CLIENTS, &raw, &route, None);
     Ok(())
 }
 
@@ -85,8 +82,8 @@ fn routed<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'
     Ok(Box::new(move || submit().map(drop)))
 }
 
-/// Waits until the recipient has as many messages as were sent: the mail server delivers after it took a message, and whoever sends next would pay for
-/// that.
+/// Waits until the recipient has as many messages as were sent: the mail server delivers after it took a message, which takes it longer than to take one, and whoever sends next would
+/// pay for that, the more the longer their own call takes.
 fn arrived(recipient: &mut http::Client, sent: usize) -> anyhow::Result<()> {
     let patience = Instant::now() + PATIENCE;
     loop {
@@ -101,6 +98,6 @@ fn arrived(recipient: &mut http::Client, sent: usize) -> anyhow::Result<()> {
             messages.as_u64() < u64::try_from(sent).ok() && Instant::now() < patience,
             "{sent} messages were sent and {messages} arrived"
         );
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
