@@ -330,42 +330,33 @@ async fn flagged(
     flags: &[Flag],
     add: bool,
 ) -> Result<BTreeSet<u32>, Error> {
+    let mut lost = false;
     let session = lease.session().await?;
-    let as_open = session.can_flag_as_open(path, uid_validity, uids, flags);
-    if as_open {
+    if session.can_flag_as_open(path, uid_validity, uids, flags) {
         match session.store(uids, flags, add).await {
             Ok(there) => return Ok(there),
-            // The connection was dead, or the folder is gone. To do it once more where it was done changes nothing.
-            Err(imap::Error::Lost(_) | imap::Error::No(_)) => {}
+            // To do it once more where it was done changes nothing.
+            Err(imap::Error::Lost(_)) => lost = true,
+            Err(imap::Error::No(_)) => {}
             Err(error) => return Err(begun(error)),
         }
     }
-    flagged_anew(lease, path, uid_validity, uids, flags, add)
-        .await
-        .map_err(|error| match error {
-            Error::Unavailable(why) if as_open => Error::Unknown(why),
-            error => error,
-        })
-}
-
-/// The same in the folder as it is at this moment.
-async fn flagged_anew(
-    lease: &mut Lease<Connector>,
-    path: &str,
-    uid_validity: u32,
-    uids: &[u32],
-    flags: &[Flag],
-    add: bool,
-) -> Result<BTreeSet<u32>, Error> {
-    let Some(folder) = opened(lease, path, uid_validity).await? else {
-        return Ok(BTreeSet::new());
+    let anew = async {
+        let Some(folder) = opened(lease, path, uid_validity).await? else {
+            return Ok(BTreeSet::new());
+        };
+        if let Some(flag) = folder.forgets(flags).filter(|_| add) {
+            let sentence = format!("The mail server does not keep the flag {}", flag.as_str());
+            return Err(Error::Rejected(sentence));
+        }
+        let session = lease.session().await?;
+        session.store(uids, flags, add).await.map_err(begun)
     };
-    if let Some(flag) = folder.forgets(flags).filter(|_| add) {
-        let sentence = format!("The mail server does not keep the flag {}", flag.as_str());
-        return Err(Error::Rejected(sentence));
-    }
-    let session = lease.session().await?;
-    session.store(uids, flags, add).await.map_err(begun)
+    anew.await.map_err(|error| match error {
+        // It may have been done the first time.
+        error if lost && !matches!(error, Error::Unknown(_)) => Error::Unknown(error.to_string()),
+        error => error,
+    })
 }
 
 /// Messages by their folders: each one's number and IMAP UID.

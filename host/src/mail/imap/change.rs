@@ -13,6 +13,9 @@ use super::wire::Outcome;
 use super::{Error, quoted, utf7};
 use crate::mail::flag::Flag;
 
+/// The one folder that every mailbox has, always (RFC 3501, section 5.1).
+const INBOX: &str = "INBOX";
+
 /// A folder that is open for writing.
 #[derive(Clone, Debug)]
 pub(in crate::mail) struct Writable {
@@ -56,10 +59,11 @@ impl Session {
         Ok(folder)
     }
 
-    /// Whether messages of the folder that clients called `path` can be flagged as it is open: it was opened for writing under `uid_validity`, when each of
-    /// `uids` had been given, it keeps `flags`, and the connection seems alive.
+    /// Whether messages of `path` can be flagged as it is open: it was opened for writing under `uid_validity`, when each of `uids` had been given, it keeps
+    /// `flags`, and the connection seems alive. Such a message is there, or the server tells at the next command that it is not.
     ///
-    /// Such a message is there, or the server tells at the next command that it is not. That its folder has another name by now does not matter to it.
+    /// INBOX alone, which can neither be deleted nor made anew (RFC 3501, sections 6.3.4 and 6.3.5). Any other name may be another folder's by now, and
+    /// Dovecot, which finds a folder's log by its name, would write to that one's.
     pub(in crate::mail) fn can_flag_as_open(
         &mut self,
         path: &str,
@@ -70,7 +74,8 @@ impl Session {
         let Some((selected, folder)) = &self.selected else {
             return false;
         };
-        selected == path
+        path == INBOX
+            && selected == path
             && folder.opened.uid_validity == uid_validity
             && uids.iter().all(|uid| *uid < folder.opened.uid_next)
             && folder.forgets(flags).is_none()
@@ -114,17 +119,21 @@ impl Session {
 
     /// Runs commands of which one is a search, all of which must succeed. Answers what it found, and whether the server told that anything is gone.
     async fn told(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
-        let (mut there, mut gone) = (BTreeSet::new(), false);
+        let (mut there, mut gone, mut keeps) = (BTreeSet::new(), false, true);
         let outcomes = self
             .run(commands, &mut |reply, _| {
                 match reply {
                     Response::MailboxData(MailboxDatum::Search(uids)) => there.extend(uids),
                     Response::Expunge(_) => gone = true,
+                    Response::Data { outcome, .. } if is_of_flags(outcome) => keeps = false,
                     _ => {}
                 }
                 Ok(())
             })
             .await?;
+        if !keeps {
+            self.selected = None;
+        }
         for outcome in outcomes {
             outcome.ok()?;
         }
@@ -212,6 +221,11 @@ impl Session {
         outcome.ok()?;
         Ok(true)
     }
+}
+
+/// Whether it tells which flags are kept in the folder from now on.
+fn is_of_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
+    matches!(outcome.code, Some(ResponseCode::PermanentFlags(_)))
 }
 
 /// Whether a NO is because the folder named is not there (RFC 3501, section 7.1; RFC 5530).
