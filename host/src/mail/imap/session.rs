@@ -15,7 +15,7 @@ use super::change::Writable;
 use super::command::Command;
 use super::fetch::{self, Collected, Fetched};
 use super::list::{self, Listed};
-use super::wire::{Next, On, Outcome, Sent, Wire, parse};
+use super::wire::{Next, On, Outcome, SMALL, Sent, Wire, parse};
 use crate::mail::bounds;
 use crate::mail::pool;
 
@@ -225,9 +225,13 @@ impl Session {
             }
             Ok::<_, Error>(sent)
         };
-        let sent = timeout(self.timeout * LONG, begun)
-            .await
-            .map_err(|_| late())??;
+        let small = |(_, literal): &(String, Bytes)| literal.len() <= SMALL;
+        let patience = if command.literals.iter().all(small) {
+            self.timeout
+        } else {
+            self.timeout * LONG
+        };
+        let sent = timeout(patience, begun).await.map_err(|_| late())??;
         Ok(Unended {
             wire,
             sent,

@@ -284,7 +284,7 @@ impl Wire {
 }
 
 /// A literal that is put into one write with what is around it.
-const SMALL: usize = 64 * 1024;
+pub(super) const SMALL: usize = 64 * 1024;
 
 /// How much room that is, and how little is not enough.
 const LARGE: usize = 256 * 1024;
