@@ -4,8 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::Instrument as _;
-
 use super::bounds::{self, CpuTime};
 use super::room::Seat;
 use super::sandbox::{self, Instance};
@@ -15,6 +13,9 @@ use crate::caller::{Caller, Origin};
 
 /// How long a request waits for a sandbox to become free before it is told that there is none.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the making of a sandbox that nobody waits for may keep a place.
+const AHEAD: Duration = Duration::from_secs(1);
 
 impl Module {
     /// Serves one request of `route` in a sandbox, a fresh one unless the operator lets the module keep its own. The deadline covers everything from here on, what the guest asks of the host included.
@@ -91,14 +92,13 @@ impl Module {
         };
         if let Some((seat, instance)) = spent {
             // When the answer is on its way its memory is wiped and the next one made: only the next request waits for the place.
-            let module = Arc::clone(self);
-            let spent = async move {
-                drop(instance);
-                drop(turn);
+            let (module, span) = (Arc::clone(self), tracing::Span::current());
+            tokio::spawn(async move {
+                span.in_scope(|| drop(instance));
+                drop((turn, span));
                 module.make_ahead(seat).await;
                 drop(place);
-            };
-            tokio::spawn(spent.in_current_span());
+            });
         }
         Ok(response)
     }
@@ -112,14 +112,15 @@ impl Module {
         let Some(ahead) = self.idle.ahead() else {
             return;
         };
-        match self.made().await {
-            Ok(instance) => {
+        match tokio::time::timeout(AHEAD, self.made()).await {
+            Ok(Ok(instance)) => {
                 if let Some((seat, instance)) = ahead.made(seat, instance) {
                     drop(instance);
                     drop(seat);
                 }
             }
-            Err(error) => tracing::debug!(module = &*self.name, error, "none was made ahead"),
+            Err(_) => tracing::debug!(module = &*self.name, "none was made ahead in time"),
+            Ok(Err(error)) => tracing::debug!(module = &*self.name, error, "none was made ahead"),
         }
     }
 
