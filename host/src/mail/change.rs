@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tracing::Instrument as _;
 
 use super::flag::Flag;
-use super::imap::Connector;
 use super::imap::change::{Moved, Writable};
+use super::imap::{Connector, Session};
 use super::index::{self, Place};
 use super::pool::Lease;
 use super::reach::Judged;
@@ -244,10 +244,9 @@ impl Mail {
                 Ok(Done::To(there))
             }
             Change::Move { to } => {
-                if opened(&mut lease, path, uid_validity).await?.is_none() {
+                let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
                     return Ok(Done::To(BTreeSet::new()));
-                }
-                let session = lease.session().await?;
+                };
                 let moved = session.move_to(&uids, to).await.map_err(begun)?;
                 drop(lease);
                 match moved {
@@ -256,10 +255,9 @@ impl Mail {
                 }
             }
             Change::Delete => {
-                if opened(&mut lease, path, uid_validity).await?.is_none() {
+                let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
                     return Ok(Done::To(BTreeSet::new()));
-                }
-                let session = lease.session().await?;
+                };
                 let there = session.expunge(&uids).await.map_err(begun)?;
                 drop(lease);
                 self.deleted(access, messages, &there).await;
@@ -311,14 +309,17 @@ impl Mail {
     }
 }
 
-/// Opens a folder for writing. None where it is not there under that UIDVALIDITY.
-async fn opened(
-    lease: &mut Lease<Connector>,
+/// The connection with a folder open on it for writing. None where the folder is not there under that UIDVALIDITY.
+async fn opened<'l>(
+    lease: &'l mut Lease<Connector>,
     path: &str,
     uid_validity: u32,
-) -> Result<Option<Writable>, Error> {
+) -> Result<Option<(&'l mut Session, Writable)>, Error> {
     let folder = reading!(lease, session => session.select(path));
-    Ok(folder.filter(|folder| folder.opened.uid_validity == uid_validity))
+    match folder.filter(|folder| folder.opened.uid_validity == uid_validity) {
+        Some(folder) => Ok(Some((lease.session().await?, folder))),
+        None => Ok(None),
+    }
 }
 
 /// Flags messages of one folder. Answers the IMAP UIDs of those that are there.
@@ -342,14 +343,13 @@ async fn flagged(
         }
     }
     let anew = async {
-        let Some(folder) = opened(lease, path, uid_validity).await? else {
+        let Some((session, folder)) = opened(lease, path, uid_validity).await? else {
             return Ok(BTreeSet::new());
         };
         if let Some(flag) = folder.forgets(flags).filter(|_| add) {
             let sentence = format!("The mail server does not keep the flag {}", flag.as_str());
             return Err(Error::Rejected(sentence));
         }
-        let session = lease.session().await?;
         session.store(uids, flags, add).await.map_err(begun)
     };
     anew.await.map_err(|error| match error {

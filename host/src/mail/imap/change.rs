@@ -55,7 +55,7 @@ impl Session {
             opened: opening.opened,
             permanent: opening.permanent,
         });
-        self.selected = folder.clone().map(|folder| (path.to_owned(), folder));
+        self.inbox = folder.clone().filter(|_| path == INBOX);
         Ok(folder)
     }
 
@@ -71,11 +71,10 @@ impl Session {
         uids: &[u32],
         flags: &[Flag],
     ) -> bool {
-        let Some((selected, folder)) = &self.selected else {
+        let Some(folder) = &self.inbox else {
             return false;
         };
         path == INBOX
-            && selected == path
             && folder.opened.uid_validity == uid_validity
             && uids.iter().all(|uid| *uid < folder.opened.uid_next)
             && folder.forgets(flags).is_none()
@@ -132,7 +131,7 @@ impl Session {
             })
             .await?;
         if !keeps {
-            self.selected = None;
+            self.inbox = None;
         }
         for outcome in outcomes {
             outcome.ok()?;

@@ -36,8 +36,8 @@ pub(in crate::mail) struct Session {
     recent: Option<String>,
     /// The folder that is open, or may be, as commands name it.
     open: Option<String>,
-    /// The folder that is open for writing, by its path, as it was when it was opened.
-    pub(super) selected: Option<(String, Writable)>,
+    /// INBOX as it was when it was opened for writing, while it is the folder that is open.
+    pub(super) inbox: Option<Writable>,
 }
 
 /// Bytes of a message on their way.
@@ -149,7 +149,7 @@ impl Session {
             last: None,
             recent: None,
             open: None,
-            selected: None,
+            inbox: None,
         }
     }
 
@@ -157,7 +157,7 @@ impl Session {
     /// folder that is open on the connection that asks (RFC 3501, section 6.3.10), and Dovecot tells that of the folder which was called so when it was opened.
     pub(super) fn closing(&mut self) -> Vec<String> {
         self.last = None;
-        self.selected = None;
+        self.inbox = None;
         match self.open.take() {
             None => Vec::new(),
             Some(_) if self.capabilities.unselect => vec!["UNSELECT".to_owned()],
@@ -297,7 +297,7 @@ impl Session {
         commands.extend(command.map(ToOwned::to_owned));
         let mut opening = Opening::default();
         self.last = None;
-        self.selected = None;
+        self.inbox = None;
         self.open = Some(quoted);
         let outcomes = self
             .run(&commands, &mut |reply, frame| {
@@ -480,7 +480,7 @@ impl Session {
             return Ok(None);
         };
         self.last = None;
-        self.selected = None;
+        self.inbox = None;
         let mut wire = self.taken()?;
         wire.queue(&format!("EXAMINE {name}"));
         self.open = Some(name);
