@@ -38,7 +38,7 @@ const MAILSERVER_REPAIR: &str = include_str!("../../../migrations/mailserver/sql
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// How long who finds the file taken waits for its turn, while it is a mail daemon's or another service's included.
+/// How long a query waits for its turn where the file is taken, by a mail daemon or another service too.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The folder of the main file: mail daemons may pass through it to theirs, and see nothing else.
