@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
 
 use super::index::Place;
@@ -38,6 +38,16 @@ pub(super) struct Kept {
 struct Message {
     place: Option<Arc<Place>>,
     sections: Option<Arc<[Section]>>,
+}
+
+/// A message by account and number, to look it up by.
+#[derive(Hash)]
+struct Named<'n>(&'n str, u64);
+
+impl Equivalent<(String, u64)> for Named<'_> {
+    fn equivalent(&self, (account, uid): &(String, u64)) -> bool {
+        self.1 == *uid && self.0 == account
+    }
 }
 
 /// A folder of an account under one UIDVALIDITY: in it an IMAP UID is one message for ever (RFC 3501, section 2.3.1.1).
@@ -104,7 +114,7 @@ impl Kept {
 
     /// Where the message `uid` was seen last, if that is known. It may have moved since.
     pub(super) fn place(&self, account: &str, uid: u64) -> Option<Arc<Place>> {
-        self.messages.get(&(account.to_owned(), uid))?.place
+        self.messages.get(&Named(account, uid))?.place
     }
 
     pub(super) fn keep_place(&self, account: &str, uid: u64, place: &Arc<Place>) {
@@ -120,7 +130,7 @@ impl Kept {
 
     /// Where the attachments of the message `uid` are, if that is known.
     pub(super) fn sections(&self, account: &str, uid: u64) -> Option<Arc<[Section]>> {
-        self.messages.get(&(account.to_owned(), uid))?.sections
+        self.messages.get(&Named(account, uid))?.sections
     }
 
     pub(super) fn keep_sections(&self, account: &str, uid: u64, sections: &Arc<[Section]>) {
@@ -190,7 +200,18 @@ impl std::fmt::Debug for Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::Folder;
+    use std::sync::Arc;
+
+    use super::{Folder, Kept};
+
+    #[test]
+    fn what_is_kept_of_a_message_is_found_by_its_account_and_number_alone() {
+        let kept = Kept::new();
+        kept.keep_sections("ada", 7, &Arc::from([]));
+        assert!(kept.sections("ada", 7).is_some());
+        assert!(kept.sections("ada", 8).is_none());
+        assert!(kept.sections("bob", 7).is_none());
+    }
 
     #[test]
     fn folders_of_any_names_are_told_apart() {
