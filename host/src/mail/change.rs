@@ -104,7 +104,9 @@ impl Mail {
         change: Change,
     ) -> Result<Option<Vec<u64>>, Error> {
         let (mail, access) = (Arc::clone(self), access.clone());
-        let uids: BTreeSet<u64> = uids.iter().copied().collect();
+        let mut uids = uids.to_vec();
+        uids.sort_unstable();
+        uids.dedup();
         self.to_its_end(async move { mail.changed(&access, uids, &change).await })
             .await
     }
@@ -123,7 +125,7 @@ impl Mail {
     async fn changed(
         &self,
         access: &Access,
-        mut left: BTreeSet<u64>,
+        mut left: Vec<u64>,
         change: &Change,
     ) -> Result<Option<Vec<u64>>, Error> {
         // Two that move the same message do so one after the other: a server may copy it twice before it removes it once.
@@ -138,18 +140,18 @@ impl Mail {
                 return Ok(None);
             }
         }
-        let mut done = Vec::new();
+        // In order between the looks.
+        let mut done: Vec<u64> = Vec::new();
         let mut tried: Vec<(u64, Arc<Place>)> = Vec::new();
         for look in Look::turns(access) {
-            let uids: Vec<u64> = left.iter().copied().collect();
             let mut places = self
-                .reached(access, &uids, *look)
+                .reached(access, &left, *look)
                 .await
                 .map_err(|error| halfway(&done, error))?;
             places.retain(|place| !tried.contains(place));
             for ((path, uid_validity), messages) in by_folder(&places) {
                 let there = self
-                    .changed_in(access, &path, uid_validity, &messages, change)
+                    .changed_in(access, path, uid_validity, &messages, change)
                     .await
                     .map_err(|error| halfway(&done, error))?;
                 match there {
@@ -166,7 +168,8 @@ impl Mail {
                     }
                 }
             }
-            left.retain(|uid| !done.contains(uid));
+            done.sort_unstable();
+            left.retain(|uid| done.binary_search(uid).is_err());
             // A number that was never given is not looked for.
             if *look == Look::Noted {
                 left.retain(|uid| tried.iter().chain(&places).any(|(known, _)| known == uid));
@@ -360,12 +363,12 @@ async fn flagged(
 }
 
 /// Messages by their folders: each one's number and IMAP UID.
-fn by_folder(places: &[(u64, Arc<Place>)]) -> BTreeMap<(String, u32), Vec<(u64, u32)>> {
+fn by_folder(places: &[(u64, Arc<Place>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (uid, place) in places {
         let spot = place.spot();
-        let folder = (spot.path.to_owned(), spot.uid_validity);
-        folders.entry(folder).or_default().push((*uid, spot.uid));
+        let messages = folders.entry((spot.path, spot.uid_validity));
+        messages.or_default().push((*uid, spot.uid));
     }
     folders
 }

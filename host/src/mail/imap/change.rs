@@ -118,7 +118,7 @@ impl Session {
 
     /// Runs commands of which one is a search, all of which must succeed. Answers what it found, and whether the server told that anything is gone.
     async fn told(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
-        let (mut there, mut gone, mut keeps) = (BTreeSet::new(), false, true);
+        let (mut there, mut gone, mut keeps) = (Vec::new(), false, true);
         let outcomes = self
             .run(commands, &mut |reply, _| {
                 match reply {
@@ -136,7 +136,7 @@ impl Session {
         for outcome in outcomes {
             outcome.ok()?;
         }
-        Ok((there, gone))
+        Ok((there.into_iter().collect(), gone))
     }
 
     /// Moves messages to the folder that clients call `destination`. None where there is no such folder.
