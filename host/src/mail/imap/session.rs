@@ -153,12 +153,17 @@ impl Session {
         }
     }
 
+    /// Notes the folder that is open from here on, or may be. What was known of the one before is forgotten; its name is answered.
+    fn opens(&mut self, name: Option<String>) -> Option<String> {
+        self.last = None;
+        self.inbox = None;
+        std::mem::replace(&mut self.open, name)
+    }
+
     /// What closes the folder that may be open, and changes nothing: commands of which it does not matter how they end. A server need not tell the state of a
     /// folder that is open on the connection that asks (RFC 3501, section 6.3.10), and Dovecot tells that of the folder which was called so when it was opened.
     pub(super) fn closing(&mut self) -> Vec<String> {
-        self.last = None;
-        self.inbox = None;
-        match self.open.take() {
+        match self.opens(None) {
             None => Vec::new(),
             Some(_) if self.capabilities.unselect => vec!["UNSELECT".to_owned()],
             // What is only examined loses nothing when it is closed.
@@ -296,9 +301,7 @@ impl Session {
         let mut commands = vec![format!("{how} {quoted}")];
         commands.extend(command.map(ToOwned::to_owned));
         let mut opening = Opening::default();
-        self.last = None;
-        self.inbox = None;
-        self.open = Some(quoted);
+        self.opens(Some(quoted));
         let outcomes = self
             .run(&commands, &mut |reply, frame| {
                 opening.see(reply, frame);
@@ -479,11 +482,9 @@ impl Session {
         let Some(name) = name else {
             return Ok(None);
         };
-        self.last = None;
-        self.inbox = None;
         let mut wire = self.taken()?;
         wire.queue(&format!("EXAMINE {name}"));
-        self.open = Some(name);
+        self.opens(Some(name));
         let tag = wire.queue(&fetch::piece(spot.uid, range));
         let head = Head::of(spot.uid, Some(spot.uid_validity));
         self.begin(wire, tag, head, range).await
