@@ -498,10 +498,13 @@ impl Mail {
     }
 }
 
+/// The one folder that every mailbox has, always (RFC 3501, section 5.1).
+const INBOX: &str = "INBOX";
+
 /// The inbox has one name, however it is written (RFC 3501, section 5.1).
 fn canonical(folder: &str) -> &str {
-    if folder.eq_ignore_ascii_case("INBOX") {
-        "INBOX"
+    if folder.eq_ignore_ascii_case(INBOX) {
+        INBOX
     } else {
         folder
     }

@@ -12,7 +12,7 @@ pub(super) fn arranged(mut listed: Vec<Listed>) -> Vec<Folder> {
     let mut taken: Vec<Role> = Vec::new();
     let mut folders: Vec<Folder> = Vec::with_capacity(listed.len());
     for folder in listed {
-        let role = if folder.path == "INBOX" {
+        let role = if folder.path == super::INBOX {
             Some(Role::Inbox)
         } else {
             folder

@@ -11,10 +11,8 @@ use super::session::{Open, Opened, Session, Unended};
 use super::set::{members, set};
 use super::wire::Outcome;
 use super::{Error, quoted, utf7};
+use crate::mail::INBOX;
 use crate::mail::flag::Flag;
-
-/// The one folder that every mailbox has, always (RFC 3501, section 5.1).
-const INBOX: &str = "INBOX";
 
 /// A folder that is open for writing.
 #[derive(Clone, Debug)]
