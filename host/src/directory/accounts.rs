@@ -26,7 +26,7 @@ const BY_ADDRESS: &str =
 pub const DEFAULT_PLAN: &str = "default";
 
 /// An account.
-#[derive(Clone, sqlx::FromRow)]
+#[derive(Clone, sqlx_macros::FromRow)]
 pub struct Account {
     /// Opaque; never changes.
     pub id: String,

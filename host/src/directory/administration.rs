@@ -1,6 +1,6 @@
 //! What the operator does to whole accounts, each change with everything that follows from it in one transaction.
 
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};

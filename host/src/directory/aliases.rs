@@ -191,7 +191,7 @@ pub enum Change {
     CredentialOver,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     address: String,
     active: bool,
@@ -215,7 +215,7 @@ impl From<Row> for Alias {
     }
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Room {
     held: bool,
     had: bool,

@@ -140,7 +140,7 @@ pub enum Revocation {
     Unknown,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     id: String,
     kind: String,

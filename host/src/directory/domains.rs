@@ -171,7 +171,7 @@ pub enum Released {
     SessionOver,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     name: String,
     challenge: String,
@@ -181,7 +181,7 @@ struct Row {
     dkim_public_key: Option<String>,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct ClaimRow {
     #[sqlx(flatten)]
     domain: Row,

@@ -221,7 +221,7 @@ impl<'a> Event<'a> {
 }
 
 /// An event as it was recorded.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Recorded {
     /// In the order of recording.
     pub id: i64,

@@ -40,7 +40,7 @@ const REMOVE: &str = "DELETE FROM modules WHERE module = $1";
 const REMOVE_VERSIONS: &str = "DELETE FROM module_versions WHERE module = $1";
 
 /// What is to become of a module, as it was last decided.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Installed {
     /// Its name.
     pub module: String,
@@ -53,7 +53,7 @@ pub struct Installed {
 }
 
 /// A version that is kept.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Version {
     /// SHA-256 of the component, 64 hexadecimal digits.
     pub digest: String,

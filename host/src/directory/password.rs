@@ -57,7 +57,7 @@ pub struct Renewed<'a> {
     pub sealed_password: &'a [u8],
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Session {
     app_password_id: String,
     label: String,

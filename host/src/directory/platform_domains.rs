@@ -27,7 +27,7 @@ const HELD: &str =
     "SELECT address FROM addresses WHERE domain = $1 AND kind = 'held' ORDER BY address";
 
 /// A domain of the platform's.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct PlatformDomain {
     /// Lower case, ASCII.
     pub domain: String,
@@ -36,7 +36,7 @@ pub struct PlatformDomain {
 }
 
 /// What there is on a domain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct InUse {
     /// Accounts.
     pub accounts: i64,

@@ -13,7 +13,7 @@ const UPDATE: &str = "UPDATE profiles SET first_name = COALESCE($2, first_name),
 const INSERT: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) VALUES ($1, $2, $3, $4, $5)";
 
 /// A profile.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Profile {
     /// 1 to 64 characters.
     pub first_name: String,

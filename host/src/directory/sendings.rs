@@ -36,7 +36,7 @@ pub struct Key {
 }
 
 /// A sending that was begun under a key before.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Sending {
     /// What was to be sent.
     pub fingerprint: Vec<u8>,

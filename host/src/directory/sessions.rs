@@ -111,7 +111,7 @@ impl fmt::Debug for NewSession {
 }
 
 /// A live session with what of its account a request needs.
-#[derive(Clone, sqlx::FromRow)]
+#[derive(Clone, sqlx_macros::FromRow)]
 pub struct Session {
     /// Its id.
     pub sid: String,
@@ -169,7 +169,7 @@ pub enum Rotation {
 }
 
 /// A refresh token that was presented, and the live session it belongs to.
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Presented {
     used_at: Option<i64>,
     #[sqlx(flatten)]

@@ -34,7 +34,7 @@ impl fmt::Debug for SharedMailbox {
     }
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     address: String,
     app_password_id: String,
@@ -44,7 +44,7 @@ struct Row {
 }
 
 /// The columns of a grant; none of a member without one.
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 pub(super) struct GrantRow {
     resource_kind: Option<String>,
     resource_id: Option<String>,

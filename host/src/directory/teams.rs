@@ -107,7 +107,7 @@ pub struct Grant {
     pub rights: Rights,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct SummaryRow {
     mailbox: String,
     address: String,
@@ -117,7 +117,7 @@ struct SummaryRow {
     grant: GrantRow,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct OwnerRow {
     address: String,
     plan: String,
@@ -126,7 +126,7 @@ struct OwnerRow {
     shared: bool,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct MemberRow {
     member: String,
     address: String,

@@ -160,7 +160,7 @@ impl Looked for Presented {
     }
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct ListedRow {
     id: String,
     label: String,

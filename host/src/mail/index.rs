@@ -36,7 +36,7 @@ const ADD_MESSAGES: &str =
 const AT_ONCE: usize = 500;
 
 /// Where a message is, as last seen.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(super) struct Place {
     pub(super) path: String,
     uid_validity: i64,
@@ -44,7 +44,7 @@ pub(super) struct Place {
 }
 
 /// A message by its number, and its place.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(super) struct Placed {
     uid: i64,
     #[sqlx(flatten)]
@@ -59,7 +59,7 @@ impl Placed {
 }
 
 /// A message that has a number, and the identity of one that has none.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(super) struct Rival {
     #[sqlx(flatten)]
     pub(super) placed: Placed,
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     id: String,
     uid_validity: i64,

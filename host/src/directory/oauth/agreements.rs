@@ -61,7 +61,7 @@ pub enum Agreed {
 }
 
 /// A code that somebody presents, exchanged or not, over or not.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Presented {
     /// Whose mailbox.
     pub account_id: String,

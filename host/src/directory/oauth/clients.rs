@@ -60,7 +60,7 @@ pub struct ClientRow {
     pub used_at: Option<Timestamp>,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     id: String,
     name: String,

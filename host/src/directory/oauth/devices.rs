@@ -50,7 +50,7 @@ pub struct NewDevice {
 }
 
 /// A device that waits, as the person who signs in for it sees it.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Device {
     /// The client's id.
     pub client_id: String,
@@ -82,7 +82,7 @@ pub enum Poll {
     },
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct State {
     client_id: String,
     client_name: String,

@@ -96,7 +96,7 @@ pub(super) enum Standing {
     },
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     open: bool,
     #[sqlx(flatten)]

@@ -27,7 +27,7 @@ const FIND: &str = "SELECT a.address, g.resource_kind, g.resource_id, g.uid_vali
 const SET: &str = "UPDATE team_grants SET rights = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM team_grants WHERE id = $1";
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Found {
     address: String,
     #[sqlx(flatten)]

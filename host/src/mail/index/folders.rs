@@ -24,7 +24,7 @@ const ASIDE: &str = "UPDATE folders SET path = '\n' || id WHERE account_id = $1 
 const RENAME: &str = "UPDATE folders SET path = $2 WHERE id = $1";
 
 /// A folder as it is noted.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(in crate::mail) struct Noted {
     pub(in crate::mail) id: String,
     pub(in crate::mail) path: String,
