@@ -12,7 +12,8 @@ use super::is_crate;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// The profile that a workspace may have for its modules; without it they are built with `release`.
+/// The profile that a workspace may have for the modules it releases. Such a workspace makes `dev` fit for modules, by the flags of its
+/// `.cargo/config.toml`, and they are built with that here. Others are built with `release`.
 const OWN_PROFILE: &str = "component";
 
 /// Modules that are built together.
@@ -101,8 +102,15 @@ impl Project {
         }
         let root = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml"));
         let own = root.is_ok_and(|text| text.contains(&format!("[profile.{OWN_PROFILE}]")));
-        let profile = if own { OWN_PROFILE } else { "release" };
-        let built = metadata.target_directory.join(TARGET).join(profile);
+        let (profile, folder_of_profile) = if own {
+            ("dev", "debug")
+        } else {
+            ("release", "release")
+        };
+        let built = metadata
+            .target_directory
+            .join(TARGET)
+            .join(folder_of_profile);
         let component = |package: &&Package| {
             package
                 .component()
