@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -407,6 +408,18 @@ fn check(ceiling: &config::Module) -> Result<(), String> {
     }
     Settings::of(ceiling)?;
     Ok(())
+}
+
+/// Compiles a component into the cache below `cache_dir`, where a service with the same folder finds it.
+///
+/// # Errors
+/// A sentence: the folder cannot be used, or it is not a component that can be compiled.
+pub async fn precompile(cache_dir: &Path, component: Bytes) -> Result<(), StartError> {
+    let engine = engine::engine(1, cache_dir)?;
+    compile(&engine, component)
+        .await
+        .map(drop)
+        .map_err(StartError::new)
 }
 
 /// Compiles on a thread of its own, fenced: the compiler panics once in a thousand times, and that must not end the service.

@@ -27,7 +27,7 @@ use http::{HeaderMap, StatusCode};
 pub use latchmail_bindings::VERSION as CONTRACT;
 use latchmail_bindings::{Blob, EverythingPre};
 pub use linker::{GRANTABLE, covered as granted};
-pub use load::{Examined, Failing, Loader, digest};
+pub use load::{Examined, Failing, Loader, digest, precompile};
 pub use manifest::{Access, BodyForm, Manifest, Route};
 use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;

@@ -1,7 +1,7 @@
 //! `latchmail module …`: modules of a service that runs, over its socket; and projects for authors of modules.
 //!
 //! The one room of the operator's that does not open the database: what a change of modules is, and whether it may be, only the service knows that
-//! compiled and serves them.
+//! compiled and serves them. `compile` fills the cache that a service reads at its start, and needs none that runs.
 
 mod new;
 mod shown;
@@ -21,6 +21,7 @@ use super::shown::plain;
 use super::{Service, list, say, settings};
 use crate::config::{self, Config};
 use crate::http::admin::LARGEST_COMPONENTS_MIB;
+use crate::modules::precompile;
 use crate::project::Name;
 use socket::{Refused, ask};
 
@@ -85,6 +86,12 @@ pub enum Verb {
         #[arg(long)]
         purge: bool,
     },
+    /// Compile components into `cache_dir`, so that a start or an install of them has nothing left to compile.
+    Compile {
+        /// The components' files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
     /// Make a project for a new module, in Rust, in a folder of its name. It builds and installs as it stands.
     New {
         /// The module's name: 1 to 32 lower-case letters, digits and hyphens.
@@ -101,7 +108,8 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
         return new::new(name);
     }
     let file = settings::locate(service.config.as_deref(), &config::environment())?;
-    let socket = Config::load(Some(&file))?.admin.socket;
+    let config = Config::load(Some(&file))?;
+    let socket = config.admin.socket;
     let show = |answer: &Value, json: bool, lines: fn(&Value) -> Vec<String>| {
         if json {
             say(&answer.to_string())
@@ -111,6 +119,7 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
     };
     match verb {
         Verb::New { .. } => Ok(()),
+        Verb::Compile { files } => compile(&config.cache_dir, &files).await,
         Verb::List { json } => {
             let answer = ask(&socket, Method::GET, "", None).await?;
             show(&answer, json, shown::modules)
@@ -142,6 +151,17 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
 fn inspections(answer: &Value) -> Vec<String> {
     let inspected = answer["modules"].as_array().into_iter().flatten();
     inspected.flat_map(shown::inspection).collect()
+}
+
+async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
+    for file in files {
+        let component =
+            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        precompile(cache_dir, component.into())
+            .await
+            .with_context(|| format!("cannot compile {}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Where there is somebody to be asked, whoever installs is asked for the yes that a version needs.
