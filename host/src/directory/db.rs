@@ -10,6 +10,9 @@
 //! [`Tx::lock_account`], [`Tx::lock_domain`], [`Tx::keep_domain`] and [`Tx::keep_module`].
 
 mod look_up;
+#[cfg(any(test, feature = "testing"))]
+pub(super) mod migrations;
+#[cfg(not(any(test, feature = "testing")))]
 mod migrations;
 mod postgres;
 mod sqlite;

@@ -17,7 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::db::on_tx;
+use super::db::{migrations, on_tx};
 use super::{Db, Directory};
 use crate::config;
 
@@ -96,12 +96,30 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let folder = std::env::temp_dir().join(fresh_name()?);
+    std::fs::create_dir(&folder)?;
+    copy_sqlite(&folder.join("latchmail.db")).await?;
+    in_folder(&folder, body).await
+}
+
+/// The same on a file that the directory creates itself, in a folder that it creates itself.
+#[cfg(test)]
+pub(crate) async fn on_created_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    in_folder(&std::env::temp_dir().join(fresh_name()?), body).await
+}
+
+async fn in_folder<F>(folder: &Path, body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let fresh = open(config::Database {
         url: format!("sqlite:{}", folder.join("latchmail.db").display()),
         ..config::Database::default()
     })
     .await?;
-    run(fresh, body, async || Ok(std::fs::remove_dir_all(&folder)?)).await
+    run(fresh, body, async || Ok(std::fs::remove_dir_all(folder)?)).await
 }
 
 /// Runs `body` on a new database of the PostgreSQL server, which is dropped afterwards.
@@ -112,53 +130,179 @@ pub async fn on_postgres<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (mut administrator, name, url) = new_postgres().await?;
+    let database = PostgresDatabase::create().await?;
     let fresh = open(config::Database {
-        url,
+        url: database.url.clone(),
         ..config::Database::default()
     })
     .await?;
-    run(fresh, body, async || {
-        let drop = format!("DROP DATABASE {name} WITH (FORCE)");
-        sqlx::raw_sql(AssertSqlSafe(drop))
-            .execute(&mut administrator)
-            .await?;
-        Ok(())
-    })
-    .await
+    run(fresh, body, async || database.drop().await).await
 }
 
-/// The URL of a new, empty database of the PostgreSQL server, which stays for as long as the server.
+/// Writes a copy of an SQLite database that has every table and no row to `file`. The migrations run once per schema; the result is
+/// kept beside the test binaries.
 ///
 /// # Errors
-/// Where no server is named, or the database cannot be made.
-pub async fn postgres_url() -> anyhow::Result<String> {
-    let (administrator, _, url) = new_postgres().await?;
-    administrator.close().await?;
-    Ok(url)
+/// If the database cannot be created or copied.
+pub async fn copy_sqlite(file: &Path) -> anyhow::Result<()> {
+    let binary = std::env::current_exe()?;
+    let profile = binary
+        .ancestors()
+        .nth(2)
+        .context("the test binary is in no folder")?;
+    let templates = profile.join("templates");
+    let template = templates.join(format!("{}.db", migrations::digest()));
+    if !template.exists() {
+        let folder = templates.join(fresh_name()?);
+        std::fs::create_dir_all(&folder)?;
+        let new = folder.join("latchmail.db");
+        let directory = open_directory(format!("sqlite:{}", new.display())).await?;
+        // The last connection to close moves the write-ahead log into the file.
+        directory.close().await;
+        std::fs::rename(&new, &template)?;
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::copy(&template, file)?;
+    Ok(())
 }
 
-/// A new database's administrator, name and URL.
-async fn new_postgres() -> anyhow::Result<(PgConnection, String, String)> {
-    let server = std::env::var(SERVER).with_context(|| {
-        format!("{SERVER} has to be the URL of a PostgreSQL server where databases may be created; `./just test` starts one")
-    })?;
-    let options = PgConnectOptions::from_str(&server)
-        .with_context(|| format!("{SERVER} is not the URL of a PostgreSQL server"))?;
-    let name = fresh_name()?;
-    let mut administrator = PgConnection::connect_with(&options)
-        .await
-        .with_context(|| format!("the PostgreSQL server that {SERVER} names does not answer"))?;
-    // template0, since nobody is ever connected to it: a template in use cannot be copied.
-    let create = format!("CREATE DATABASE {name} TEMPLATE template0");
-    sqlx::raw_sql(AssertSqlSafe(create))
-        .execute(&mut administrator)
+/// A database of the PostgreSQL server that has every table and no row.
+#[derive(Debug)]
+pub struct PostgresDatabase {
+    /// Its URL.
+    pub url: String,
+    name: String,
+}
+
+impl PostgresDatabase {
+    /// Copies a new one from a template, which the first test of a server creates.
+    ///
+    /// # Errors
+    /// If no server is named, or the database cannot be created.
+    pub async fn create() -> anyhow::Result<Self> {
+        let mut administrator = administrator().await?;
+        let template = template(&mut administrator).await?;
+        let name = fresh_name()?;
+        execute_on(
+            &mut administrator,
+            format!("CREATE DATABASE {name} TEMPLATE {template}"),
+        )
         .await?;
-    // The server's own address with another database in it: mail daemons read it too, and know nothing of what is sqlx's own.
+        administrator.close().await?;
+        let url = postgres_url(&name)?;
+        Ok(Self { url, name })
+    }
+
+    /// Drops it and ends the connections to it.
+    ///
+    /// # Errors
+    /// If the server fails.
+    pub async fn drop(self) -> anyhow::Result<()> {
+        let mut administrator = administrator().await?;
+        execute_on(
+            &mut administrator,
+            format!("DROP DATABASE {} WITH (FORCE)", self.name),
+        )
+        .await?;
+        Ok(administrator.close().await?)
+    }
+}
+
+/// Removes every row from a database, but for the record of its migrations. Connections of mail servers to it stay open.
+///
+/// # Errors
+/// If the database fails.
+pub async fn empty_postgres(url: &str) -> anyhow::Result<()> {
+    let mut connection = PgConnection::connect(url).await?;
+    let tables: Option<String> = sqlx::query_scalar(
+        "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname = 'public' AND tablename <> '_sqlx_migrations'",
+    )
+    .fetch_one(&mut connection)
+    .await?;
+    if let Some(tables) = tables {
+        execute_on(
+            &mut connection,
+            format!("TRUNCATE {tables} RESTART IDENTITY CASCADE"),
+        )
+        .await?;
+    }
+    Ok(connection.close().await?)
+}
+
+fn server() -> anyhow::Result<String> {
+    std::env::var(SERVER).with_context(|| {
+        format!("{SERVER} has to be the URL of a PostgreSQL server where databases may be created; `./just test` starts one")
+    })
+}
+
+async fn administrator() -> anyhow::Result<PgConnection> {
+    let options = PgConnectOptions::from_str(&server()?)
+        .with_context(|| format!("{SERVER} is not the URL of a PostgreSQL server"))?;
+    PgConnection::connect_with(&options)
+        .await
+        .with_context(|| format!("the PostgreSQL server that {SERVER} names does not answer"))
+}
+
+/// The server's own address with another database in it: mail daemons read it too, and know nothing of what is sqlx's own.
+fn postgres_url(name: &str) -> anyhow::Result<String> {
+    let server = server()?;
     let (address, options) = server.split_at(server.find('?').unwrap_or(server.len()));
     let host = address.rsplit_once('/').map_or(address, |(host, _)| host);
-    let url = format!("{host}/{name}{options}");
-    Ok((administrator, name, url))
+    Ok(format!("{host}/{name}{options}"))
+}
+
+/// The name of the server's template, which is created if it is missing. Test processes take turns.
+async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
+    const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
+    let name = format!("latchmail_template_{}", migrations::digest());
+    let exists = async |connection: &mut PgConnection| {
+        sqlx::query_scalar::<_, bool>(EXISTS)
+            .bind(&name)
+            .fetch_one(connection)
+            .await
+    };
+    if exists(&mut *administrator).await? {
+        return Ok(name);
+    }
+    // The lock ends with the connection too.
+    sqlx::query("SELECT pg_advisory_lock(6016254203)")
+        .execute(&mut *administrator)
+        .await?;
+    if !exists(&mut *administrator).await? {
+        let new = fresh_name()?;
+        // template0, because no client is ever connected to it: a template in use cannot be copied.
+        execute_on(
+            &mut *administrator,
+            format!("CREATE DATABASE {new} TEMPLATE template0"),
+        )
+        .await?;
+        let directory = open_directory(postgres_url(&new)?).await?;
+        directory.close().await;
+        execute_on(
+            &mut *administrator,
+            format!("ALTER DATABASE {new} RENAME TO {name}"),
+        )
+        .await?;
+    }
+    sqlx::query("SELECT pg_advisory_unlock(6016254203)")
+        .execute(&mut *administrator)
+        .await?;
+    Ok(name)
+}
+
+async fn execute_on(connection: &mut PgConnection, query: String) -> anyhow::Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(query))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn open_directory(url: String) -> anyhow::Result<Directory> {
+    let config = config::Database {
+        url,
+        ..config::Database::default()
+    };
+    Ok(Directory::open(&config, &[]).await?)
 }
 
 async fn open(config: config::Database) -> anyhow::Result<Fresh> {

@@ -17,7 +17,7 @@ use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::db::on;
 use crate::directory::sessions::NewSession;
-use crate::directory::testing::{NOW, postgres_url};
+use crate::directory::testing::{NOW, PostgresDatabase};
 
 mod lifetime;
 mod log_in;
@@ -107,7 +107,7 @@ async fn sqlite(folder: &Path) -> (Lookup, Directory) {
 
 /// The same in a new database of the PostgreSQL server.
 async fn postgres() -> (Lookup, Directory) {
-    let url = postgres_url().await.unwrap();
+    let url = PostgresDatabase::create().await.unwrap().url;
     let database = config::Database {
         url: url.clone(),
         ..config::Database::default()

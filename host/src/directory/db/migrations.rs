@@ -130,6 +130,16 @@ pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), Migrat
     run(|step| step.postgres, connection).await
 }
 
+/// Names the schema that the steps make, for tests that copy a database instead of taking the steps again.
+#[cfg(any(test, feature = "testing"))]
+pub(in crate::directory) fn digest() -> String {
+    let texts: Vec<&str> = STEPS
+        .iter()
+        .flat_map(|step| [step.sqlite, step.postgres])
+        .collect();
+    crate::auth::secrets::sha256_hex(&texts.concat())[..16].to_owned()
+}
+
 /// `run_direct`, since the future of `run` is not `Send` enough to be spawned.
 async fn run<C: Migrate>(
     dialect: fn(&Step) -> &'static str,

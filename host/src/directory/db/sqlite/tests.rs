@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use tokio::time::timeout;
 
 use super::*;
-use crate::directory::testing::{Fresh, on_sqlite};
+use crate::directory::testing::{Fresh, on_created_sqlite, on_sqlite};
 use crate::directory::{Db, Directory};
 
 const USERS: &str = "SELECT address, mailbox FROM mailserver_users";
@@ -33,7 +33,7 @@ async fn the_files_have_the_modes_that_keep_them_apart() {
         }
         assert_eq!(mode(&folder.join("last-logins.db")), 0o660);
     };
-    on_sqlite(body).await.unwrap();
+    on_created_sqlite(body).await.unwrap();
 }
 
 #[tokio::test]
