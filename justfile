@@ -16,12 +16,22 @@ run *arguments:
 
 # Run every test; arguments go to cargo nextest run
 [positional-arguments]
-test *arguments: (setup "--tests") modules fixtures rust-examples examples
-    ./scripts/with-postgres ./scripts/test "$@"
+test *arguments: build-tests
+    ./scripts/with-servers ./scripts/test "$@"
 
-# Compile everything that `test` runs, and run nothing
-build-tests: (setup "--tests") modules fixtures rust-examples examples
-    ./scripts/test --no-run
+# Run every test, with all service tests on PostgreSQL too
+[positional-arguments]
+test-all *arguments: build-tests
+    ./scripts/with-servers ./scripts/test --all "$@"
+
+# Run the service tests N times, each time in another order; --loaded runs four busy loops beside them
+[positional-arguments]
+test-repeat *arguments: build-tests
+    ./scripts/with-servers ./scripts/test-repeat "$@"
+
+# Compile everything that the tests run, and run nothing
+build-tests: (setup "--tests")
+    ./scripts/build-tests
 
 # Check format, lints, the WIT contract, scripts, licences and advisories
 check: setup
@@ -30,38 +40,29 @@ check: setup
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just scripts/run
-    for script in scripts/setup scripts/with-postgres scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/follow .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/follow .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/dependencies
 
 # Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
 [positional-arguments]
-bench *arguments: setup modules fixtures
+bench *arguments: setup (modules "component") (fixtures "component")
     cargo build --locked --release -p latchmail-bench
     # Apart from it: what is measured is the program without what is there for tests.
     cargo build --locked --release -p latchmail
     "$CARGO_TARGET_DIR/release/latchmail-bench" --host "$CARGO_TARGET_DIR/release/latchmail" --modules "$CARGO_TARGET_DIR/modules" \
         --fixtures "$CARGO_TARGET_DIR/fixtures" --results "$CARGO_TARGET_DIR/bench" "$@"
 
-# Build the modules into <target>/modules
-modules: setup
-    ./scripts/build-components components "$CARGO_TARGET_DIR/modules"
+# Build the modules into <target>/modules; `component` builds them as they are released
+modules profile="dev": setup
+    ./scripts/build-components components "$CARGO_TARGET_DIR/modules" {{ profile }}
 
 # Build the modules that the tests try the sandbox with into <target>/fixtures
-fixtures: setup
-    ./scripts/build-components tests/fixtures "$CARGO_TARGET_DIR/fixtures"
-
-# Build the example modules in Rust, and the project that an author begins with, into <target>/examples
-rust-examples: setup
-    ./scripts/build-components components/examples "$CARGO_TARGET_DIR/examples"
-    ./scripts/build-project "$CARGO_TARGET_DIR/examples"
+fixtures profile="dev": setup
+    ./scripts/build-components tests/fixtures "$CARGO_TARGET_DIR/fixtures" {{ profile }}
 
 # Do what a page of docs/ says, pasting its blocks one after the other: `./just follow docs/modules.md`
 follow page: setup
     ./scripts/follow {{ quote(page) }}
-
-# Build the example modules in JavaScript and Python into <target>/examples
-examples: (setup "--tests")
-    ./scripts/build-examples "$CARGO_TARGET_DIR/examples"
 
 # Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py and the protocol's own clients and conformance suite too
 [positional-arguments]

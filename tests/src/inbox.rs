@@ -30,7 +30,7 @@ pub async fn log_in(
     address: &str,
     password: &str,
 ) -> Result<Imap, async_imap::error::Error> {
-    let stream = TcpStream::connect(service.stack.imap).await.unwrap();
+    let stream = TcpStream::connect(service.mail().imap).await.unwrap();
     let mut client = async_imap::Client::new(stream);
     client.read_response().await.unwrap();
     client

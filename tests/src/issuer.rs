@@ -3,7 +3,7 @@
 //!
 //! ```ignore
 //! let issuer = Issuer::start().await;
-//! let mut service = Setup::default().on_sqlite().with(&issuer.settings()).start().await;
+//! let mut service = Setup::default().on_sqlite().with_own_mail().with(&issuer.settings()).start().await;
 //! issuer.believed_by(&mut service, "oauthbearer xoauth2").await;
 //! issuer.gives("a-token", "ada@first.test");
 //! ```
@@ -113,7 +113,7 @@ impl Issuer {
             self.address
         );
         write("oauth2.conf.ext", &tokens);
-        service.stack.restart_imap().await.unwrap();
+        service.stack().restart_imap().await.unwrap();
         // Each process of Postfix remembers what Dovecot offered when it began.
         let master = service.state.join("mail/queue/pid/master.pid");
         let master: i32 = std::fs::read_to_string(master)

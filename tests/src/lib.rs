@@ -1,7 +1,7 @@
 //! The service as its clients see it: what the tests under `tests/` share.
 //!
-//! [`Service::start`] makes a whole one for one test: a private Dovecot and Postfix, a database, the host with its modules, a clock of its own.
-//! What a test asserts is what a client would notice.
+//! [`Service::start`] makes one for one test: a database, the host with its modules, a clock of its own. [`Service::with_mail`] adds Dovecot and Postfix,
+//! which tests use one after another, and [`Service::with_own_mail`] private ones. What a test asserts is what a client would notice.
 
 mod agent;
 mod answer;
@@ -14,6 +14,7 @@ pub mod dkim;
 mod inbox;
 mod issuer;
 mod log;
+mod mail_servers;
 mod mailbox;
 pub mod milter;
 mod nameserver;
@@ -36,6 +37,7 @@ pub use directory::alias;
 pub use inbox::{RICH, app_password, expunge_all, imap, log_in};
 pub use issuer::{CLIENT_SECRET, Issuer};
 pub use log::Log;
+pub use mail_servers::{MailServers, holds_a_file};
 pub use mailbox::{Imap, Stored, letter, mark, noise, put, stored, subjects};
 pub use nameserver::Nameserver;
 pub use operator::{Said, program};

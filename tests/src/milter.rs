@@ -53,6 +53,7 @@ impl Signing {
         let keys = folder.path().join("milter/dkim-keys.db");
         open_to_the_milter(folder.path(), keys.parent().unwrap());
         let service = Setup::default()
+            .with_own_mail()
             .with("dkim.milter = true")
             .with(&format!("database.milter = '{}'", keys.display()))
             .with(settings)

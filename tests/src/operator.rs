@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::{DOMAIN, Service};
+use crate::{DOMAIN, MailServers, Service};
 
 /// The program, built beside this test's own binary.
 pub fn program() -> PathBuf {
@@ -99,8 +99,7 @@ registration.domains = ['{DOMAIN}', 'second.test']
 plans.pro.custom_domains = 50
 plans.none.custom_domains = 0
 dns.server = '{dns}'
-imap.doveadm = '{doveadm}'
-imap.doveadm_key_file = '{doveadm_key}'
+{doveadm}
 ",
             key = self.state.join("latchmail.key").display(),
             socket = self.state.join("admin.sock").display(),
@@ -109,8 +108,9 @@ imap.doveadm_key_file = '{doveadm_key}'
             milter = database.milter.display(),
             with_milter = database.with_milter,
             dns = self.dns_server(),
-            doveadm = self.stack.doveadm,
-            doveadm_key = self.stack.doveadm_key.display(),
+            doveadm = self
+                .has_mail()
+                .map_or_else(String::new, MailServers::doveadm_settings),
         );
         std::fs::write(&file, text).unwrap();
         file

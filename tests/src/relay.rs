@@ -3,7 +3,7 @@
 //! ```ignore
 //! let mut relay = Relay::new().await;
 //! let service = Service::with(&format!("smtp.address = '{}'", relay.address)).await;
-//! relay.leads_to(service.stack.submission);
+//! relay.leads_to(service.mail().submission);
 //! ```
 
 use std::net::SocketAddr;

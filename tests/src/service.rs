@@ -1,7 +1,6 @@
 //! One whole service for one test.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,8 +11,8 @@ use latchmail::caller::Origin;
 use latchmail::clock::Clock;
 use latchmail::config::{Config, Database, Module};
 use latchmail::dev::{Lookup, Stack};
-use latchmail::directory::testing::{execute, postgres_url};
-use latchmail::directory::{Db, Directory};
+use latchmail::directory::Db;
+use latchmail::directory::testing::{PostgresDatabase, copy_sqlite, execute};
 use latchmail::error::StartError;
 use latchmail::http::router::Entry;
 use latchmail::modules::Access;
@@ -22,7 +21,8 @@ use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-use crate::{Answer, PASSWORD, Person};
+use crate::mail_servers::{Borrowed, Kind, Logs};
+use crate::{Answer, MailServers, PASSWORD, Person};
 
 /// The first of the service's registration domains; the second is `second.test`.
 pub const DOMAIN: &str = "first.test";
@@ -33,22 +33,38 @@ pub struct Setup {
     settings: String,
     default_limits: bool,
     sqlite: bool,
+    mail: Mail,
 }
 
-/// A service that runs, with its mail servers, until it is dropped.
+/// Which mail servers a test asks for.
+#[derive(Clone, Copy, Debug, Default)]
+enum Mail {
+    /// None: nothing listens where the service looks for them.
+    #[default]
+    None,
+    /// Some that other tests use before and after it.
+    Shared,
+    /// Its own, which it can stop, break and configure.
+    Own,
+}
+
+/// A service that runs until it is dropped.
 #[derive(Debug)]
 pub struct Service {
     /// `http://address`, without a slash.
     pub base: String,
-    /// The mail servers.
-    pub stack: Stack,
     /// The service's time.
     pub clock: Clock,
     /// Where everything of this service is kept.
     pub state: PathBuf,
+    mail: Option<MailServers>,
+    stack: Option<Stack>,
+    logs: Option<Logs>,
     running: Option<Running>,
     config: Config,
     client: reqwest::Client,
+    database: Option<PostgresDatabase>,
+    _borrowed: Option<Borrowed>,
     _folder: TempDir,
 }
 
@@ -75,6 +91,20 @@ impl Setup {
         self
     }
 
+    /// With mail servers, which other tests use before and after it.
+    #[must_use]
+    pub fn with_mail(mut self) -> Self {
+        self.mail = Mail::Shared;
+        self
+    }
+
+    /// With mail servers of its own, below `mail` in its state folder, for a test that stops, breaks or configures them.
+    #[must_use]
+    pub fn with_own_mail(mut self) -> Self {
+        self.mail = Mail::Own;
+        self
+    }
+
     /// Starts it.
     pub async fn start(self) -> Service {
         let folder = tempfile::Builder::new()
@@ -82,42 +112,62 @@ impl Setup {
             .tempdir_in("/tmp")
             .unwrap();
         let state = folder.path().to_owned();
-        let mailserver = state.join("mailserver/mailserver.db");
-        std::fs::create_dir_all(mailserver.parent().unwrap()).unwrap();
+        let kind = if on_postgres() && !self.sqlite {
+            Kind::Postgres
+        } else {
+            Kind::Sqlite
+        };
+        let borrowed = match self.mail {
+            Mail::Shared => Borrowed::pair(kind).await,
+            Mail::None | Mail::Own => None,
+        };
+        let mut database = None;
+        let lookup = match &borrowed {
+            Some(pair) => pair.lookup.clone(),
+            None if kind == Kind::Postgres => {
+                let created = PostgresDatabase::create().await.unwrap();
+                Lookup::Postgres(database.insert(created).url.clone())
+            }
+            None => {
+                let file = state.join("mailserver/mailserver.db");
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                Lookup::Sqlite(file)
+            }
+        };
+        let (url, mailserver) = match &lookup {
+            Lookup::Postgres(url) => (url.clone(), state.join("mailserver/mailserver.db")),
+            Lookup::Sqlite(file) => {
+                let main = state.join("latchmail.db");
+                copy_sqlite(&main).await.unwrap();
+                (format!("sqlite:{}", main.display()), file.clone())
+            }
+        };
+        let stack = match (self.mail, &borrowed) {
+            (Mail::None, _) | (Mail::Shared, Some(_)) => None,
+            (Mail::Own | Mail::Shared, _) => {
+                Some(Stack::start(&state.join("mail"), &lookup).await.unwrap())
+            }
+        };
+        let borrowed_servers = borrowed.as_ref().map(|pair| pair.servers.clone());
+        let mail = borrowed_servers.or_else(|| stack.as_ref().map(MailServers::from));
         // It begins at the real time, because the database expires app passwords by its own clock, and moves only when told to.
         let clock = Clock::manual(Clock::system().now());
-        let (url, lookup) = if on_postgres() && !self.sqlite {
-            let url = postgres_url().await.unwrap();
-            // Before the daemons connect, as `latchmail dev` does.
-            let database = Database {
-                url: url.clone(),
-                ..Database::default()
-            };
-            let directory = Directory::open(&database, &[]).await.unwrap();
-            directory.close().await;
-            (url.clone(), Lookup::Postgres(url))
-        } else {
-            let url = format!("sqlite:{}/latchmail.db", state.display());
-            (url, Lookup::Sqlite(mailserver.clone()))
-        };
-        let stack = Stack::start(&state.join("mail"), &lookup).await.unwrap();
         let limits = if self.default_limits { "" } else { &generous() };
         let own = format!("database.url = '{url}'\n{}", self.settings);
-        let servers = Servers {
-            imap: stack.imap,
-            submission: stack.submission,
-            doveadm: Some((stack.doveadm, stack.doveadm_key.as_path())),
-        };
-        let config = config(&state, &mailserver, &servers, limits, &own);
+        let config = config(&state, &mailserver, mail.as_ref(), limits, &own);
         let running = begin(&config, &clock).await;
         Service {
             base: format!("http://{}", running.address),
-            stack,
             clock,
             state,
+            logs: mail.as_ref().map(Logs::of),
+            mail,
+            stack,
             running: Some(running),
             config,
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            database,
+            _borrowed: borrowed,
             _folder: folder,
         }
     }
@@ -127,18 +177,6 @@ impl Setup {
 async fn begin(config: &Config, clock: &Clock) -> Running {
     let usual = |module: &Module| module.source.as_deref() == Some(&*rust_aliases());
     let other = foreign_aliases().filter(|_| config.modules.get("aliases").is_some_and(usual));
-    let examples = examples();
-    let example = |module: &Module| {
-        let source = module.source.as_ref();
-        source.is_some_and(|source| source.starts_with(&examples))
-    };
-    // One test after another: an interpreter is compiled for half a minute, once and then kept, and not by every test at once.
-    let turn = (other.is_some() || config.modules.values().any(example)).then(|| {
-        std::fs::create_dir_all(cache()).unwrap();
-        let turn = File::create(cache().join("turn")).unwrap();
-        turn.lock().unwrap();
-        turn
-    });
     let running = App::start(config.clone(), clock.clone()).await.unwrap();
     if let Some(component) = other {
         let component = std::fs::read(component).unwrap().into();
@@ -147,7 +185,6 @@ async fn begin(config: &Config, clock: &Clock) -> Running {
         let installed = life.install(&**app, vec![component], true, &origin).await;
         installed.unwrap();
     }
-    drop(turn);
     running
 }
 
@@ -200,14 +237,8 @@ pub async fn unloadable(settings: &str) -> String {
 }
 
 async fn without_mail(folder: &Path, settings: &str) -> Result<Running, StartError> {
-    let away = SocketAddr::from(([127, 0, 0, 1], 1));
     let mailserver = folder.join("mailserver/mailserver.db");
-    let servers = Servers {
-        imap: away,
-        submission: away,
-        doveadm: None,
-    };
-    let config = config(folder, &mailserver, &servers, "", settings);
+    let config = config(folder, &mailserver, None, "", settings);
     App::start(config, Clock::system()).await
 }
 
@@ -240,27 +271,17 @@ fn generous() -> String {
     .join("\n")
 }
 
-/// Where the mail servers are.
-struct Servers<'a> {
-    imap: SocketAddr,
-    submission: SocketAddr,
-    doveadm: Option<(SocketAddr, &'a Path)>,
-}
-
 fn config(
     state: &Path,
     mailserver: &Path,
-    servers: &Servers<'_>,
+    mail: Option<&MailServers>,
     limits: &str,
     settings: &str,
 ) -> Config {
+    // Nothing listens there.
+    let away = SocketAddr::from(([127, 0, 0, 1], 1));
     let state = state.display();
-    let doveadm = servers.doveadm.map_or_else(String::new, |(address, key)| {
-        format!(
-            "imap.doveadm = '{address}'\nimap.doveadm_key_file = '{}'",
-            key.display()
-        )
-    });
+    let doveadm = mail.map_or_else(String::new, MailServers::doveadm_settings);
     // A test's own lines come last and in dotted form, so that they go over these.
     let text = format!(
         "listen = '127.0.0.1:0'
@@ -295,8 +316,8 @@ modules.mcp.paths = ['/mcp']
         // As an operator would have an interpreter.
         keeps = foreign_aliases().is_some(),
         cache = cache().display(),
-        imap = servers.imap,
-        smtp = servers.submission,
+        imap = mail.map_or(away, |servers| servers.imap),
+        smtp = mail.map_or(away, |servers| servers.submission),
         mailserver = mailserver.display(),
         modules = modules().display(),
     );
@@ -339,14 +360,47 @@ fn target() -> PathBuf {
 }
 
 impl Service {
-    /// One with the usual configuration.
+    /// One with the usual configuration, without mail servers.
     pub async fn start() -> Self {
         Setup::default().start().await
     }
 
-    /// One with further lines of configuration, in dotted form (`limits.sign_in = 5`).
+    /// The same with further lines of configuration, in dotted form (`limits.sign_in = 5`).
     pub async fn with(settings: &str) -> Self {
         Setup::default().with(settings).start().await
+    }
+
+    /// One with the usual configuration and mail servers.
+    pub async fn with_mail() -> Self {
+        Setup::default().with_mail().start().await
+    }
+
+    /// The same with further lines of configuration.
+    pub async fn with_mail_and(settings: &str) -> Self {
+        Setup::default().with_mail().with(settings).start().await
+    }
+
+    /// One with the usual configuration and mail servers of its own (see [`Setup::with_own_mail`]).
+    pub async fn with_own_mail() -> Self {
+        Setup::default().with_own_mail().start().await
+    }
+
+    /// The mail servers that the test asked for.
+    #[track_caller]
+    pub fn mail(&self) -> &MailServers {
+        self.mail.as_ref().expect("the test asked for mail servers")
+    }
+
+    /// The mail servers of its own that the test asked for.
+    #[track_caller]
+    pub fn stack(&mut self) -> &mut Stack {
+        self.stack
+            .as_mut()
+            .expect("the test asked for mail servers of its own")
+    }
+
+    pub(crate) fn has_mail(&self) -> Option<&MailServers> {
+        self.mail.as_ref()
     }
 
     /// Ends the host, finishing what is in flight, and starts it again on the same state. Its address changes.
@@ -514,27 +568,34 @@ impl Service {
         )
         .unwrap();
         let transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(
-            self.stack.smtp.ip().to_string(),
+            self.mail().smtp.ip().to_string(),
         )
-        .port(self.stack.smtp.port())
+        .port(self.mail().smtp.port())
         .build();
         transport.send_raw(&envelope, message).await.unwrap();
     }
 }
 
-/// A test that fails shows what the mail servers had to say.
+/// A test that fails shows what the mail servers had to say. A database of its own on PostgreSQL is dropped.
 impl Drop for Service {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            return;
-        }
-        for log in std::fs::read_dir(&self.stack.log)
-            .into_iter()
-            .flatten()
-            .flatten()
+        if std::thread::panicking()
+            && let Some(logs) = &self.logs
         {
-            let text = std::fs::read_to_string(log.path()).unwrap_or_default();
-            eprintln!("--- {}\n{text}", log.path().display());
+            logs.print();
+        }
+        let Some(database) = self.database.take() else {
+            return;
+        };
+        // The test's runtime may be the one that runs this.
+        let drop = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.unwrap().block_on(database.drop())
+        };
+        if let Err(error) = std::thread::spawn(drop).join().unwrap() {
+            eprintln!("the test's database stays until its server ends: {error:#}");
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Between this process and the daemon stands a keeper, a few lines of bash. It holds the reading end of a pipe whose writing end is
 //! only here; when that closes, the keeper ends the daemon's whole process group. There is one way of ending, so a stop takes
-//! the same path as a SIGKILL of this process.
+//! the same path as a SIGKILL of this process. A daemon that several processes share ends with a pipe of the caller's instead.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -34,13 +35,19 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// Starts `command` in `folder`; told to end, it has `grace` before it is killed. What it prints goes to a file in `log`.
+    /// With `until`, the daemon outlives this process and ends when the last writer of that pipe closes it.
     pub(super) fn start(
         name: &'static str,
         command: &[String],
         grace: Grace,
         folder: &Path,
         log: &Path,
+        until: Option<&File>,
     ) -> anyhow::Result<Self> {
+        let stdin = match until {
+            Some(pipe) => pipe.try_clone().context("cannot share a pipe")?.into(),
+            None => Stdio::piped(),
+        };
         let output = log.join(format!("{name}.out"));
         let keeper = Command::new("bash")
             .args(["-c", KEEPER, "latchmail-keeper"])
@@ -51,7 +58,7 @@ impl Daemon {
             .env_clear()
             .env("PATH", PATH)
             .env("LANG", "C.UTF-8")
-            .stdin(Stdio::piped())
+            .stdin(stdin)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             // A Ctrl-C in the terminal is for this process alone, which then ends the rest in order.

@@ -1,5 +1,6 @@
 //! Dovecot, Postfix and a sink for outgoing mail, in a private folder on free loopback ports.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct Stack {
     pub sink: PathBuf,
     /// What the servers say of themselves: `dovecot.log`, `postfix.log`.
     pub log: PathBuf,
+    /// Postfix's queue.
+    pub queue: PathBuf,
     layout: Layout,
     ports: Ports,
     instance: String,
@@ -79,10 +82,27 @@ impl Stack {
     /// # Errors
     /// One sentence: what is missing, why the folder will not do (see [`super::unsuitable`]), or what a daemon said before it ended.
     pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
+        Self::begin(folder, lookup, None).await
+    }
+
+    /// Starts mail servers that outlive this process and this value. They end when the last writer of the pipe `until` closes it.
+    ///
+    /// # Errors
+    /// As [`Stack::start`].
+    #[cfg(feature = "testing")]
+    pub async fn start_shared(
+        folder: &Path,
+        lookup: &Lookup,
+        until: &File,
+    ) -> anyhow::Result<Self> {
+        Self::begin(folder, lookup, Some(until)).await
+    }
+
+    async fn begin(folder: &Path, lookup: &Lookup, until: Option<&File>) -> anyhow::Result<Self> {
         requirements::check(lookup)?;
         let mut last = String::new();
         for _ in 0..ATTEMPTS {
-            match Self::attempt(folder, lookup).await {
+            match Self::attempt(folder, lookup, until).await {
                 Ok(stack) => return Ok(stack),
                 Err(Trouble::InTheWay(reason)) => last = reason,
                 Err(Trouble::Lasting(error)) => return Err(error),
@@ -91,7 +111,11 @@ impl Stack {
         bail!("the mail servers found no free ports in {ATTEMPTS} attempts: {last}")
     }
 
-    async fn attempt(folder: &Path, lookup: &Lookup) -> Result<Self, Trouble> {
+    async fn attempt(
+        folder: &Path,
+        lookup: &Lookup,
+        until: Option<&File>,
+    ) -> Result<Self, Trouble> {
         let instance = instance()?;
         let layout = Layout::make(folder, &instance)?;
         let source = Source::of(lookup)?;
@@ -100,7 +124,7 @@ impl Stack {
         let postfix_command = postfix::configure(&layout, &source, &ports, &instance)?;
         let sink_command = postfix::sink(&ports, &instance);
         let start = |name, command: &[String], grace, folder: &Path| {
-            Daemon::start(name, command, grace, folder, &layout.log)
+            Daemon::start(name, command, grace, folder, &layout.log, until)
         };
         let mut stack = Self {
             imap: local(ports.imap),
@@ -111,6 +135,7 @@ impl Stack {
             doveadm_key: layout.doveadm_key.clone(),
             sink: layout.sink.clone(),
             log: layout.log.clone(),
+            queue: layout.queue.clone(),
             dovecot: Some(start(
                 "dovecot",
                 &dovecot_command,
@@ -177,6 +202,7 @@ impl Stack {
             dovecot::GRACE,
             &layout.root,
             &layout.log,
+            None,
         )?;
         self.dovecot = Some(daemon);
         self.ready().await.map_err(|trouble| match trouble {

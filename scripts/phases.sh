@@ -1,0 +1,20 @@
+# Sourced by scripts that consist of phases: `phase NAME COMMAND…` runs one, and `phases` prints how long each took.
+
+phase_names=()
+phase_seconds=()
+
+phase() {
+    local name=$1 begun=$SECONDS status=0
+    shift
+    "$@" || status=$?
+    phase_names+=("$name")
+    phase_seconds+=($((SECONDS - begun)))
+    return "$status"
+}
+
+phases() {
+    local i
+    for i in "${!phase_names[@]}"; do
+        printf '%6d s  %s\n' "${phase_seconds[i]}" "${phase_names[i]}"
+    done >&2
+}

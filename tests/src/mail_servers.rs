@@ -1,0 +1,236 @@
+//! Dovecot and Postfix for a test: its own, or a pair that tests use one after another.
+//!
+//! Starting a pair takes longer than most tests. With `LATCHMAIL_TEST_SERVERS`, the folder that `scripts/with-servers` creates, each test borrows a
+//! running pair and returns it by ending. A borrowed pair keeps its lookup database: on SQLite the file that each service projects its directory into,
+//! on PostgreSQL a database whose rows are removed first. Accounts have new mailboxes in every test, so no mail of an earlier test is visible.
+//! Without the variable each test starts its own pair.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use latchmail::dev::{Lookup, Stack};
+use latchmail::directory::testing::{PostgresDatabase, empty_postgres};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
+
+const SHARED: &str = "LATCHMAIL_TEST_SERVERS";
+
+/// How long mail of an earlier test may take to leave the queue. A pair whose queue does not empty is not used again.
+const SETTLES: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(5);
+
+/// Where a pair of mail servers is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MailServers {
+    /// IMAP, plain.
+    pub imap: SocketAddr,
+    /// Submission with log-in, plain.
+    pub submission: SocketAddr,
+    /// SMTP without log-in, for local recipients.
+    pub smtp: SocketAddr,
+    /// Dovecot's doveadm API.
+    pub doveadm: SocketAddr,
+    /// The file of the doveadm API's key.
+    pub doveadm_key: PathBuf,
+    /// Mail to other servers ends here, one file per message.
+    pub sink: PathBuf,
+    /// Postfix's queue.
+    pub queue: PathBuf,
+    /// The folder of `dovecot.log` and `postfix.log`.
+    pub log: PathBuf,
+}
+
+impl From<&Stack> for MailServers {
+    fn from(stack: &Stack) -> Self {
+        Self {
+            imap: stack.imap,
+            submission: stack.submission,
+            smtp: stack.smtp,
+            doveadm: stack.doveadm,
+            doveadm_key: stack.doveadm_key.clone(),
+            sink: stack.sink.clone(),
+            queue: stack.queue.clone(),
+            log: stack.log.clone(),
+        }
+    }
+}
+
+impl MailServers {
+    /// The service's settings for the doveadm API.
+    pub(crate) fn doveadm_settings(&self) -> String {
+        format!(
+            "imap.doveadm = '{}'\nimap.doveadm_key_file = '{}'",
+            self.doveadm,
+            self.doveadm_key.display()
+        )
+    }
+
+    /// Waits until no mail is on its way, and removes what an earlier test left. Returns whether that succeeded.
+    async fn settle(&self) -> bool {
+        let deadline = Instant::now() + SETTLES;
+        while ["maildrop", "incoming", "active"]
+            .iter()
+            .any(|queue| holds_a_file(&self.queue.join(queue)))
+        {
+            if Instant::now() > deadline {
+                return false;
+            }
+            sleep(POLL).await;
+        }
+        if holds_a_file(&self.queue.join("deferred")) {
+            let configuration = self.queue.with_file_name("postfix");
+            let deleted = Command::new("postsuper")
+                .arg("-c")
+                .arg(configuration)
+                .args(["-d", "ALL"])
+                .stdin(Stdio::null())
+                .output();
+            if !deleted.is_ok_and(|deleted| deleted.status.success()) {
+                return false;
+            }
+        }
+        let sunk = fs::read_dir(&self.sink).unwrap().flatten();
+        sunk.for_each(|mail| fs::remove_file(mail.path()).unwrap());
+        true
+    }
+}
+
+/// Whether there is a file in or below a folder whose files may vanish at any moment.
+pub fn holds_a_file(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let mut entries = entries.map(|entry| (entry.file_type(), entry.path()));
+    entries.any(|(kind, path)| match kind {
+        Ok(kind) if kind.is_dir() => holds_a_file(&path),
+        Ok(_) => true,
+        Err(_) => false,
+    })
+}
+
+/// The kind of database that mail servers read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+/// A pair that is this test's until it is dropped, or until the test's process ends.
+#[derive(Debug)]
+pub(crate) struct Borrowed {
+    pub(crate) servers: MailServers,
+    /// The database that the pair reads.
+    pub(crate) lookup: Lookup,
+    _lock: File,
+}
+
+/// What is kept of a running pair for the next test.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    servers: MailServers,
+    /// The URL of its PostgreSQL database; on SQLite the lookup file has a fixed name.
+    database: Option<String>,
+}
+
+impl Borrowed {
+    /// A pair that no other test uses, started if there is none. `None` if this run shares none.
+    pub(crate) async fn pair(kind: Kind) -> Option<Self> {
+        let shared = PathBuf::from(std::env::var_os(SHARED)?);
+        let mut number = 0;
+        loop {
+            let folder = shared.join(format!("{kind:?}-{number}").to_lowercase());
+            number += 1;
+            fs::create_dir_all(&folder).unwrap();
+            let lock = File::create(folder.join("lock")).unwrap();
+            if lock.try_lock().is_err() || folder.join("unusable").exists() {
+                continue;
+            }
+            match Self::of(&shared, &folder, kind, lock).await {
+                Some(pair) => return Some(pair),
+                // It ends with the run; the next number is another pair.
+                None => drop(File::create(folder.join("unusable")).unwrap()),
+            }
+        }
+    }
+
+    async fn of(shared: &Path, folder: &Path, kind: Kind, lock: File) -> Option<Self> {
+        let record = folder.join("servers.json");
+        let Record { servers, database } = match fs::read(&record) {
+            Ok(kept) => {
+                let kept: Record = serde_json::from_slice(&kept).unwrap();
+                if !kept.servers.settle().await {
+                    return None;
+                }
+                if let Some(url) = &kept.database {
+                    empty_postgres(url).await.unwrap();
+                }
+                kept
+            }
+            Err(_) => {
+                let started = start(shared, folder, kind).await;
+                fs::write(&record, serde_json::to_vec(&started).unwrap()).unwrap();
+                started
+            }
+        };
+        Some(Self {
+            servers,
+            lookup: lookup(folder, database),
+            _lock: lock,
+        })
+    }
+}
+
+async fn start(shared: &Path, folder: &Path, kind: Kind) -> Record {
+    let database = match kind {
+        Kind::Sqlite => {
+            fs::create_dir_all(folder.join("mailserver")).unwrap();
+            None
+        }
+        Kind::Postgres => Some(PostgresDatabase::create().await.unwrap().url),
+    };
+    let until = File::open(shared.join("until")).unwrap();
+    let lookup = lookup(folder, database.clone());
+    let stack = Stack::start_shared(&folder.join("mail"), &lookup, &until)
+        .await
+        .unwrap();
+    let servers = MailServers::from(&stack);
+    Record { servers, database }
+}
+
+fn lookup(folder: &Path, database: Option<String>) -> Lookup {
+    match database {
+        Some(url) => Lookup::Postgres(url),
+        None => Lookup::Sqlite(folder.join("mailserver/mailserver.db")),
+    }
+}
+
+/// The logs of a pair from one moment on.
+#[derive(Debug)]
+pub(crate) struct Logs(Vec<(PathBuf, u64)>);
+
+impl Logs {
+    /// From now on.
+    pub(crate) fn of(servers: &MailServers) -> Self {
+        let logs = ["dovecot.log", "postfix.log"].map(|name| servers.log.join(name));
+        Self(
+            logs.into_iter()
+                .map(|log| {
+                    let length = fs::metadata(&log).map_or(0, |found| found.len());
+                    (log, length)
+                })
+                .collect(),
+        )
+    }
+
+    /// Prints what was logged since then.
+    pub(crate) fn print(&self) {
+        for (log, from) in &self.0 {
+            let text = fs::read(log).unwrap_or_default();
+            let text = text
+                .get(usize::try_from(*from).unwrap()..)
+                .unwrap_or_default();
+            eprintln!("--- {}\n{}", log.display(), String::from_utf8_lossy(text));
+        }
+    }
+}

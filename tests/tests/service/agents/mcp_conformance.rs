@@ -1,0 +1,136 @@
+//! The agent endpoint and the authorization server before the protocol's own conformance suite. What the suite tries on tools, prompts and resources of its own, which a server of
+//! mail does not have, is listed here with the reason.
+
+use std::collections::BTreeSet;
+
+use latchmail_tests::{Browser, Client, Conformance, Look, PASSWORD, Service, Setup, TokenProxy};
+
+/// Scenarios that apply, by revision, each with the checks of it that do not.
+const APPLY: [(&str, &str, &[&str]); 12] = [
+    ("2025-06-18", "server-initialize", &[]),
+    ("2025-06-18", "ping", &[]),
+    ("2025-06-18", "tools-list", &[]),
+    ("2025-11-25", "server-initialize", &[]),
+    ("2025-11-25", "ping", &[]),
+    ("2025-11-25", "tools-list", &[]),
+    ("2025-11-25", "dns-rebinding-protection", &[]),
+    // They call tools of the suite's own: one that needs what the client cannot, one that streams, one that logs.
+    (
+        "2026-07-28",
+        "server-stateless",
+        &[
+            "sep-2575-http-server-no-independent-requests-on-stream",
+            "sep-2575-missing-capability-http-400",
+            "sep-2575-server-no-log-without-loglevel",
+            "sep-2575-server-rejects-undeclared-capability",
+        ],
+    ),
+    ("2026-07-28", "tools-list", &[]),
+    ("2026-07-28", "dns-rebinding-protection", &[]),
+    ("2026-07-28", "http-header-validation", &[]),
+    // It asks for prompts and resources too.
+    (
+        "2026-07-28",
+        "caching",
+        &[
+            "sep-2549-prompts-list-caching-hints",
+            "sep-2549-resources-list-caching-hints",
+            "sep-2549-resources-templates-list-caching-hints",
+        ],
+    ),
+];
+
+/// Scenarios that apply to no server with tools of its own alone, by how they begin.
+const APART: [(&str, &str); 14] = [
+    ("tools-call-", "they call tools of the suite's own"),
+    (
+        "input-required-result-",
+        "they call tools of the suite's own",
+    ),
+    (
+        "json-schema-2020-12",
+        "it looks at a tool of the suite's own",
+    ),
+    (
+        "http-custom-header-server-validation",
+        "it looks for a tool whose parameters are mirrored in headers",
+    ),
+    ("elicitation-", "they call tools of the suite's own"),
+    ("server-session-lifecycle", "there are no sessions"),
+    ("server-sse-", "there are no event streams"),
+    ("resources-", "there are no resources"),
+    ("sep-2164-resource-not-found", "there are no resources"),
+    ("sep-2640-skills-", "an extension"),
+    ("prompts-", "there are no prompts"),
+    ("completion-complete", "there is nothing to complete"),
+    ("logging-set-level", "nothing is logged to clients"),
+    ("tasks-", "an extension"),
+];
+
+/// What it tries an authorization server with: all of it applies. It is tried as a client without a secret; of one with a secret the suite sends the id alone
+/// wherever a server takes clients that have none, which must be refused here.
+const AUTHORIZATION: [&str; 2] = [
+    "authorization-server-metadata-endpoint",
+    "authorization-code-grant",
+];
+
+/// The revisions in which it tries that.
+const REVISIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+#[tokio::test]
+async fn every_scenario_of_the_suite_is_judged() {
+    let listed = Conformance::default().scenarios("--server").await;
+    assert!(listed.len() > 40, "{listed:?}");
+    for scenario in &listed {
+        let applies = APPLY.iter().any(|(_, name, _)| name == scenario);
+        let apart = APART.iter().any(|(begin, _)| scenario.starts_with(begin));
+        assert!(applies != apart, "{scenario}: say here whether it applies");
+    }
+    for (begin, reason) in APART {
+        let is_one = listed.iter().any(|scenario| scenario.starts_with(begin));
+        assert!(is_one && !reason.is_empty(), "{begin} is no scenario");
+    }
+}
+
+#[tokio::test]
+async fn the_endpoint_is_as_the_protocol_asks() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let token = ada.oauth_token().await;
+    let proxy = TokenProxy::start(&service.base, &token).await;
+    let suite = Conformance::default();
+    for (revision, scenario, aside) in APPLY {
+        let report = suite.run(&proxy, revision, scenario).await;
+        let failed: BTreeSet<&str> = report.failed.iter().map(|(id, _)| id.as_str()).collect();
+        let expected: BTreeSet<&str> = aside.iter().copied().collect();
+        assert_eq!(failed, expected, "{revision} {scenario}: {report:#?}");
+        assert!(!report.passed.is_empty(), "{revision} {scenario}");
+    }
+}
+
+#[tokio::test]
+async fn the_authorization_server_is_as_the_protocol_asks() {
+    let suite = Conformance::default();
+    assert_eq!(suite.scenarios("--authorization").await, AUTHORIZATION);
+    let service = Setup::default()
+        .with_mail()
+        .with("base_url = ''")
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let client = Client::called(&service, "The suite", &["http://127.0.0.1/callback"]).await;
+    let browser = Browser::open(&service.state, &Look::DESK).await;
+    for revision in REVISIONS {
+        let waiting = suite
+            .authorization(&service.base, &client.client_id, revision)
+            .await;
+        browser.go(&waiting.page).await;
+        browser.sign_in(&ada.address, PASSWORD).await;
+        let report = waiting.report().await;
+        assert_eq!(report.failed, [], "{revision}");
+        for check in ["authorization-server-metadata", AUTHORIZATION[1]] {
+            let passed = report.passed.iter().any(|id| id == check);
+            assert!(passed, "{revision} {check}: {report:?}");
+        }
+    }
+}

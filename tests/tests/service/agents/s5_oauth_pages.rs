@@ -1,0 +1,350 @@
+//! Specification, section 5: the pages of the authorization server before a real browser, at a desk and on a phone. Where the form
+//! may lead is in `s5_oauth_pages_return.rs`, what another site cannot make a browser do in `s5_oauth_pages_attacks.rs`.
+
+use latchmail_tests::browser::{ENTER, TAB};
+use latchmail_tests::{Browser, Client, Look, PASSWORD, Person, Service, Setup, Site};
+use totp_rs::{Builder, Secret};
+
+const WELCOME: &str = "<!doctype html><meta name=viewport content='width=device-width'><title>The application</title><p>You are back.";
+const LETTERS: &str = "Sign in to let a device use your mailbox";
+/// A name as long as there may be one, with nowhere to break it.
+const LONG: &str =
+    "An_application_whose_name_is_as_long_as_anybody_may_make_it_and_has_nowhere_to_break";
+
+/// A service that a browser reaches where it says that it is.
+async fn service() -> Service {
+    Setup::default()
+        .with_mail()
+        .with("base_url = ''")
+        .start()
+        .await
+}
+
+async fn application() -> Site {
+    Site::start(WELCOME).await
+}
+
+/// Whether a person can use the page: nothing is beside the screen, everything can be hit and has a name, and the browser has nothing to complain of.
+async fn is_usable(browser: &Browser, look: &Look, picture: &str) {
+    browser.picture(&format!("{picture}-{}", look.name)).await;
+    let widths = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]";
+    let widths = browser.measure(widths).await;
+    assert!(
+        widths[0].as_u64() <= widths[1].as_u64(),
+        "{picture}: {widths}"
+    );
+    let heights = "[...document.querySelectorAll('a, button, input:not([type=hidden])')].map(e => e.getBoundingClientRect().height)";
+    let heights = browser.measure(heights).await;
+    for height in heights.as_array().unwrap() {
+        assert!(height.as_f64().unwrap() >= 44.0, "{picture}: {heights}");
+    }
+    for field in browser.all("input:not([type=hidden]), button, a").await {
+        assert_ne!(field.name().await, "", "{picture}");
+    }
+    assert_eq!(browser.all("h1").await.len(), 1);
+    assert_eq!(browser.measure("document.documentElement.lang").await, "en");
+    let complaints = browser.complaints().await;
+    let of_policy = complaints
+        .iter()
+        .find(|said| said.contains("Content Security Policy"));
+    assert_eq!(of_policy, None, "{picture}");
+}
+
+/// A browser that a client has sent to sign in, and that is to come back there.
+async fn at_sign_in(agent: &Client<'_>, back: &str, look: &Look) -> Browser {
+    let browser = Browser::open(&agent.service.state, look).await;
+    browser.go(&agent.asking(&[("redirect_uri", back)])).await;
+    browser
+}
+
+/// The alert of the page, as a screen reader has it.
+async fn alert(browser: &Browser) -> String {
+    let alert = browser.find("[role=alert]").await;
+    assert_eq!(alert.role().await, "alert");
+    alert.text().await
+}
+
+#[tokio::test]
+async fn who_signs_in_is_back_at_the_application_with_a_code() {
+    let (service, application) = (service().await, application().await);
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    for look in [Look::DESK, Look::PHONE] {
+        let browser = at_sign_in(&agent, &back, &look).await;
+        browser.shows("Test agent").await;
+        is_usable(&browser, &look, "sign-in").await;
+        browser.sign_in(&ada.address, PASSWORD).await;
+        browser.arrives(&back).await;
+        browser.shows("You are back").await;
+        assert_eq!(browser.told("state").await.unwrap(), "a state & more");
+        assert_eq!(browser.told("iss").await.unwrap(), service.base);
+        assert_eq!(browser.told("error").await, None);
+        let code = browser.told("code").await.unwrap();
+        let asked = application.asked("/callback");
+        assert!(asked.last().unwrap().contains(&code), "{asked:?}");
+        assert_eq!(browser.complaints().await.join("\n"), "");
+        let exchanged = agent.exchange_for(&code, &back).await;
+        exchanged.succeeds(200);
+    }
+    assert_eq!(application.asked("/callback").len(), 2);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_the_address_is_kept() {
+    let (service, application) = (service().await, application().await);
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    for look in [Look::DESK, Look::PHONE] {
+        let browser = at_sign_in(&agent, &back, &look).await;
+        browser.sign_in(&ada.address, "Wrong-Horse-7").await;
+        browser.shows("is not right").await;
+        is_usable(&browser, &look, "wrong").await;
+        assert!(alert(&browser).await.contains("password"));
+        assert_eq!(browser.find("#email").await.value().await, ada.address);
+        assert_eq!(browser.find("#password").await.value().await, "");
+        assert_eq!(browser.focused().await.id().await, "password");
+        assert!(application.asked("/callback").is_empty());
+    }
+    // And then it is right.
+    let browser = at_sign_in(&agent, &back, &Look::DESK).await;
+    browser.sign_in(&ada.address, "Wrong-Horse-7").await;
+    browser.shows("is not right").await;
+    browser.keys(&format!("{PASSWORD}{ENTER}")).await;
+    browser.arrives(&format!("{back}?code=")).await;
+}
+
+/// The secret of somebody's authenticator.
+async fn authenticator(person: &Person<'_>) -> String {
+    let verb = format!("account two-factor {} on", person.address);
+    let shown = person.service.operator(&verb, "").await.done();
+    let mut lines = shown.lines();
+    lines
+        .find_map(|line| line.strip_prefix("secret  "))
+        .unwrap()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn who_has_two_factor_on_is_asked_for_a_code() {
+    let (service, application) = (service().await, application().await);
+    let ada = service.person("ada").await;
+    let secret = Secret::try_from_base32(&authenticator(&ada).await).unwrap();
+    let codes = Builder::new().with_secret(secret).build().unwrap();
+    let now = service.clock.now().seconds();
+    let code = codes.generate(now.try_into().unwrap()).to_string();
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    let look = Look::PHONE;
+    let browser = at_sign_in(&agent, &back, &look).await;
+    browser.sign_in(&ada.address, PASSWORD).await;
+    browser.shows("Enter your two-factor code").await;
+    is_usable(&browser, &look, "two-factor").await;
+    assert!(alert(&browser).await.contains("two-factor code"));
+    // What is to be filled in comes in its order; without the code the browser sends nothing.
+    browser.keys(&format!("{PASSWORD}{ENTER}")).await;
+    assert_eq!(browser.focused().await.name().await, "Two-factor code");
+    browser.keys(&format!("{code}{ENTER}")).await;
+    browser.arrives(&format!("{back}?code=")).await;
+}
+
+#[tokio::test]
+async fn who_cancels_is_back_at_the_application_without_one() {
+    let (service, application) = (service().await, application().await);
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    let browser = at_sign_in(&agent, &back, &Look::PHONE).await;
+    assert!(application.asked("/").is_empty());
+    browser.press("Cancel").await;
+    browser.arrives(&back).await;
+    assert_eq!(browser.told("error").await.unwrap(), "access_denied");
+    assert_eq!(browser.told("state").await.unwrap(), "a state & more");
+    assert_eq!(browser.told("iss").await.unwrap(), service.base);
+    assert_eq!(browser.told("code").await, None);
+}
+
+#[tokio::test]
+async fn a_device_is_let_in_by_its_letters() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    for look in [Look::DESK, Look::PHONE] {
+        let device = agent.device().await;
+        let browser = Browser::open(&service.state, &look).await;
+        browser
+            .go(device["verification_uri"].as_str().unwrap())
+            .await;
+        is_usable(&browser, &look, "device").await;
+        assert_eq!(browser.focused().await.name().await, "Code");
+        browser.keys(&format!("bcdf-ghjk{ENTER}")).await;
+        browser.shows("No device waits with this code").await;
+        is_usable(&browser, &look, "device-wrong").await;
+        let letters = device["user_code"].as_str().unwrap();
+        let again = browser.measure("document.querySelector('#user_code').select()");
+        again.await;
+        browser
+            .keys(&format!("{}{ENTER}", letters.to_lowercase()))
+            .await;
+        browser.shows(LETTERS).await;
+        browser.shows(letters).await;
+        is_usable(&browser, &look, "device-sign-in").await;
+        browser.sign_in(&ada.address, PASSWORD).await;
+        browser.shows("It is let in").await;
+        is_usable(&browser, &look, "device-done").await;
+        agent.poll(&device).await.succeeds(200);
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_is_not_ones_own_is_told_no() {
+    let service = service().await;
+    let agent = Client::register(&service).await;
+    let device = agent.device().await;
+    let browser = Browser::open(&service.state, &Look::PHONE).await;
+    // The letters are filled in, and nothing has begun.
+    let complete = device["verification_uri_complete"].as_str().unwrap();
+    browser.go(complete).await;
+    let letters = browser.find("#user_code").await.value().await;
+    assert_eq!(letters, device["user_code"]);
+    browser.press("Go on").await;
+    browser.shows(LETTERS).await;
+    browser.press("I did not start this").await;
+    browser.shows("It was not let in").await;
+    let told = agent.poll(&device).await.succeeds(400);
+    assert_eq!(told["error"], "access_denied");
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_told_on_a_page() {
+    let settings = "base_url = ''\nlimits.sign_in = 1";
+    let service = Setup::default().with_mail().with(settings).start().await;
+    let application = application().await;
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    let asking = |changes: &[(&str, &str)]| {
+        let mut changes = changes.to_vec();
+        changes.push(("redirect_uri", &back));
+        agent.asking(&changes)
+    };
+    for look in [Look::DESK, Look::PHONE] {
+        let browser = Browser::open(&service.state, &look).await;
+        browser.go(&agent.asking(&[("client_id", "nobody")])).await;
+        is_usable(&browser, &look, "error-client").await;
+        assert_ne!(alert(&browser).await, "");
+        assert!(browser.all("a, form").await.is_empty());
+        // Nothing leads away before the person has said so.
+        browser
+            .go(&asking(&[("code_challenge_method", "plain")]))
+            .await;
+        is_usable(&browser, &look, "error-request").await;
+        assert!(alert(&browser).await.contains("S256"));
+        browser.press("Go back to Test agent").await;
+        browser.arrives(&back).await;
+        assert_eq!(browser.told("error").await.unwrap(), "invalid_request");
+    }
+    let look = Look::PHONE;
+    let browser = Browser::open(&service.state, &look).await;
+    browser.go(&asking(&[])).await;
+    browser
+        .measure("document.querySelector('[name=request]').value = 'old'")
+        .await;
+    browser.sign_in("ada@first.test", PASSWORD).await;
+    browser.shows("This page is too old").await;
+    is_usable(&browser, &look, "error-old").await;
+    browser.go(&asking(&[])).await;
+    browser.sign_in("ada@first.test", PASSWORD).await;
+    browser.shows("That did not work").await;
+    is_usable(&browser, &look, "error-limit").await;
+    assert_ne!(alert(&browser).await, "");
+}
+
+#[tokio::test]
+async fn every_page_fits_a_phone_whatever_the_application_calls_itself() {
+    let service = service().await;
+    let long = format!("https://{}.example/callback", "a-long-host-name".repeat(3));
+    let agent = Client::called(&service, LONG, &[&long]).await;
+    for look in [Look::PHONE, Look::PHONE.dark(), Look::DESK.dark()] {
+        let browser = Browser::open(&service.state, &look).await;
+        browser.go(&agent.asking(&[("redirect_uri", &long)])).await;
+        browser.shows(LONG).await;
+        is_usable(&browser, &look, "long").await;
+        browser.sign_in("nobody@first.test", "Wrong-Horse-7").await;
+        browser.shows("is not right").await;
+        is_usable(&browser, &look, "long-wrong").await;
+    }
+}
+
+#[tokio::test]
+async fn the_keyboard_alone_is_enough() {
+    let (service, application) = (service().await, application().await);
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    let browser = at_sign_in(&agent, &back, &Look::DESK).await;
+    let mut names = Vec::new();
+    for _ in 0..5 {
+        names.push(browser.focused().await.name().await);
+        browser.keys(TAB).await;
+    }
+    let expected = [
+        "Email address",
+        "Password",
+        "Two-factor code",
+        "Sign in and allow",
+        "Cancel",
+    ];
+    assert_eq!(names, expected);
+    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    let typed = format!("{}{TAB}{PASSWORD}{ENTER}", ada.address);
+    browser.keys(&typed).await;
+    browser.arrives(&format!("{back}?code=")).await;
+}
+
+#[tokio::test]
+async fn a_screen_reader_says_what_a_field_is_for() {
+    let service = service().await;
+    let agent = Client::register(&service).await;
+    let browser = Browser::open(&service.state, &Look::DESK).await;
+    browser.go(&agent.asking(&[])).await;
+    for (id, name) in [
+        ("#email", "Email address"),
+        ("#password", "Password"),
+        ("#code", "Two-factor code"),
+    ] {
+        assert_eq!(browser.find(id).await.name().await, name);
+    }
+    let described = browser.measure("document.getElementById(document.querySelector('#code').getAttribute('aria-describedby')).textContent");
+    assert!(described.await.as_str().unwrap().contains("Six digits"));
+    assert_eq!(browser.find("main").await.role().await, "main");
+    assert_eq!(browser.find("h1").await.role().await, "heading");
+    assert!(browser.title().await.starts_with("Sign in"));
+}
+
+#[tokio::test]
+async fn no_script_is_needed() {
+    let (service, application) = (service().await, application().await);
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    let look = Look::PHONE.without_scripts();
+    let browser = Browser::open(&service.state, &look).await;
+    let scripted = "<!doctype html><title>off</title><script>document.title = 'on'</script>";
+    let scripted = Site::start(scripted).await;
+    browser.go(&scripted.at("/")).await;
+    assert_eq!(browser.title().await, "off");
+    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    browser.sign_in(&ada.address, "Wrong-Horse-7").await;
+    browser.shows("is not right").await;
+    browser.find("#password").await.enter(PASSWORD).await;
+    browser.press("Sign in and allow").await;
+    browser.arrives(&format!("{back}?code=")).await;
+    let device = agent.device().await;
+    browser
+        .go(device["verification_uri_complete"].as_str().unwrap())
+        .await;
+    browser.press("Go on").await;
+    browser.shows(LETTERS).await;
+    browser.sign_in(&ada.address, PASSWORD).await;
+    browser.shows("It is let in").await;
+}

@@ -1,0 +1,119 @@
+//! Specification, section 5: what another site cannot make a person's browser do with the pages of the authorization server.
+
+use latchmail_tests::{Browser, Client, Look, PASSWORD, Person, Service, Setup, Site};
+
+async fn service() -> Service {
+    Setup::default()
+        .with_mail()
+        .with("base_url = ''")
+        .start()
+        .await
+}
+
+/// A browser that knows `evil.example`.
+async fn lured(service: &Service, evil: &Site) -> Browser {
+    let look = Look::DESK.knowing("evil.example:80", evil.address);
+    Browser::open(&service.state, &look).await
+}
+
+#[tokio::test]
+async fn no_other_site_can_frame_a_page() {
+    let service = service().await;
+    let agent = Client::register(&service).await;
+    for page in [
+        agent.asking(&[]),
+        agent.asking(&[("client_id", "nobody")]),
+        format!("{}/device", service.base),
+    ] {
+        let framed = page.replace('&', "&amp;");
+        let evil = format!("<!doctype html><title>Evil</title><iframe src=\"{framed}\"></iframe>");
+        let evil = Site::start(&evil).await;
+        let browser = lured(&service, &evil).await;
+        // Alone it is shown.
+        browser.go(&page).await;
+        assert_eq!(browser.all("main").await.len(), 1);
+        for top in [evil.at("/"), "http://evil.example/".to_owned()] {
+            browser.go(&top).await;
+            let complaints = browser.complaints().await.join("\n");
+            assert!(complaints.contains("frame-ancestors"), "{complaints}");
+            browser.enter_frame().await;
+            assert!(browser.all("main, form").await.is_empty());
+        }
+    }
+}
+
+/// A page whose form signs somebody in at once, with whatever else is in it.
+fn posting(service: &Service, path: &str, person: &Person<'_>, more: &str) -> String {
+    format!(
+        "<!doctype html><title>Evil</title><form method=post action=\"{}{path}\">
+<input name=email value=\"{}\"><input name=password value=\"{PASSWORD}\"><input name=answer value=yes>{more}<button>Win</button></form>",
+        service.base, person.address
+    )
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_signs_nobody_in() {
+    let service = service().await;
+    let mallory = service.person("mallory").await;
+    let application = Site::start("<!doctype html><title>The application</title>").await;
+    let agent = Client::register(&service).await;
+    let back = application.at("/callback");
+    // What the page gave to a browser of Mallory's own.
+    let page = agent.page_with(&[("redirect_uri", &back)]).await;
+    let sealed = format!("<input name=request value=\"{}\">", page.request);
+    for more in ["", &*sealed] {
+        let evil = Site::start(&posting(&service, "/login", &mallory, more)).await;
+        let browser = lured(&service, &evil).await;
+        for top in [evil.at("/"), "http://evil.example/".to_owned()] {
+            // The person has the page open, and so its cookie.
+            browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+            browser.go(&top).await;
+            browser.press("Win").await;
+            browser.shows("This page is too old").await;
+            assert_eq!(application.asked("/callback"), [""; 0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_lets_no_device_in() {
+    let service = service().await;
+    let mallory = service.person("mallory").await;
+    let agent = Client::register(&service).await;
+    let device = agent.device().await;
+    let letters = device["user_code"].as_str().unwrap();
+    let page = agent.page("/device", &[]).await;
+    let named = agent
+        .fill("/device", &page, &[("user_code", letters)])
+        .await;
+    for sealed in [&page.request, &named.request] {
+        let more = format!(
+            "<input name=request value=\"{sealed}\"><input name=user_code value=\"{letters}\">"
+        );
+        let evil = Site::start(&posting(&service, "/device", &mallory, &more)).await;
+        let browser = lured(&service, &evil).await;
+        browser.go(&format!("{}/device", service.base)).await;
+        for top in [evil.at("/"), "http://evil.example/".to_owned()] {
+            browser.go(&top).await;
+            browser.press("Win").await;
+            browser.shows("This page is too old").await;
+        }
+    }
+    let told = agent.poll(&device).await.succeeds(400);
+    assert_eq!(told["error"], "authorization_pending");
+}
+
+#[tokio::test]
+async fn a_site_that_opened_a_page_has_no_hold_on_it() {
+    let service = service().await;
+    let agent = Client::register(&service).await;
+    let page = agent.asking(&[]);
+    let evil = format!(
+        "<!doctype html><title>Evil</title><button onclick=\"opened = window.open('{page}')\">Win</button>"
+    );
+    let evil = Site::start(&evil).await;
+    let browser = lured(&service, &evil).await;
+    browser.go("http://evil.example/").await;
+    browser.press("Win").await;
+    browser.becomes("opened.closed", &true.into()).await;
+}

@@ -1,0 +1,73 @@
+//! Specification, section 5: a real browser holds to the content policy of the sign-in page, and that lets the form lead to the application, wherever it is.
+
+use std::time::Duration;
+
+use latchmail_tests::{Browser, Client, EVENTUALLY, Look, PASSWORD, Service, Setup, Site};
+use tokio::time::{Instant, sleep};
+
+const WELCOME: &str = "<!doctype html><title>The application</title><p>You are back.";
+
+async fn service() -> Service {
+    Setup::default()
+        .with_mail()
+        .with("base_url = ''")
+        .start()
+        .await
+}
+
+#[tokio::test]
+async fn a_browser_lets_the_form_lead_to_a_site() {
+    let service = service().await;
+    let application = Site::start_tls(WELCOME).await;
+    let ada = service.person("ada").await;
+    let back = "https://app.example/callback";
+    let agent = Client::called(&service, "A site", &[back]).await;
+    let look = Look::DESK.knowing("app.example:443", application.address);
+    let browser = Browser::open(&service.state, &look).await;
+    browser.go(&agent.asking(&[("redirect_uri", back)])).await;
+    browser.shows("https://app.example").await;
+    browser.sign_in(&ada.address, PASSWORD).await;
+    browser.arrives(&format!("{back}?code=")).await;
+    browser.shows("You are back").await;
+    let code = browser.told("code").await.unwrap();
+    agent.exchange_for(&code, back).await.succeeds(200);
+    assert_eq!(browser.complaints().await.join("\n"), "");
+}
+
+#[tokio::test]
+async fn a_browser_lets_the_form_lead_to_an_application_at_an_address_of_ipv6() {
+    let service = service().await;
+    let application = Site::start_v6(WELCOME).await;
+    let ada = service.person("ada").await;
+    let agent = Client::called(&service, "An agent", &["http://[::1]/callback"]).await;
+    let back = application.at("/callback");
+    let browser = Browser::open(&service.state, &Look::DESK).await;
+    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    browser.sign_in(&ada.address, PASSWORD).await;
+    browser.arrives(&format!("{back}?code=")).await;
+    assert_eq!(browser.complaints().await.join("\n"), "");
+}
+
+#[tokio::test]
+async fn a_browser_lets_the_form_lead_to_an_application_by_its_own_scheme() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let back = "com.example.app:/callback";
+    let agent = Client::called(&service, "An app", &[back]).await;
+    let browser = Browser::open(&service.state, &Look::PHONE).await;
+    browser.go(&agent.asking(&[("redirect_uri", back)])).await;
+    browser
+        .shows("the application that opens “com.example.app:” links")
+        .await;
+    browser.sign_in(&ada.address, PASSWORD).await;
+    // There is no such application here, and so the page stays: that it was sent, the record tells alone.
+    let patience = Instant::now() + EVENTUALLY;
+    let recorded = async || service.operator("audit --account ada@first.test", "").await;
+    while !recorded().await.done().contains("client_agreed_to") {
+        assert!(Instant::now() < patience, "nobody agreed to anything");
+        sleep(Duration::from_millis(25)).await;
+    }
+    // What the policy kept from it the browser would tell.
+    browser.go(&format!("{}/device", service.base)).await;
+    assert_eq!(browser.complaints().await.join("\n"), "");
+}

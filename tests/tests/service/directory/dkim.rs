@@ -1,0 +1,395 @@
+//! Signatures of what leaves (RFC 6376), as a verifier sees them that is not the service's own.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use latchmail::clock::Clock;
+use latchmail::dkim::{KeyPair, Signer};
+use latchmail_tests::dkim::{PKCS8, Records, domain, key_file, published, verified, verifies};
+use latchmail_tests::{
+    EVENTUALLY, Imap, Person, Service, Setup, Stored, alias, imap, noise, refusal, stored,
+};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+const SEND: &str = "/api/v1/mail/send";
+/// What is said of a message that nobody signed.
+const NONE: [bool; 0] = [];
+const POLL: Duration = Duration::from_millis(20);
+
+/// A mail of Ada's, from her own domain.
+fn mail(subject: &str, text: &str) -> Value {
+    json!({ "from": "me@ada.example", "to": "ada@first.test", "subject": subject, "text": text })
+}
+
+async fn sends(person: &Person<'_>, mail: &Value) -> Value {
+    person.post(SEND, mail).await.succeeds(200)
+}
+
+/// The message in a folder, as soon as it is there.
+async fn comes(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
+    let id = sent["messageId"].as_str().unwrap();
+    let comes = async {
+        loop {
+            let messages = stored(client, folder).await;
+            let mut found = messages
+                .into_iter()
+                .filter(|message| message.header("message-id").as_deref() == Some(id));
+            if let Some(message) = found.next() {
+                return message;
+            }
+            sleep(POLL).await;
+        }
+    };
+    let came = timeout(EVENTUALLY, comes).await;
+    came.unwrap_or_else(|_| panic!("{id} never came"))
+}
+
+/// The same message with something else in the place of the first `what`.
+fn altered(message: &[u8], what: &str, other: &str) -> Vec<u8> {
+    let text = String::from_utf8(message.to_vec()).unwrap();
+    assert!(text.contains(what), "{what:?} in {text}");
+    text.replacen(what, other, 1).into_bytes()
+}
+
+#[tokio::test]
+async fn what_leaves_from_a_verified_domain_is_signed_and_arrives_so() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    alias(&ada, "me@ada.example", true).await;
+    let records = domain(&ada, "ada.example").await;
+    let mut client = imap(&ada).await;
+    for text in [
+        "One line",
+        ".\n..\n.dots\n.\n",
+        "an end of empty lines\n\n\n\n",
+        "\n\n\n",
+        "",
+        "blanks at the end  \t \n  and\tbefore,   and  between\n \n",
+        "Grüße, 日本語, 🎉\nFrom here\n>From there\n=3D\n",
+        &format!("{}\n{}", "x".repeat(5000), "ü".repeat(3000)),
+    ] {
+        let sent = sends(&ada, &mail("Signed", text)).await;
+        let delivered = comes(&mut client, "INBOX", &sent).await;
+        let copy = comes(&mut client, "Sent", &sent).await;
+        assert!(
+            delivered.bytes.ends_with(&copy.bytes),
+            "the same bytes went out and into Sent"
+        );
+        let good = verified([&delivered.bytes[..], &copy.bytes], &records);
+        assert_eq!(good, [[true], [true]], "{text:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_changed_on_the_way_is_found_out() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    alias(&ada, "me@ada.example", true).await;
+    let records = domain(&ada, "ada.example").await;
+    let sent = sends(&ada, &mail("Ten crowns", "Pay ten crowns.")).await;
+    let copy = comes(&mut imap(&ada).await, "Sent", &sent).await.bytes;
+    let before = |field: &str| [field.as_bytes(), b"\r\n", &copy].concat();
+    let after = |body: &[u8]| [&copy, body].concat();
+    let changed = [
+        altered(&copy, "Pay ten", "Pay six"),
+        altered(&copy, "Subject: Ten", "Subject: Six"),
+        altered(&copy, "To: <ada@", "To: <eve@"),
+        altered(&copy, "From: <me@", "From: <you@"),
+        altered(&copy, "Date: ", "X-Date: "),
+        altered(&copy, "text/plain", "text/html"),
+        before("From: eve@ada.example"),
+        before("Subject: Another"),
+        before("To: eve@first.test"),
+        before("Cc: eve@first.test"),
+        before("Reply-To: eve@outside.test"),
+        before("Content-Transfer-Encoding: base64"),
+        after(b"And more.\r\n"),
+    ];
+    let good = verified(changed.iter().map(Vec::as_slice), &records);
+    for (changed, good) in changed.iter().zip(good) {
+        assert_eq!(good, [false], "{}", String::from_utf8_lossy(changed));
+    }
+    let borne = [
+        before("Received: from elsewhere"),
+        before("List-Id: <list.example>"),
+        altered(&copy, "Subject: Ten crowns", "SUBJECT:   Ten\r\n  crowns "),
+        after(b"\r\n\r\n"),
+    ];
+    let good = verified(borne.iter().map(Vec::as_slice), &records);
+    assert_eq!(good, vec![vec![true]; borne.len()]);
+    let other = KeyPair::generate().await.unwrap();
+    let (name, _) = records.first_key_value().unwrap();
+    let (_, text) = published("ada.example", "", other.public_key());
+    let others = Records::from([(name.clone(), text)]);
+    assert_eq!(verifies(&copy, &others), [false], "another's key");
+}
+
+#[tokio::test]
+async fn messages_of_every_form_arrive_with_a_good_signature() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    alias(&ada, "me@ada.example", true).await;
+    let records = domain(&ada, "ada.example").await;
+    let mut client = imap(&ada).await;
+    let words: String = "word ".repeat(199) + "end";
+    let nested = "From: a@b.example\r\nSubject: inner\r\n\r\nGr\u{fc}\u{df}e \r\n.\r\n\r\n\r\n";
+    let nested = base64(nested.as_bytes());
+    let subjects = [
+        words.as_str(),
+        &"x".repeat(998),
+        &"ü".repeat(998),
+        "a  b\tc   ",
+        " leading",
+        "=?utf-8?Q?not_a_word?= ; b=abc; h=Subject",
+    ];
+    let mut mails: Vec<Value> = subjects.iter().map(|s| mail(s, "Text.\n")).collect();
+    let further = [
+        json!({ "html": "<p>Gr\u{fc}\u{df}e</p>\n\n", "text": "." }),
+        json!({ "attachments": [{ "filename": "übersicht.bin", "content": base64(&noise(100_000)) }] }),
+        json!({ "attachments": [{ "filename": "m.eml", "contentType": "message/rfc822", "content": nested }] }),
+        json!({ "cc": "\"Böhm, Bo\" <copy@outside.test>, \"a  b\" <c@outside.test>", "bcc": "secret@outside.test" }),
+        json!({ "inReplyTo": "<one@outside.test>", "references": "<zero@outside.test> <one@outside.test>" }),
+    ];
+    for fields in &further {
+        let mut mail = mail("Form", "Text.\n.\n\n");
+        for (name, value) in fields.as_object().unwrap() {
+            mail[name] = value.clone();
+        }
+        mails.push(mail);
+    }
+    let mut delivered = Vec::new();
+    for mail in &mails {
+        let sent = sends(&ada, mail).await;
+        delivered.push(comes(&mut client, "INBOX", &sent).await.bytes);
+    }
+    let good = verified(delivered.iter().map(Vec::as_slice), &records);
+    for (message, good) in delivered.iter().zip(good) {
+        let text = String::from_utf8_lossy(message);
+        assert_eq!(good, [true], "{text}");
+        assert!(!text.contains("secret@outside.test"));
+    }
+}
+
+#[tokio::test]
+async fn a_domain_signs_from_its_verification_to_its_release_and_no_longer() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    alias(&ada, "me@ada.example", true).await;
+    // Hers to send from, whoever has verified it.
+    service
+        .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
+        .await;
+    let signatures = async |client: &mut Imap, records: &Records| {
+        let sent = sends(&ada, &mail("s", "t")).await;
+        verifies(&comes(client, "Sent", &sent).await.bytes, records)
+    };
+    assert_eq!(signatures(&mut client, &Records::new()).await, NONE);
+    let first = domain(&ada, "ada.example").await;
+    assert_eq!(signatures(&mut client, &first).await, [true]);
+    service.execute("DELETE FROM domains").await;
+    assert_eq!(signatures(&mut client, &first).await, NONE);
+    let second = domain(&ada, "ada.example").await;
+    assert_eq!(signatures(&mut client, &first).await, [false]);
+    assert_eq!(signatures(&mut client, &second).await, [true]);
+}
+
+#[tokio::test]
+async fn where_a_domains_key_cannot_be_opened_nothing_is_sent() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    alias(&ada, "me@ada.example", true).await;
+    let records = domain(&ada, "ada.example").await;
+    service
+        .execute("UPDATE domains SET dkim_selector = 'spoilt', dkim_private_key = (SELECT sealed_password FROM sessions LIMIT 1)")
+        .await;
+    let refused = ada.post(SEND, &mail("s", "t")).await;
+    assert_eq!(refused.status, 500, "{}", refused.json);
+    assert!(refused.json["error"].is_string());
+    assert_eq!(ada.total("Sent").await, 0);
+    let count = std::fs::read_dir(&service.mail().sink).unwrap().count();
+    assert_eq!(count, 0);
+    // Another's mail is not held up.
+    let own =
+        json!({ "from": "ada@first.test", "to": "ada@first.test", "subject": "s", "text": "t" });
+    let sent = sends(&ada, &own).await;
+    let copy = comes(&mut imap(&ada).await, "Sent", &sent).await;
+    assert_eq!(verifies(&copy.bytes, &records), NONE);
+}
+
+#[tokio::test]
+async fn domains_keep_their_keys_when_the_services_own_key_is_replaced() {
+    let mut service = Service::with_mail().await;
+    let file = service.state.join("latchmail.key");
+    let records = {
+        let ada = service.person("ada").await;
+        alias(&ada, "me@ada.example", true).await;
+        domain(&ada, "ada.example").await
+    };
+    let old = std::fs::read_to_string(&file).unwrap();
+    let new = base64(&noise(32));
+    for keys in [format!("{new}\n{old}"), new] {
+        service.stop().await;
+        std::fs::write(&file, keys).unwrap();
+        service.restart().await;
+        let ada = Person::sign_in(&service, "ada@first.test", latchmail_tests::PASSWORD).await;
+        let sent = sends(&ada, &mail("s", "t")).await;
+        let copy = comes(&mut imap(&ada).await, "Sent", &sent).await;
+        assert_eq!(verifies(&copy.bytes, &records), [true]);
+    }
+}
+
+#[tokio::test]
+async fn a_platform_domain_signs_with_the_key_that_the_configuration_names() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, form) in [
+        ("pkcs8", PKCS8),
+        ("pkcs1", "genrsa -traditional -out FILE 2048"),
+    ] {
+        let file = folder.path().join(name);
+        let public = key_file(&file, form);
+        let file = file.display();
+        let service = Setup::default().with_mail()
+            .with(&format!(
+                "dkim.keys.main = {{ domain = 'First.TEST', selector = '2026a', key_file = '{file}' }}"
+            ))
+            .start()
+            .await;
+        let ada = service.person("ada").await;
+        let records = Records::from([published("first.test", "2026a", &public)]);
+        let mut client = imap(&ada).await;
+        for (from, good) in [("ada@first.test", &[true][..]), ("ada@second.test", &[])] {
+            if good.is_empty() {
+                alias(&ada, from, true).await;
+            }
+            let mail = json!({ "from": from, "to": "ada@first.test", "subject": "s", "text": "t" });
+            let sent = sends(&ada, &mail).await;
+            for place in ["Sent", "INBOX"] {
+                let message = comes(&mut client, place, &sent).await;
+                assert_eq!(verifies(&message.bytes, &records), good, "{name} {from}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_configured_key_signs_for_nobody_but_the_platform() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    let public = key_file(&file, PKCS8);
+    let service = Setup::default()
+        .with_mail()
+        .with(&format!(
+            "dkim.keys.main = {{ domain = 'ada.example', selector = '2026a', key_file = '{}' }}",
+            file.display()
+        ))
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    let own = domain(&ada, "ada.example").await;
+    alias(&ada, "me@ada.example", true).await;
+    let configured = Records::from([published("ada.example", "2026a", &public)]);
+    for (records, to_others) in [(&own, &configured), (&configured, &own)] {
+        let sent = sends(&ada, &mail("s", "t")).await;
+        let copy = comes(&mut client, "Sent", &sent).await;
+        assert_eq!(verifies(&copy.bytes, records), [true]);
+        assert_eq!(verifies(&copy.bytes, to_others), [false]);
+        service.execute("DELETE FROM domains").await;
+        service
+            .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example') ON CONFLICT (domain) DO NOTHING")
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_used_or_that_others_may_read_stops_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |name: &str, form: &str| {
+        let file = folder.path().join(name);
+        key_file(&file, form);
+        file
+    };
+    let (good, open) = (made("good", PKCS8), made("open", PKCS8));
+    let short = made("short", "genrsa -out FILE 1024");
+    let curve = made("curve", "genpkey -algorithm ED25519 -out FILE");
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let text = folder.path().join("text");
+    std::fs::copy(&good, &text).unwrap();
+    std::fs::write(&text, "secret").unwrap();
+    let away = folder.path().join("away");
+    let key = |domain: &str, selector: &str, file: &Path| {
+        let file = file.display();
+        format!("{{ domain = '{domain}', selector = '{selector}', key_file = '{file}' }}")
+    };
+    for (key, why) in [
+        (key("a.example", "s", &short), "2048"),
+        (key("a.example", "s", &curve), "RSA"),
+        (key("a.example", "s", &open), "chmod 600"),
+        (key("a.example", "s", &text), "PEM"),
+        (key("a.example", "s", &away), "cannot read"),
+        (key("a b", "s", &good), "domain"),
+        (key("", "s", &good), "domain"),
+        (key("a.example", "s;", &good), "selector"),
+        (key("a.example", "", &good), "selector"),
+    ] {
+        let sentence = refusal(&format!("dkim.keys.main = {key}")).await;
+        assert!(sentence.contains(why), "{key}: {sentence}");
+        assert!(!sentence.contains("secret"), "{sentence}");
+    }
+    let twice = format!(
+        "dkim.keys.one = {}\ndkim.keys.two = {}",
+        key("a.example", "s", &good),
+        key("A.example", "t", &good)
+    );
+    assert!(refusal(&twice).await.contains("another key"));
+}
+
+#[tokio::test]
+async fn whatever_a_message_is_made_of_its_signature_is_good() {
+    const PIECES: [&str; 12] = [
+        " ",
+        "\t",
+        "\r\n",
+        "\r\n\r\n",
+        ".",
+        "a",
+        "Bc",
+        "é",
+        "  \t ",
+        " \r\n",
+        "=",
+        "\r\n.\r\n",
+    ];
+    let pair = KeyPair::generate().await.unwrap();
+    let signer = Signer::from_pkcs8("ada.example", "s", pair.private_key()).unwrap();
+    let mut random = noise(1 << 16).into_iter();
+    let mut made = |most: usize| -> String {
+        let count = usize::from(random.next().unwrap()) % most;
+        let piece = |_| PIECES[usize::from(random.next().unwrap()) % PIECES.len()];
+        (0..count).map(piece).collect()
+    };
+    let mut messages = Vec::new();
+    for _ in 0..500 {
+        let value = made(12).replace("\r\n", "\r\n ");
+        let body = made(40);
+        let message = format!(
+            "From: a@ada.example\r\nSubject:{value}x\r\nTo: b@b.example\r\nX-Other:{value}\r\nCC: {value}y\r\n\r\n{body}\r\n"
+        );
+        let field = signer.sign(message.as_bytes(), Clock::system().now());
+        messages.push(field.unwrap() + &message);
+    }
+    let (name, text) = published("ada.example", "s", pair.public_key());
+    let records = Records::from([(name, text)]);
+    let good = verified(messages.iter().map(String::as_bytes), &records);
+    for (message, good) in messages.iter().zip(good) {
+        assert_eq!(good, [true], "{message:?}");
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}

@@ -1,0 +1,398 @@
+//! `latchmail domain …`, run as it is typed, and what becomes of the service's clients.
+
+use latchmail_tests::{Answer, Nameserver, PASSWORD, Person, Service, Setup, alias};
+use serde_json::{Value, json};
+
+const DOMAINS: &str = "/api/v1/domains";
+const EXAMPLE: &str = "ada.example";
+
+struct World {
+    service: Service,
+    dns: Nameserver,
+}
+
+impl World {
+    async fn start() -> Self {
+        let dns = Nameserver::start().await;
+        let setup = Setup::default()
+            .with_own_mail()
+            .with(&format!("dns.server = '{}'", dns.address));
+        Self {
+            service: setup.start().await,
+            dns,
+        }
+    }
+
+    async fn done(&self, verb: &str) -> String {
+        self.service.operator(verb, "").await.done()
+    }
+
+    /// What a verb prints of one object.
+    async fn json(&self, verb: &str) -> Value {
+        serde_json::from_str(&self.done(&format!("{verb} --json")).await).unwrap()
+    }
+
+    #[track_caller]
+    fn fails_about(&self, verb: &str, mention: &str) -> impl Future<Output = ()> {
+        let at = std::panic::Location::caller();
+        async move {
+            let said = self.service.operator(verb, "").await;
+            assert!(
+                said.status == 1 && said.out.is_empty() && said.err.contains(mention),
+                "{verb}, at {at}: {said:?}, expected a failure about {mention:?}"
+            );
+            said.fails_about(mention);
+        }
+    }
+}
+
+async fn claim(person: &Person<'_>, domain: &str) -> Answer {
+    person.post(DOMAINS, &json!({ "domain": domain })).await
+}
+
+async fn status(person: &Person<'_>, domain: &str) -> Value {
+    let answer = person.ask(&format!("GET {DOMAINS}/{domain}")).await;
+    answer.json["status"].clone()
+}
+
+#[tokio::test]
+async fn domains_are_listed_whosever_they_are() {
+    let world = World::start().await;
+    let (ada, bob) = (
+        world.service.person("ada").await,
+        world.service.person("bob").await,
+    );
+    claim(&ada, EXAMPLE).await.succeeds(201);
+    claim(&bob, EXAMPLE).await.succeeds(201);
+    claim(&bob, "bob.example").await.succeeds(201);
+    let verified = world.done("domain verify bob.example --unchecked").await;
+    assert_eq!(
+        verified,
+        "bob.example is active for bob@first.test: mail for it is taken from now on.\n"
+    );
+    world.done("domain add shared.example").await;
+
+    let listed = world.done("domain list").await;
+    let lines: Vec<Vec<&str>> = listed
+        .lines()
+        .map(|line| line.split("  ").filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    assert_eq!(
+        lines[0].iter().map(|cell| cell.trim()).collect::<Vec<_>>(),
+        ["domain", "state", "account", "since"]
+    );
+    let rows: Vec<(&str, &str, &str)> = lines[1..]
+        .iter()
+        .map(|cells| (cells[0].trim(), cells[1].trim(), cells[2].trim()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("first.test", "platform, configured", "-"),
+            ("second.test", "platform, configured", "-"),
+            ("shared.example", "platform, added", "-"),
+            (EXAMPLE, "pending", "ada@first.test"),
+            (EXAMPLE, "pending", "bob@first.test"),
+            ("bob.example", "active", "bob@first.test"),
+        ]
+    );
+    let listed = world.done("domain list --json").await;
+    let listed: Vec<Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(listed.len(), 6);
+    assert_eq!(listed[0]["configured"], true);
+    assert_eq!(listed[5]["account"], "bob@first.test");
+    assert_eq!(listed[5]["state"], "active");
+}
+
+#[tokio::test]
+async fn a_domain_is_shown_with_what_the_dns_says_now() {
+    let world = World::start().await;
+    let ada = world.service.person("ada").await;
+    let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
+    let wanted = &claimed["verification"];
+    let (host, value) = (
+        wanted["host"].as_str().unwrap(),
+        wanted["value"].as_str().unwrap(),
+    );
+    let shown = world.json("domain show Ada.Example.").await;
+    assert_eq!(shown["domain"], EXAMPLE);
+    assert_eq!(shown["platform"], Value::Null);
+    let challenge = json!({ "host": host, "value": value, "ok": false });
+    assert_eq!(shown["claims"][0]["challenge"], challenge);
+    assert_eq!(shown["claims"][0]["account"], "ada@first.test");
+    assert_eq!(shown["records"].as_array().unwrap().len(), 3);
+
+    world.dns.servfail(host);
+    let shown = world.json("domain show ada.example").await;
+    assert_eq!(shown["claims"][0]["challenge"]["ok"], Value::Null);
+    world.dns.clear();
+    world.dns.txt(host, &[value]);
+    let shown = world.done("domain show ada.example").await;
+    assert!(
+        shown.contains(&format!("{host} TXT {value}  (found)")),
+        "{shown}"
+    );
+    world.done("domain verify ada.example").await;
+    alias(&ada, "info@ada.example", true).await;
+    world.done("domain hold list@ada.example").await;
+    world.dns.txt("_dmarc.ada.example", &["v=DMARC1; p=none"]);
+    let shown = world.json("domain show ada.example").await;
+    assert_eq!(shown["claims"][0]["state"], "active");
+    assert!(shown["claims"][0].get("challenge").is_none());
+    assert_eq!(
+        (&shown["accounts"], &shown["aliases"]),
+        (&json!(0), &json!(1))
+    );
+    assert_eq!(shown["held"], json!(["list@ada.example"]));
+    let records = shown["records"].as_array().unwrap();
+    let told: Vec<(&str, &Value)> = records
+        .iter()
+        .map(|record| (record["kind"].as_str().unwrap(), &record["ok"]))
+        .collect();
+    let (yes, no) = (&json!(true), &json!(false));
+    assert_eq!(
+        told,
+        [("MX", no), ("SPF", no), ("DKIM", no), ("DMARC", yes)]
+    );
+    let lines = world.done("domain show ada.example").await;
+    assert!(lines.contains("DMARC  found"), "{lines}");
+    assert!(lines.contains("MX     not found"), "{lines}");
+
+    let platform = world.json("domain show first.test").await;
+    assert_eq!(platform["platform"]["configured"], true);
+    assert_eq!(platform["accounts"], 1);
+    world
+        .fails_about("domain show other.example", "nobody claims it")
+        .await;
+    world
+        .fails_about("domain show not_a_domain", "is not a domain")
+        .await;
+}
+
+#[tokio::test]
+async fn verifying_asks_the_dns_unless_the_operator_knows_better() {
+    let world = World::start().await;
+    let (ada, bob) = (
+        world.service.person("ada").await,
+        world.service.person("bob").await,
+    );
+    world
+        .fails_about("domain verify ada.example", "nobody claims ada.example")
+        .await;
+    let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
+    let host = claimed["verification"]["host"].as_str().unwrap();
+    world
+        .fails_about("domain verify ada.example", "there is no TXT record at")
+        .await;
+    world.dns.servfail(host);
+    world
+        .fails_about("domain verify ada.example", "DNS cannot be read now")
+        .await;
+    assert_eq!(status(&ada, EXAMPLE).await, "pending_verification");
+    world.dns.clear();
+
+    claim(&bob, EXAMPLE).await.succeeds(201);
+    world
+        .fails_about(
+            "domain verify ada.example --unchecked",
+            "ada@first.test, bob@first.test",
+        )
+        .await;
+    world
+        .fails_about(
+            "domain verify ada.example --unchecked --account eve@first.test",
+            "eve@first.test does not claim ada.example",
+        )
+        .await;
+    let verb = "domain verify ada.example --unchecked --account Bob@first.test";
+    world.done(verb).await;
+    assert_eq!(status(&bob, EXAMPLE).await, "active");
+    assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
+    let again = world.done("domain verify ada.example").await;
+    assert_eq!(again, "ada.example is active for bob@first.test already.\n");
+    let record = world.done("audit --account bob@first.test").await;
+    assert!(
+        record.contains("domain_verified  bob@first.test  by operator  about ada.example"),
+        "{record}"
+    );
+    let record = world.done("audit --account ada@first.test").await;
+    assert!(record.contains("domain_claim_voided"), "{record}");
+    assert!(!record.contains("bob@first.test"), "{record}");
+}
+
+#[tokio::test]
+async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
+    let world = World::start().await;
+    let service = &world.service;
+    let ada = service.person("ada").await;
+    claim(&ada, EXAMPLE).await.succeeds(201);
+    assert_eq!(
+        world.done("domain release ada.example").await,
+        "ada@first.test claims ada.example no longer.\n"
+    );
+    claim(&ada, EXAMPLE).await.succeeds(201);
+    world.done("domain verify ada.example --unchecked").await;
+    alias(&ada, "info@ada.example", false).await;
+    world
+        .fails_about("domain release ada.example", "aliases on ada.example")
+        .await;
+    service
+        .execute("UPDATE addresses SET live = FALSE WHERE address = 'info@ada.example'")
+        .await;
+    let released = world.done("domain release ada.example").await;
+    assert!(
+        released.contains("is ada@first.test's no longer"),
+        "{released}"
+    );
+    assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
+
+    // Or in so many words with them.
+    claim(&ada, EXAMPLE).await.succeeds(201);
+    world.done("domain verify ada.example --unchecked").await;
+    alias(&ada, "info@ada.example", true).await;
+    world
+        .fails_about("domain release ada.example", "--aliases deletes them")
+        .await;
+    let released = world.done("domain release ada.example --aliases").await;
+    assert!(
+        released.contains("the aliases on it are deleted"),
+        "{released}"
+    );
+    assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
+    let aliases = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    assert!(!aliases.to_string().contains("info@"), "{aliases}");
+    let record = world.done("audit --account ada@first.test").await;
+    assert!(
+        record.contains("alias_deleted  ada@first.test  by operator  about info@ada.example"),
+        "{record}"
+    );
+    world
+        .fails_about("domain release ada.example", "nobody claims ada.example")
+        .await;
+}
+
+#[tokio::test]
+async fn a_platform_domain_is_added_while_the_service_runs_and_removed_again() {
+    let mut world = World::start().await;
+    {
+        let ada = world.service.person("ada").await;
+        claim(&ada, "shared.example").await.succeeds(201);
+        claim(&ada, EXAMPLE).await.succeeds(201);
+        world.done("domain verify ada.example --unchecked").await;
+    }
+    assert_eq!(
+        world.done("domain add Shared.Example").await,
+        "shared.example is the platform's. Claims of it that are void now: 1.\n"
+    );
+    assert_eq!(
+        world.done("domain add shared.example").await,
+        "shared.example is the platform's already.\n"
+    );
+    world
+        .fails_about("domain add ada.example", "ada.example is ada@first.test's")
+        .await;
+    world
+        .fails_about("domain add co.uk", "is not a domain")
+        .await;
+    world
+        .fails_about("domain remove first.test", "registration.domains")
+        .await;
+    world
+        .fails_about("domain remove other.example", "none of the platform's")
+        .await;
+    // It survives the next start.
+    world.service.restart().await;
+    let ada = Person::sign_in(&world.service, "ada@first.test", PASSWORD).await;
+    assert_eq!(status(&ada, "shared.example").await, Value::Null);
+    let refused = claim(&ada, "shared.example").await;
+    refused.fails(400, "Enter a valid domain you own (e.g. example.com)");
+
+    // Accounts are made on it by the operator alone.
+    let form = json!({
+        "local_part": "eve", "domain": "shared.example", "password": PASSWORD,
+        "first_name": "Eve", "last_name": "Moore", "dob": "1980-01-01",
+    });
+    let refused = world.service.post("/api/v1/auth/register", &form).await;
+    refused.fails_about(400, "domain must be one of");
+    let made = world
+        .service
+        .operator("account create eve@shared.example", "Pass-Word-1\n");
+    assert_eq!(made.await.done(), "eve@shared.example was created.\n");
+    Person::sign_in(&world.service, "eve@shared.example", "Pass-Word-1").await;
+    world
+        .service
+        .deliver("eve@shared.example", "Subject: x\n\nx\n")
+        .await;
+    world
+        .fails_about("domain remove shared.example", "accounts 1, aliases 0")
+        .await;
+    let deleted = "account delete eve@shared.example --yes";
+    world.done(deleted).await;
+    assert_eq!(
+        world.done("domain remove shared.example").await,
+        "shared.example is the platform's no longer: mail for it is refused.\n"
+    );
+    claim(&ada, "shared.example").await.succeeds(201);
+}
+
+#[tokio::test]
+async fn an_address_is_held_from_everybody_until_it_is_freed() {
+    let world = World::start().await;
+    let service = &world.service;
+    let ada = service.person("ada").await;
+    let register = async |name: &str| {
+        let body = json!({
+            "local_part": name, "domain": "first.test", "password": PASSWORD,
+            "first_name": "Eve", "last_name": "Moore", "dob": "1980-01-01",
+        });
+        service.post("/api/v1/auth/register", &body).await
+    };
+    assert_eq!(
+        world.done("domain hold List@First.test").await,
+        "list@first.test is held: nobody can have it.\n"
+    );
+    assert_eq!(
+        world.done("domain hold list@first.test").await,
+        "list@first.test is held already.\n"
+    );
+    register("list")
+        .await
+        .fails(409, "This email address is already taken");
+    world
+        .fails_about("domain hold ada@first.test", "in use")
+        .await;
+    world
+        .fails_about("domain hold nonsense", "not an address")
+        .await;
+    world
+        .fails_about("domain free ada@first.test", "in use")
+        .await;
+    // The other verb frees what was somebody's, not what is held.
+    world
+        .fails_about("account free list@first.test", "in use")
+        .await;
+    assert_eq!(
+        world.done("domain free list@first.test").await,
+        "list@first.test is free: anybody may have it.\n"
+    );
+    assert_eq!(
+        world.done("domain free list@first.test").await,
+        "list@first.test is free already.\n"
+    );
+    register("list").await.succeeds(201);
+    drop(ada);
+    world.done("account delete ada@first.test --yes").await;
+    world.done("domain hold ada@first.test").await;
+    world.done("domain free ada@first.test").await;
+    register("ada").await.succeeds(201);
+    let record = world.done("audit").await;
+    for told in [
+        "address_held  list@first.test  by operator",
+        "address_freed",
+    ] {
+        assert!(record.contains(told), "{told}: {record}");
+    }
+}

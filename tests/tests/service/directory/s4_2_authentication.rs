@@ -1,0 +1,441 @@
+//! Specification, section 4.2: signing in, staying in, getting out, and registering.
+
+use std::time::Duration;
+
+use chrono::{Days, Months};
+use latchmail_tests::{
+    Answer, DOMAIN, EVENTUALLY, PASSWORD, Person, Service, app_password, imap, log_in,
+};
+use serde_json::{Value, json};
+
+const LOGIN: &str = "/api/v1/auth/login";
+const REFRESH: &str = "/api/v1/auth/refresh";
+const REGISTER: &str = "/api/v1/auth/register";
+const LOGOUT: &str = "/api/v1/auth/logout";
+
+#[tokio::test]
+async fn signing_in_answers_a_token_pair_and_the_user() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    // The address in any case is the same account.
+    let body = json!({ "email": "ADA@First.Test", "password": PASSWORD });
+    let pair = service.post(LOGIN, &body).await.succeeds(200);
+    assert_eq!(
+        pair["user"],
+        json!({ "email": ada.address, "isAdmin": false })
+    );
+    assert_eq!(pair["accessToken"].as_str().unwrap().split('.').count(), 3);
+    assert!(pair["refreshToken"].as_str().unwrap().len() >= 43);
+}
+
+#[tokio::test]
+async fn signing_in_is_refused_in_the_words_of_the_specification() {
+    let service = Service::with_mail().await;
+    service.person("ada").await;
+    for body in [
+        json!({}),
+        json!([]),
+        json!({ "email": "ada@first.test" }),
+        json!({ "password": "x" }),
+        json!({ "email": "ada", "password": "x" }),
+        json!({ "email": 7, "password": "x" }),
+        json!({ "email": "ada@first.test", "password": "" }),
+        json!({ "email": "a b@first.test", "password": "x" }),
+    ] {
+        let answer = service.post(LOGIN, &body).await;
+        answer.fails(400, "Invalid email or password format");
+    }
+    for (email, password) in [
+        ("ada@first.test", "Wrong-Horse-7"),
+        ("nobody@first.test", PASSWORD),
+        ("ada@elsewhere.test", PASSWORD),
+    ] {
+        let body = json!({ "email": email, "password": password });
+        service
+            .post(LOGIN, &body)
+            .await
+            .fails(401, "Invalid credentials");
+    }
+}
+
+#[tokio::test]
+async fn signing_in_while_the_mail_server_is_away_is_503_only_for_who_knows_the_password() {
+    let mut service = Service::with_own_mail().await;
+    service.person("ada").await;
+    service.stack().stop_imap().await.unwrap();
+    let right = json!({ "email": "ada@first.test", "password": PASSWORD });
+    let answer = service.post(LOGIN, &right).await;
+    answer.fails(
+        503,
+        "Mail server is initializing, please try again in a moment",
+    );
+    assert!(answer.header("retry-after").is_some());
+    let wrong = json!({ "email": "ada@first.test", "password": "Wrong-Horse-7" });
+    service
+        .post(LOGIN, &wrong)
+        .await
+        .fails(401, "Invalid credentials");
+}
+
+#[tokio::test]
+async fn a_refresh_answers_a_new_pair_and_nothing_else() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let pair = refresh(&ada).await.succeeds(200);
+    let mut fields: Vec<&String> = pair.as_object().unwrap().keys().collect();
+    fields.sort();
+    assert_eq!(fields, ["accessToken", "refreshToken"]);
+    let fresh = Person {
+        access: pair["accessToken"].as_str().unwrap().into(),
+        ..ada.clone()
+    };
+    fresh.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    // The access token from before is good until its time is over.
+    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+}
+
+async fn refresh(person: &Person<'_>) -> Answer {
+    let body = json!({ "refreshToken": person.refresh });
+    person.service.post(REFRESH, &body).await
+}
+
+#[tokio::test]
+async fn a_refresh_is_refused_in_the_words_of_the_specification() {
+    let service = Service::start().await;
+    for body in [
+        json!({}),
+        json!({ "refreshToken": "" }),
+        json!({ "refreshToken": 7 }),
+    ] {
+        service
+            .post(REFRESH, &body)
+            .await
+            .fails(400, "Missing refresh token");
+    }
+    let body = json!({ "refreshToken": "never-given-out" });
+    service
+        .post(REFRESH, &body)
+        .await
+        .fails(401, "Invalid or expired refresh token");
+}
+
+#[tokio::test]
+async fn a_second_use_at_once_is_refused_and_the_session_lives() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    let fresh = refresh(&ada).await.succeeds(200);
+    service.clock.advance(Duration::from_secs(9));
+    refresh(&ada)
+        .await
+        .fails(401, "Invalid or expired refresh token");
+    let next = json!({ "refreshToken": fresh["refreshToken"] });
+    service.post(REFRESH, &next).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_second_use_later_ends_the_session() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let fresh = refresh(&ada).await.succeeds(200);
+    service.clock.advance(Duration::from_secs(11));
+    refresh(&ada)
+        .await
+        .fails(401, "Invalid or expired refresh token");
+    let next = json!({ "refreshToken": fresh["refreshToken"] });
+    service
+        .post(REFRESH, &next)
+        .await
+        .fails(401, "Invalid or expired refresh token");
+    ada.ask("GET /api/v1/mail/folders")
+        .await
+        .fails(401, "Mail session expired, please log in again");
+}
+
+#[tokio::test]
+async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let (one, other) = tokio::join!(refresh(&ada), refresh(&ada));
+    let (won, lost) = if one.status == 200 {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    lost.fails(401, "Invalid or expired refresh token");
+    let pair = won.succeeds(200);
+    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    let next = json!({ "refreshToken": pair["refreshToken"] });
+    service.post(REFRESH, &next).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_session_lives_thirty_days_from_its_last_refresh() {
+    let service = Service::start().await;
+    let day = Duration::from_hours(24);
+    let mut ada = service.person("ada").await;
+    for _ in 0..2 {
+        service.clock.advance(day * 29);
+        let pair = refresh(&ada).await.succeeds(200);
+        ada.refresh = pair["refreshToken"].as_str().unwrap().into();
+    }
+    service.clock.advance(day * 31);
+    refresh(&ada)
+        .await
+        .fails(401, "Invalid or expired refresh token");
+}
+
+#[tokio::test]
+async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let elsewhere = ada.again().await;
+    let bob = service.person("bob").await;
+    let body = json!({ "refreshToken": ada.refresh });
+    let done = ada.post(LOGOUT, &body).await.succeeds(200);
+    assert_eq!(done, json!({ "success": true }));
+    for gone in [&ada, &elsewhere] {
+        gone.ask("GET /api/v1/mail/folders")
+            .await
+            .fails(401, "Mail session expired, please log in again");
+        refresh(gone)
+            .await
+            .fails(401, "Invalid or expired refresh token");
+    }
+    bob.ask("GET /api/v1/mail/folders").await.succeeds(200);
+}
+
+/// As somebody who got hold of a session's app password would be logged in.
+#[tokio::test]
+async fn signing_out_ends_what_is_open_at_the_mail_server() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let now = service.clock.now();
+    let password = app_password(service.database(), &ada.address, now).await;
+    let mut adas = log_in(&service, &ada.address, &password).await.unwrap();
+    let mut bobs = imap(&bob).await;
+    adas.noop().await.unwrap();
+    let body = json!({ "refreshToken": ada.refresh });
+    ada.post(LOGOUT, &body).await.succeeds(200);
+    let patience = tokio::time::Instant::now() + EVENTUALLY;
+    while adas.noop().await.is_ok() {
+        assert!(tokio::time::Instant::now() < patience, "it is still open");
+    }
+    bobs.noop().await.unwrap();
+}
+
+#[tokio::test]
+async fn signing_out_is_refused_in_the_words_of_the_specification() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    ada.post(LOGOUT, &json!({}))
+        .await
+        .fails(400, "refreshToken is required");
+    for token in [bob.refresh.as_str(), "never-given-out"] {
+        let body = json!({ "refreshToken": token });
+        ada.post(LOGOUT, &body)
+            .await
+            .fails(401, "Invalid or expired refresh token");
+    }
+    let body = json!({ "refreshToken": ada.refresh });
+    service
+        .post(LOGOUT, &body)
+        .await
+        .fails(401, "Missing or invalid Authorization header");
+    for alive in [&ada, &bob] {
+        alive.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    }
+}
+
+fn form() -> Value {
+    json!({
+        "local_part": "ada", "domain": DOMAIN, "password": PASSWORD,
+        "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
+    })
+}
+
+fn form_with(field: &str, value: impl Into<Value>) -> Value {
+    let mut form = form();
+    form[field] = value.into();
+    form
+}
+
+#[tokio::test]
+async fn registering_answers_a_token_pair_with_the_names() {
+    let service = Service::start().await;
+    let pair = service
+        .post(REGISTER, &form_with("local_part", "Ada.Lovelace_1-2"))
+        .await
+        .succeeds(201);
+    assert_eq!(
+        pair["user"],
+        json!({
+            "email": "ada.lovelace_1-2@first.test", "isAdmin": false,
+            "first_name": "Ada", "last_name": "Lovelace",
+        })
+    );
+    assert!(pair["accessToken"].is_string() && pair["refreshToken"].is_string());
+    let other = form_with("domain", "second.test");
+    let pair = service.post(REGISTER, &other).await.succeeds(201);
+    assert_eq!(pair["user"]["email"], "ada@second.test");
+}
+
+#[tokio::test]
+async fn a_form_that_breaks_a_rule_is_refused_and_makes_nothing() {
+    let service = Service::start().await;
+    service
+        .post(REGISTER, &form_with("local_part", "a"))
+        .await
+        .fails(400, "Username must be at least 2 characters");
+    let long = "a".repeat(65);
+    for (field, value) in [
+        ("local_part", json!(long)),
+        ("local_part", json!(".ada")),
+        ("local_part", json!("ada-")),
+        ("local_part", json!("a da")),
+        ("local_part", json!("adä")),
+        ("local_part", json!("postmaster")),
+        ("local_part", json!("Admin")),
+        ("local_part", json!("no-reply")),
+        ("local_part", json!(7)),
+        ("domain", json!("elsewhere.test")),
+        ("domain", json!("")),
+        ("password", json!("Short-7")),
+        ("password", json!("all-lower-7")),
+        ("password", json!("ALL-UPPER-7")),
+        ("password", json!("No-Digit-Here")),
+        ("first_name", json!("")),
+        ("first_name", json!("   ")),
+        ("first_name", json!(long)),
+        ("last_name", json!("")),
+        ("last_name", json!(long)),
+        ("dob", json!("10.12.1990")),
+        ("dob", json!("1990-02-30")),
+        ("dob", json!("2999-01-01")),
+    ] {
+        let answer = service
+            .post(REGISTER, &form_with(field, value.clone()))
+            .await;
+        assert_eq!(answer.status, 400, "{field} {value}: {}", answer.json);
+    }
+    for field in [
+        "local_part",
+        "domain",
+        "password",
+        "first_name",
+        "last_name",
+        "dob",
+    ] {
+        let mut form = form();
+        form.as_object_mut().unwrap().remove(field);
+        service.post(REGISTER, &form).await.fails_about(400, field);
+    }
+    let free = service
+        .ask("GET /api/v1/auth/username-available?username=ada")
+        .await;
+    assert_eq!(free.succeeds(200)["available"], true);
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_said_to_be_that() {
+    let service = Service::start().await;
+    for path in [REGISTER, REFRESH] {
+        let request = service
+            .request(&format!("POST {path}"))
+            .body("{\"local_part\":");
+        Answer::of(request).await.fails(400, "Invalid JSON body");
+    }
+}
+
+#[tokio::test]
+async fn whoever_registers_is_at_least_thirteen() {
+    let service = Service::start().await;
+    let today = service.clock.now().date();
+    let born = |days_short: u64| {
+        let day = today.checked_sub_months(Months::new(13 * 12)).unwrap();
+        day.checked_add_days(Days::new(days_short))
+            .unwrap()
+            .to_string()
+    };
+    let young = service.post(REGISTER, &form_with("dob", born(1))).await;
+    assert_eq!(young.status, 400, "{}", young.json);
+    service
+        .post(REGISTER, &form_with("dob", born(0)))
+        .await
+        .succeeds(201);
+}
+
+#[tokio::test]
+async fn an_address_has_one_owner_even_when_two_ask_at_once() {
+    let service = Service::start().await;
+    let form = form();
+    let (one, other) = tokio::join!(service.post(REGISTER, &form), service.post(REGISTER, &form));
+    let lost = if one.status == 201 { other } else { one };
+    lost.fails(409, "This email address is already taken");
+    let again = form_with("local_part", "ADA");
+    service
+        .post(REGISTER, &again)
+        .await
+        .fails(409, "This email address is already taken");
+}
+
+#[tokio::test]
+async fn registration_can_be_switched_off() {
+    let service = Service::with("registration.enabled = false").await;
+    service
+        .post(REGISTER, &form())
+        .await
+        .fails(403, "Registration is currently disabled");
+}
+
+#[tokio::test]
+async fn a_user_name_is_free_until_it_is_taken() {
+    let service = Service::start().await;
+    let ask = |name: &str| {
+        let line = format!("GET /api/v1/auth/username-available?username={name}");
+        let service = &service;
+        async move { service.ask(&line).await.succeeds(200) }
+    };
+    assert_eq!(
+        ask("Ada").await,
+        json!({ "available": true, "address": "ada@first.test" })
+    );
+    service.person("ada").await;
+    assert_eq!(
+        ask("ada").await,
+        json!({ "available": false, "reason": "This email address is already taken" })
+    );
+    assert_eq!(
+        ask("a").await["reason"],
+        "Username must be at least 2 characters"
+    );
+    for name in ["postmaster", ".ada", "a%20b"] {
+        let answer = ask(name).await;
+        assert_eq!(answer["available"], false, "{name}");
+        assert!(answer["reason"].is_string() && answer.get("address").is_none());
+    }
+}
+
+#[tokio::test]
+async fn the_registration_domains_are_listed_in_order() {
+    let service = Service::start().await;
+    assert_eq!(
+        service.ask("GET /api/v1/auth/domains").await.succeeds(200),
+        json!({ "domains": [{ "domain": "first.test" }, { "domain": "second.test" }] })
+    );
+}
+
+#[tokio::test]
+async fn sessions_survive_a_restart_of_the_service() {
+    let mut service = Service::with_mail().await;
+    let (access, refresh) = {
+        let ada = service.person("ada").await;
+        (ada.access, ada.refresh)
+    };
+    service.restart().await;
+    let request = service
+        .request("GET /api/v1/mail/folders")
+        .bearer_auth(access);
+    Answer::of(request).await.succeeds(200);
+    let body = json!({ "refreshToken": refresh });
+    service.post(REFRESH, &body).await.succeeds(200);
+}

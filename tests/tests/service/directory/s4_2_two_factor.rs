@@ -1,0 +1,364 @@
+//! Signing in with two-factor on: the whole way from the operator's verb to the session.
+
+use std::time::Duration;
+
+use latchmail_tests::{Answer, Log, PASSWORD, Person, Service};
+use serde_json::{Value, json};
+use totp_rs::{Builder, Secret};
+
+const LOGIN: &str = "/api/v1/auth/login";
+const INVALID: &str = "Invalid credentials";
+const REQUIRED: &str = "Two-factor code required";
+
+/// What the operator was shown when two-factor was switched on.
+struct Device {
+    secret: String,
+    recovery: Vec<String>,
+}
+
+impl Device {
+    async fn of(person: &Person<'_>) -> Self {
+        let verb = format!("account two-factor {} on", person.address);
+        let shown = person.service.operator(&verb, "").await.done();
+        let secret = shown
+            .lines()
+            .find_map(|line| line.strip_prefix("secret  "))
+            .unwrap()
+            .to_owned();
+        let url = shown
+            .lines()
+            .find_map(|line| line.strip_prefix("url     "))
+            .unwrap();
+        assert!(
+            url.starts_with("otpauth://totp/Latchmail:") && url.contains(&secret),
+            "{url}"
+        );
+        Self {
+            secret,
+            recovery: recovery(&shown),
+        }
+    }
+
+    /// The code so many seconds from now.
+    fn code(&self, service: &Service, seconds: i64) -> String {
+        let secret = Secret::try_from_base32(&self.secret).unwrap();
+        let totp = Builder::new().with_secret(secret).build().unwrap();
+        let now = service.clock.now().seconds() + seconds;
+        totp.generate(now.try_into().unwrap()).to_string()
+    }
+}
+
+/// The codes that are shown, which stand last.
+fn recovery(shown: &str) -> Vec<String> {
+    let (_, codes) = shown.split_once("in place of a code:\n").unwrap();
+    let codes: Vec<String> = codes.lines().map(ToOwned::to_owned).collect();
+    assert_eq!(codes.len(), 10);
+    codes
+}
+
+async fn sign_in(service: &Service, password: &str, code: Value) -> Answer {
+    let mut body = json!({ "email": "ada@first.test", "password": password, "code": code });
+    if code.is_null() {
+        body.as_object_mut().unwrap().remove("code");
+    }
+    service.post(LOGIN, &body).await
+}
+
+#[tokio::test]
+async fn a_code_is_asked_for_once_the_password_was_right_and_is_good_once() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    let code = device.code(&service, 0);
+
+    sign_in(&service, PASSWORD, Value::Null)
+        .await
+        .fails(401, REQUIRED);
+    for code in [json!("000000x"), json!(""), json!("12345"), json!("१२३४५६")] {
+        sign_in(&service, PASSWORD, code).await.fails(401, INVALID);
+    }
+    for code in [Value::Null, json!(code), json!("")] {
+        sign_in(&service, "Wrong-Horse-7", code)
+            .await
+            .fails(401, INVALID);
+    }
+    let spaced = format!("{} {}", &code[..3], &code[3..]);
+    let pair = sign_in(&service, PASSWORD, json!(spaced))
+        .await
+        .succeeds(200);
+    assert_eq!(pair["user"]["email"], "ada@first.test");
+    sign_in(&service, PASSWORD, json!(code))
+        .await
+        .fails(401, INVALID);
+    // What was begun before goes on.
+    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_code_is_a_string() {
+    let service = Service::with_mail().await;
+    service.person("ada").await;
+    for code in [json!(123_456), json!(null), json!(["123456"]), json!(true)] {
+        let body = json!({ "email": "ada@first.test", "password": PASSWORD, "code": code });
+        service
+            .post(LOGIN, &body)
+            .await
+            .fails(400, "Invalid email or password format");
+    }
+}
+
+#[tokio::test]
+async fn without_two_factor_a_code_is_ignored() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    sign_in(&service, PASSWORD, json!("nonsense"))
+        .await
+        .succeeds(200);
+    Device::of(&ada).await;
+    sign_in(&service, PASSWORD, json!("nonsense"))
+        .await
+        .fails(401, INVALID);
+    let off = "account two-factor ada@first.test off";
+    service.operator(off, "").await.done();
+    sign_in(&service, PASSWORD, json!("nonsense"))
+        .await
+        .succeeds(200);
+    let again = service.operator(off, "").await.done();
+    assert!(again.contains("already"), "{again}");
+}
+
+#[tokio::test]
+async fn a_clock_may_be_one_step_off_and_not_two() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    for (seconds, status) in [(-60, 401), (-30, 200), (0, 200), (60, 401), (30, 200)] {
+        let code = device.code(&service, seconds);
+        let answer = sign_in(&service, PASSWORD, json!(code)).await;
+        assert_eq!(answer.status, status, "{seconds}");
+    }
+    // A later one was taken: the earlier are over, used or not.
+    service.clock.advance(Duration::from_secs(30));
+    let code = device.code(&service, -30);
+    sign_in(&service, PASSWORD, json!(code))
+        .await
+        .fails(401, INVALID);
+    let code = device.code(&service, 30);
+    sign_in(&service, PASSWORD, json!(code)).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_recovery_code_is_good_once_however_it_is_typed() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    let codes = &device.recovery;
+    for typed in [
+        codes[0].clone(),
+        codes[1].to_uppercase(),
+        codes[2].replace('-', " "),
+        codes[3].replace('-', ""),
+    ] {
+        sign_in(&service, PASSWORD, json!(typed))
+            .await
+            .succeeds(200);
+        sign_in(&service, PASSWORD, json!(typed))
+            .await
+            .fails(401, INVALID);
+    }
+    let said = service.operator("audit --account ada@first.test", "").await;
+    let said = said.done();
+    assert!(
+        said.contains("with a recovery code; 9 left") && said.contains("; 6 left"),
+        "{said}"
+    );
+
+    let verb = "account two-factor ada@first.test recovery-codes";
+    let anew = recovery(&service.operator(verb, "").await.done());
+    sign_in(&service, PASSWORD, json!(codes[4]))
+        .await
+        .fails(401, INVALID);
+    sign_in(&service, PASSWORD, json!(anew[4]))
+        .await
+        .succeeds(200);
+    // The device goes on as before.
+    let code = device.code(&service, 0);
+    sign_in(&service, PASSWORD, json!(code)).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    let right = || device.code(&service, 0);
+    let wrong = async || {
+        let near: Vec<String> = [-30, 0, 30].map(|at| device.code(&service, at)).into();
+        let wrong = (0..4).map(|n| format!("00000{n}"));
+        let wrong = wrong.into_iter().find(|code| !near.contains(code));
+        let answer = sign_in(&service, PASSWORD, json!(wrong.unwrap())).await;
+        answer.fails(401, INVALID);
+    };
+    for _ in 0..9 {
+        wrong().await;
+    }
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .succeeds(200);
+    service.clock.advance(Duration::from_secs(30));
+    for _ in 0..10 {
+        wrong().await;
+    }
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .fails(401, INVALID);
+    // What was refused was not counted, so the time is a minute all the same.
+    service.clock.advance(Duration::from_secs(59));
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .fails(401, INVALID);
+    service.clock.advance(Duration::from_secs(1));
+    wrong().await;
+    service.clock.advance(Duration::from_secs(119));
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .fails(401, INVALID);
+    sign_in(&service, PASSWORD, Value::Null)
+        .await
+        .fails(401, REQUIRED);
+    // Whoever has a recovery code is not shut out, and sets it back.
+    sign_in(&service, PASSWORD, json!(device.recovery[0]))
+        .await
+        .succeeds(200);
+    sign_in(&service, PASSWORD, json!(right()))
+        .await
+        .succeeds(200);
+
+    let said = service.operator("audit --account ada@first.test", "").await;
+    let said = said.done();
+    for words in [
+        "wrong two-factor code, 10 in a row: none is taken before",
+        "wrong two-factor code, 11 in a row",
+        "two-factor code refused, too many were wrong",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+}
+
+#[tokio::test]
+async fn of_parallel_sign_ins_with_one_code_one_wins() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    for code in [device.code(&service, 0), device.recovery[0].clone()] {
+        let contenders = (0..6).map(|_| sign_in(&service, PASSWORD, json!(code)));
+        let answers = futures_util::future::join_all(contenders).await;
+        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 401, 401, 401, 401, 401]);
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_that_cannot_be_begun_uses_no_code_up() {
+    let mut service = Service::with_own_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    let code = device.code(&service, 0);
+    service.stack().stop_imap().await.unwrap();
+    for code in [&code, &device.recovery[0]] {
+        let answer = sign_in(&service, PASSWORD, json!(code)).await;
+        assert_eq!(answer.status, 503);
+    }
+    sign_in(&service, PASSWORD, json!("000000x"))
+        .await
+        .fails(401, INVALID);
+    service.stack().start_imap().await.unwrap();
+    for code in [&code, &device.recovery[0]] {
+        sign_in(&service, PASSWORD, json!(code)).await.succeeds(200);
+    }
+}
+
+#[tokio::test]
+async fn another_key_of_the_service_changes_nothing_for_whoever_has_a_device() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let mut service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    let file = service.state.join("latchmail.key");
+    let earlier = std::fs::read_to_string(&file).unwrap();
+    let newer = STANDARD.encode([7_u8; 32]);
+    std::fs::write(&file, format!("{newer}\n{earlier}")).unwrap();
+    service.restart().await;
+    // It was sealed anew: the earlier key can go.
+    std::fs::write(&file, format!("{newer}\n")).unwrap();
+    service.restart().await;
+    let code = device.code(&service, 0);
+    sign_in(&service, PASSWORD, json!(code)).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written_anywhere() {
+    let log = Log::keep_at("trace");
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let device = Device::of(&ada).await;
+    // The verb has the time of the machine: what comes is to be newer.
+    service.clock.advance(Duration::from_mins(10));
+    let code = device.code(&service, 0);
+    let wrong = if code == "000000" { "000001" } else { "000000" };
+    for (password, typed, factor) in [
+        ("Wrong-Horse-7", Value::Null, "wrong password"),
+        (PASSWORD, Value::Null, "two-factor code missing"),
+        (PASSWORD, json!(wrong), "wrong two-factor code"),
+        (PASSWORD, json!("12"), "malformed two-factor code"),
+        (
+            PASSWORD,
+            json!("aaaa-bbbb-cccc-dddd"),
+            "wrong recovery code",
+        ),
+    ] {
+        let answer = sign_in(&service, password, typed).await;
+        assert_eq!(answer.status, 401);
+        let last = service.operator("audit --limit 1 --json", "").await.done();
+        let event: Value = serde_json::from_str(&last).unwrap();
+        assert_eq!(event["kind"], "sign_in_failed");
+        assert_eq!(event["detail"], factor);
+        assert_eq!(event["address"], "ada@first.test");
+        assert_eq!(event["client"], "127.0.0.1");
+        assert_eq!(
+            event["requestId"].as_str(),
+            answer.header("x-request-id"),
+            "{event}"
+        );
+    }
+    sign_in(&service, PASSWORD, json!(code)).await.succeeds(200);
+    sign_in(&service, PASSWORD, json!(code))
+        .await
+        .fails(401, INVALID);
+    let recovery = &device.recovery[0];
+    sign_in(&service, PASSWORD, json!(recovery))
+        .await
+        .succeeds(200);
+
+    let mut said = service.operator("audit", "").await.done();
+    for verb in ["account list --json", "account show ada@first.test --json"] {
+        said += &service.operator(verb, "").await.done();
+    }
+    assert!(said.contains("two-factor code used before"), "{said}");
+    let traced = log.about("").join("\n");
+    assert!(traced.contains("TRACE"), "the log is kept whole");
+    for secret in [
+        PASSWORD,
+        "Wrong-Horse-7",
+        &device.secret,
+        recovery,
+        &recovery.replace('-', ""),
+        &format!("\"{code}\""),
+    ] {
+        assert!(!said.contains(secret), "{secret} in {said}");
+        let line = traced.lines().find(|line| line.contains(secret));
+        assert!(line.is_none(), "{secret} in {line:?}");
+    }
+}

@@ -1,0 +1,463 @@
+//! Specification, section 4.3: a message keeps its number, whoever moves it, and no number is given twice.
+//!
+//! The other client is an IMAP client that knows nothing of the service's numbers.
+
+use std::collections::BTreeSet;
+
+use futures_util::TryStreamExt as _;
+use latchmail_tests::{Imap, Person, RICH, Service, imap, letter, mark, put, stored, subjects};
+use serde_json::json;
+
+const MOVED: [Way; 2] = [Way::Move, Way::CopyAndExpunge];
+const NOBODY: [u64; 0] = [];
+
+/// How another client moves a message.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// UID MOVE (RFC 6851).
+    Move,
+    /// As clients did before it.
+    CopyAndExpunge,
+}
+
+/// Moves the message of that subject as another client does.
+async fn moves(client: &mut Imap, way: Way, subject: &str, from: &str, to: &str) {
+    let messages = stored(client, from).await;
+    let message = messages.iter().find(|m| m.subject() == subject);
+    let set = message.expect("it is there").imap_uid.to_string();
+    match way {
+        Way::Move => client.uid_mv(set, to).await.unwrap(),
+        Way::CopyAndExpunge => {
+            client.uid_copy(&set, to).await.unwrap();
+            expunges(client, from, subject).await;
+        }
+    }
+}
+
+/// Deletes the message of that subject as another client does.
+async fn expunges(client: &mut Imap, folder: &str, subject: &str) {
+    let messages = stored(client, folder).await;
+    let message = messages.iter().find(|m| m.subject() == subject).unwrap();
+    mark(client, folder, message.imap_uid, "+FLAGS (\\Deleted)").await;
+    let expunged = client.expunge().await.unwrap();
+    expunged.try_collect::<Vec<_>>().await.unwrap();
+}
+
+async fn is_gone(person: &Person<'_>, uid: u64) {
+    let line = format!("GET /api/v1/mail/messages/{uid}");
+    person.ask(&line).await.fails(404, "Message not found");
+}
+
+#[tokio::test]
+async fn a_number_survives_a_move_by_another_client() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    client.create("Known").await.unwrap();
+    assert_eq!(ada.total("Known").await, 0);
+    for way in MOVED {
+        // To a folder that the service has seen, to one that it has not, to one that did not even exist.
+        for to in ["Known", "Archive", "New"] {
+            for read_first in [true, false] {
+                let subject = format!("{way:?} to {to}, {read_first}");
+                put(&mut client, "INBOX", &subject).await;
+                put(&mut client, "INBOX", &format!("beside {subject}")).await;
+                let uid = ada.uid_of("INBOX", &subject).await;
+                let beside = ada.uid_of("INBOX", &format!("beside {subject}")).await;
+                if to == "New" {
+                    client
+                        .create(format!("New/{way:?}{read_first}"))
+                        .await
+                        .unwrap();
+                }
+                let to = match to {
+                    "New" => format!("New/{way:?}{read_first}"),
+                    to => to.to_owned(),
+                };
+                moves(&mut client, way, &subject, "INBOX", &to).await;
+                if read_first {
+                    assert_eq!(ada.message(uid).await["subject"], subject);
+                }
+                let path = to.replace('/', "%2F");
+                assert_eq!(ada.uid_of(&path, &subject).await, uid, "{subject}");
+                assert_eq!(ada.message(uid).await["subject"], subject);
+                assert!(!ada.uids("INBOX").await.contains(&uid));
+                assert_eq!(
+                    ada.uid_of("INBOX", &format!("beside {subject}")).await,
+                    beside
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_number_survives_several_moves_before_anybody_looks() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for way in MOVED {
+        let subject = format!("by {way:?}");
+        put(&mut client, "INBOX", &subject).await;
+        let uid = ada.uid_of("INBOX", &subject).await;
+        moves(&mut client, way, &subject, "INBOX", "Archive").await;
+        moves(&mut client, way, &subject, "Archive", "Trash").await;
+        assert_eq!(ada.message(uid).await["subject"], subject);
+        moves(&mut client, way, &subject, "Trash", "Junk").await;
+        moves(&mut client, way, &subject, "Junk", "INBOX").await;
+        assert_eq!(ada.uid_of("INBOX", &subject).await, uid);
+        // A move by the service and one by another client after it.
+        ada.move_to(uid, "Archive").await.succeeds(200);
+        moves(&mut client, way, &subject, "Archive", "INBOX").await;
+        assert_eq!(ada.uid_of("INBOX", &subject).await, uid);
+        assert_eq!(ada.message(uid).await["subject"], subject);
+        // Back to where the service saw it last: another IMAP UID, the same message.
+        moves(&mut client, way, &subject, "INBOX", "Drafts").await;
+        moves(&mut client, way, &subject, "Drafts", "INBOX").await;
+        assert_eq!(ada.message(uid).await["subject"], subject);
+        assert_eq!(ada.uid_of("INBOX", &subject).await, uid);
+    }
+}
+
+#[tokio::test]
+async fn messages_that_cannot_be_told_apart_keep_their_numbers_between_them() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    let arrived = Some("\"20-Nov-2026 08:00:00 +0000\"");
+    for flag in ["(first)", "(second)", "(third)"] {
+        client
+            .append("INBOX", Some(flag), arrived, letter("twin"))
+            .await
+            .unwrap();
+    }
+    let uids = ada.uids("INBOX").await;
+    assert_eq!(uids.iter().collect::<BTreeSet<_>>().len(), 3);
+    client.select("INBOX").await.unwrap();
+    client.uid_mv("1:*", "Archive").await.unwrap();
+    assert_eq!(ada.uids("Archive").await, uids);
+    let flags = |messages: Vec<serde_json::Value>| -> Vec<_> {
+        messages.iter().map(|m| m["flags"].clone()).collect()
+    };
+    assert_eq!(
+        flags(ada.messages("Archive").await),
+        [json!(["third"]), json!(["second"]), json!(["first"])]
+    );
+    for uid in uids {
+        assert_eq!(ada.message(uid).await["subject"], "twin");
+    }
+}
+
+#[tokio::test]
+async fn a_number_survives_a_new_name_of_its_folder() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for folder in ["Work", "Work/Reports"] {
+        client.create(folder).await.unwrap();
+    }
+    for (folder, subject) in [
+        ("Work", "one"),
+        ("Work", "two"),
+        ("Work/Reports", "three"),
+        ("INBOX", "four"),
+    ] {
+        put(&mut client, folder, subject).await;
+    }
+    let (work, reports) = (ada.uids("Work").await, ada.uids("Work%2FReports").await);
+    let inbox = ada.uids("INBOX").await;
+    client
+        .rename("Work", "Büro".replace('ü', "&APw-"))
+        .await
+        .unwrap();
+    // By number before any folder is looked at, and then by folder.
+    assert_eq!(ada.message(work[0]).await["subject"], "two");
+    assert_eq!(ada.message(reports[0]).await["subject"], "three");
+    assert_eq!(ada.uids("B%C3%BCro").await, work);
+    assert_eq!(ada.uids("B%C3%BCro%2FReports").await, reports);
+    // Another folder takes the name: its messages are others.
+    client.create("Work").await.unwrap();
+    put(&mut client, "Work", "five").await;
+    let five = ada.uids("Work").await;
+    let known = [&work[..], &reports, &inbox].concat();
+    assert!(five[0] > *known.iter().max().unwrap());
+    assert_eq!(ada.uids("B%C3%BCro").await, work);
+    // The inbox under another name leaves an empty one (RFC 3501, section 6.3.5).
+    client.rename("INBOX", "Old mail").await.unwrap();
+    assert_eq!(ada.uids("INBOX").await, NOBODY);
+    assert_eq!(ada.uids("Old%20mail").await, inbox);
+    assert_eq!(ada.message(inbox[0]).await["subject"], "four");
+}
+
+#[tokio::test]
+async fn a_folder_that_was_deleted_and_made_anew_is_another_one() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    client.create("Work").await.unwrap();
+    for subject in ["one", "two"] {
+        put(&mut client, "Work", subject).await;
+    }
+    let gone = ada.uids("Work").await;
+    client.delete("Work").await.unwrap();
+    is_gone(&ada, gone[0]).await;
+    client.create("Work").await.unwrap();
+    for subject in ["three", "four"] {
+        put(&mut client, "Work", subject).await;
+    }
+    let new = ada.uids("Work").await;
+    assert!(new.iter().min() > gone.iter().max());
+    for uid in gone {
+        is_gone(&ada, uid).await;
+    }
+    assert_eq!(ada.message(new[0]).await["subject"], "four");
+    // What was kept elsewhere meanwhile is what it was.
+    for read_meanwhile in [true, false] {
+        client.select("Work").await.unwrap();
+        client.uid_mv("1:*", "Archive").await.unwrap();
+        if read_meanwhile {
+            assert_eq!(ada.uids("Archive").await, new);
+        }
+        client.close().await.unwrap();
+        client.delete("Work").await.unwrap();
+        client.create("Work").await.unwrap();
+        client.select("Archive").await.unwrap();
+        client.uid_mv("1:*", "Work").await.unwrap();
+        assert_eq!(ada.message(new[0]).await["subject"], "four");
+        assert_eq!(ada.uids("Work").await, new);
+    }
+}
+
+#[tokio::test]
+async fn a_copy_gets_a_number_of_its_own() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    put(&mut client, "INBOX", "one").await;
+    let original = ada.uid_of("INBOX", "one").await;
+    client.select("INBOX").await.unwrap();
+    client.copy("1", "Archive").await.unwrap();
+    let copy = ada.uid_of("Archive", "one").await;
+    assert!(copy > original);
+    // In the same folder too.
+    client.copy("1", "INBOX").await.unwrap();
+    let uids = ada.uids("INBOX").await;
+    assert_eq!(uids.len(), 2);
+    assert!(uids[0] > copy && uids[1] == original, "{uids:?}");
+    for uid in [original, copy, uids[0]] {
+        assert_eq!(ada.message(uid).await["subject"], "one");
+    }
+    // A copy that was seen stays what it is when the original goes.
+    client.select("INBOX").await.unwrap();
+    client.uid_mv("1:*", "Trash").await.unwrap();
+    assert_eq!(ada.uids("Archive").await, [copy]);
+    assert_eq!(ada.uids("Trash").await, uids);
+    ada.delete(original).await.succeeds(200);
+    is_gone(&ada, original).await;
+    assert_eq!(ada.message(copy).await["subject"], "one");
+    assert_eq!(ada.uids("Archive").await, [copy]);
+    assert_eq!(subjects(&mut client, "Archive").await, ["one"]);
+}
+
+#[tokio::test]
+async fn no_number_is_given_twice() {
+    let mut service = Service::with_mail().await;
+    let mut given = BTreeSet::new();
+    let (access, address) = {
+        let ada = service.person("ada").await;
+        let mut client = imap(&ada).await;
+        let mut next = async |folder: &str, subject: &str| {
+            put(&mut client, folder, subject).await;
+            let uid = ada.uid_of(folder, subject).await;
+            assert!(given.last() < Some(&uid), "{uid} after {given:?}");
+            given.insert(uid);
+            uid
+        };
+        // The newest goes each time.
+        let uid = next("INBOX", "one").await;
+        ada.delete(uid).await.succeeds(200);
+        let uid = next("INBOX", "two").await;
+        ada.delete(uid).await.succeeds(200);
+        let uid = next("Trash", "three").await;
+        ada.move_to(uid, "INBOX").await.succeeds(200);
+        ada.delete(uid).await.succeeds(200);
+        next("INBOX", "four").await;
+        expunges(&mut imap(&ada).await, "INBOX", "four").await;
+        next("INBOX", "five").await;
+        // One that was sent in place of another is another, though nothing tells them apart.
+        let uid = next("INBOX", "six").await;
+        ada.delete(uid).await.succeeds(200);
+        next("INBOX", "six").await;
+        (ada.access, ada.address)
+    };
+    service.restart().await;
+    let ada = Person {
+        service: &service,
+        address,
+        access,
+        refresh: String::new(),
+    };
+    put(&mut imap(&ada).await, "INBOX", "seven").await;
+    assert!(given.last() < Some(&ada.uid_of("INBOX", "seven").await));
+    for gone in given.iter().take(4) {
+        is_gone(&ada, *gone).await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_moved_between_listing_and_asking_is_found_by_every_route() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    let rich = RICH.replace('\n', "\r\n");
+    for way in MOVED {
+        for action in ["read", "download", "flag", "move", "delete"] {
+            let subject = format!("{action} after {way:?}");
+            let message = rich.replace("Subject: Rich", &format!("Subject: {subject}"));
+            client.append("INBOX", None, None, message).await.unwrap();
+            let uid = ada.uid_of("INBOX", &subject).await;
+            moves(&mut client, way, &subject, "INBOX", "Archive").await;
+            let path = format!("/api/v1/mail/messages/{uid}");
+            match action {
+                "read" => {
+                    let line = format!("GET {path}?folder=INBOX");
+                    let detail = ada.ask(&line).await.succeeds(200);
+                    assert_eq!(detail["subject"], subject);
+                    assert_eq!(detail["uid"], uid);
+                }
+                "download" => {
+                    let line = format!("GET {path}/attachments/0?folder=INBOX");
+                    let answer = ada.ask(&line).await;
+                    assert_eq!((answer.status, &answer.body[..]), (200, &b"%PDF-1.4"[..]));
+                }
+                "flag" => {
+                    let body = json!({ "flags": ["\\Seen"], "action": "add", "folder": "INBOX" });
+                    ada.post(&format!("{path}/flag"), &body).await.succeeds(200);
+                    let archive = stored(&mut client, "Archive").await;
+                    let message = archive.iter().find(|m| m.subject() == subject);
+                    assert!(message.unwrap().flags.contains("\\Seen"), "{subject}");
+                }
+                "move" => {
+                    let body = json!({ "destination": "Trash", "folder": "INBOX" });
+                    ada.post(&format!("{path}/move"), &body).await.succeeds(200);
+                    assert!(subjects(&mut client, "Trash").await.contains(&subject));
+                    assert_eq!(ada.uid_of("Trash", &subject).await, uid);
+                }
+                _ => {
+                    let line = format!("DELETE {path}?folder=INBOX");
+                    ada.ask(&line).await.succeeds(200);
+                    is_gone(&ada, uid).await;
+                }
+            }
+            let left = subjects(&mut client, "Archive").await;
+            let stays = !["move", "delete"].contains(&action);
+            assert_eq!(left.contains(&subject), stays, "{subject}: {left:?}");
+            if stays {
+                assert_eq!(ada.uid_of("Archive", &subject).await, uid);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_many_finds_those_that_were_moved_meanwhile() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for number in 0..9 {
+        put(&mut client, "INBOX", &format!("message {number}")).await;
+    }
+    let uids = ada.uids("INBOX").await;
+    for (way, number, to) in [
+        (Way::Move, 1, "Archive"),
+        (Way::CopyAndExpunge, 4, "Archive"),
+        (Way::Move, 7, "Junk"),
+    ] {
+        let subject = format!("message {number}");
+        moves(&mut client, way, &subject, "INBOX", to).await;
+    }
+    let bulk = async |action: &str, mut body: serde_json::Value| {
+        body["uids"] = json!(uids);
+        let path = format!("/api/v1/mail/messages/bulk/{action}");
+        let answer = ada.post(&path, &body).await.succeeds(200);
+        assert_eq!(answer, json!({ "success": true, "count": 9 }));
+    };
+    bulk("flag", json!({ "flags": ["\\Seen"], "action": "add" })).await;
+    for folder in ["INBOX", "Archive", "Junk"] {
+        let stored = stored(&mut client, folder).await;
+        assert!(!stored.is_empty());
+        assert!(stored.iter().all(|m| m.flags.contains("\\Seen")));
+    }
+    bulk("move", json!({ "destination": "Drafts" })).await;
+    assert_eq!(subjects(&mut client, "Drafts").await.len(), 9);
+    let mut moved = ada.uids("Drafts").await;
+    moved.sort_by(|a, b| b.cmp(a));
+    assert_eq!(moved, uids);
+    moves(&mut client, Way::Move, "message 2", "Drafts", "INBOX").await;
+    bulk("delete", json!({})).await;
+    for folder in ["INBOX", "Drafts"] {
+        assert_eq!(subjects(&mut client, folder).await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn two_clients_that_move_the_same_messages_at_once_lose_and_double_none() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let elsewhere = ada.again().await;
+    let mut client = imap(&ada).await;
+    for folder in ["Left", "Right"] {
+        client.create(folder).await.unwrap();
+    }
+    for number in 0..10 {
+        put(&mut client, "INBOX", &format!("message {number}")).await;
+    }
+    let uids = ada.uids("INBOX").await;
+    for uid in &uids {
+        let (left, right) =
+            tokio::join!(ada.move_to(*uid, "Left"), elsewhere.move_to(*uid, "Right"));
+        assert_eq!((left.status, right.status), (200, 200));
+    }
+    // All of them once more, in no order.
+    let moves = uids.iter().map(|uid| async {
+        let (left, right) =
+            tokio::join!(elsewhere.move_to(*uid, "Left"), ada.move_to(*uid, "Right"));
+        assert_eq!((left.status, right.status), (200, 200));
+    });
+    futures_util::future::join_all(moves).await;
+    let mut kept = subjects(&mut client, "Left").await;
+    kept.extend(subjects(&mut client, "Right").await);
+    kept.sort();
+    let all: Vec<String> = (0..10).map(|number| format!("message {number}")).collect();
+    assert_eq!(kept, all);
+    assert_eq!(subjects(&mut client, "INBOX").await, [""; 0]);
+    let mut told = ada.uids("Left").await;
+    told.extend(ada.uids("Right").await);
+    told.sort_by(|a, b| b.cmp(a));
+    assert_eq!(told, uids);
+    for (number, uid) in uids.iter().rev().enumerate() {
+        let subject = &ada.message(*uid).await["subject"];
+        assert_eq!(*subject, format!("message {number}"));
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_is_deleted_while_it_is_moved_is_gone_in_the_end() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let elsewhere = ada.again().await;
+    let mut client = imap(&ada).await;
+    for number in 0..10 {
+        put(&mut client, "INBOX", &format!("message {number}")).await;
+    }
+    for uid in ada.uids("INBOX").await {
+        let (moved, deleted) = tokio::join!(ada.move_to(uid, "Archive"), elsewhere.delete(uid));
+        assert_eq!(deleted.status, 200, "{}", deleted.json);
+        assert!([200, 404].contains(&moved.status), "{}", moved.json);
+        is_gone(&ada, uid).await;
+    }
+    for folder in ["INBOX", "Archive"] {
+        assert_eq!(subjects(&mut client, folder).await, [""; 0]);
+        assert_eq!(ada.uids(folder).await, NOBODY);
+    }
+}

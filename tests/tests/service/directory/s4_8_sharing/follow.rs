@@ -1,0 +1,283 @@
+//! A grant on a folder goes with the folder, whoever renames it, and with no other; and what lies outside is not to be told from what does not exist.
+
+use latchmail_tests::{Service, imap, stored};
+use serde_json::json;
+
+use super::rules::Grant;
+use super::world::{World, from};
+
+const READ: &[&str] = &["mail:read"];
+
+#[tokio::test]
+async fn a_folder_stays_shared_through_a_rename_and_what_takes_its_name_is_not() {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    let inside = world.put("Alpha", "inside").await;
+    let alpha = world.folder("Alpha").await;
+    let grant = Grant::on("folder", &alpha, READ);
+    world.invite("bob", &grant).await.succeeds(201);
+    let bob = world.bob.clone();
+    let beta = world.folder("Beta").await;
+    world.grant(&Grant::on("folder", &beta, READ)).await;
+
+    // The connections of the guests and of the owner have it open under the name that it had.
+    let message = |uid| format!("GET /api/v1/mail/messages/{uid}");
+    world.ask(&bob, &message(inside)).await.succeeds(200);
+    world.ada.ask(&message(inside)).await.succeeds(200);
+    world.client.rename("Alpha", "Omega").await.unwrap();
+    // One without a message has nothing but its UIDVALIDITY to be told by.
+    world.client.rename("Beta", "Empty").await.unwrap();
+    world.client.create("Alpha").await.unwrap();
+    let outside = world.put("Alpha", "outside").await;
+
+    let list = |folder: &str| format!("GET /api/v1/mail/folders/{folder}/messages");
+    let listed = world.ask(&bob, &list("Omega")).await.succeeds(200);
+    assert_eq!(listed["messages"][0]["uid"], inside);
+    world
+        .ask(&bob, &list("Alpha"))
+        .await
+        .fails(404, "Folder not found");
+    world.ask(&bob, &list("Empty")).await.succeeds(200);
+    world.ask(&bob, &message(inside)).await.succeeds(200);
+    world
+        .ask(&bob, &message(outside))
+        .await
+        .fails(404, "Message not found");
+    assert_eq!(world.folder("Omega").await, alpha);
+    assert_eq!(world.folder("Empty").await, beta);
+    assert_ne!(world.folder("Alpha").await, alpha);
+    let shown = world
+        .ask(&bob, "GET /api/v1/mail/folders")
+        .await
+        .succeeds(200);
+    let shown = shown["folders"].as_array().unwrap();
+    let paths: Vec<_> = shown
+        .iter()
+        .map(|folder| folder["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["Empty", "Omega"]);
+}
+
+#[tokio::test]
+async fn nobody_moves_a_message_into_what_took_a_shared_folders_name_and_no_move_takes_its_id_along()
+ {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    let goes = world.put("Beta", "goes").await;
+    let stays = world.put("Alpha", "stays").await;
+    let alpha = world.folder("Alpha").await;
+    let rights = &["mail:read", "mail:write"];
+    world
+        .invite("bob", &Grant::on("folder", &alpha, rights))
+        .await
+        .succeeds(201);
+    let beta = world.folder("Beta").await;
+    world.grant(&Grant::on("folder", &beta, rights)).await;
+    let bob = world.bob.clone();
+    world.client.rename("Alpha", "Omega").await.unwrap();
+    world.client.create("Alpha").await.unwrap();
+    let to = json!({ "destination": "Alpha" });
+    let line = format!("POST /api/v1/mail/messages/{goes}/move");
+    world
+        .send(&bob, &line, &to)
+        .await
+        .fails(404, "Folder not found");
+    // Its owner may, and the service hears of the other folder by that alone.
+    world.ada.send(&line, &to).await.succeeds(200);
+    let line = format!("GET /api/v1/mail/messages/{goes}");
+    world.ask(&bob, &line).await.fails(404, "Message not found");
+    let line = format!("GET /api/v1/mail/messages/{stays}");
+    world.ask(&bob, &line).await.succeeds(200);
+    assert_eq!(world.folder("Omega").await, alpha);
+    assert_ne!(world.folder("Alpha").await, alpha);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_made_anew_is_not_shared() {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    world.put("Alpha", "before").await;
+    let grant = Grant::on("folder", &world.folder("Alpha").await, READ);
+    world.invite("bob", &grant).await.succeeds(201);
+    let line = "GET /api/v1/mail/folders/Alpha/messages";
+    world.ask(&world.bob, line).await.succeeds(200);
+    world.client.delete("Alpha").await.unwrap();
+    world.client.create("Alpha").await.unwrap();
+    world.put("Alpha", "after").await;
+    world
+        .ask(&world.bob, line)
+        .await
+        .fails(404, "Folder not found");
+    let line = "GET /api/v1/mail/search?q=after&folder=Alpha";
+    world
+        .ask(&world.bob, line)
+        .await
+        .fails(404, "Folder not found");
+}
+
+#[tokio::test]
+async fn a_message_is_a_guests_to_read_where_it_is_and_not_where_it_was() {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    let leaves = world.put("Alpha", "leaves").await;
+    let comes = world.put("Beta", "comes").await;
+    let grant = Grant::on("folder", &world.folder("Alpha").await, READ);
+    world.invite("bob", &grant).await.succeeds(201);
+    let message = |uid| format!("GET /api/v1/mail/messages/{uid}");
+    world.ask(&world.bob, &message(leaves)).await.succeeds(200);
+    world
+        .ask(&world.bob, &message(comes))
+        .await
+        .fails(404, "Message not found");
+    // By another client, of which the service hears nothing.
+    for (from, to) in [("Alpha", "Beta"), ("Beta", "Alpha")] {
+        world.client.select(from).await.unwrap();
+        world.client.uid_mv("1", to).await.unwrap();
+    }
+    world.ask(&world.bob, &message(comes)).await.succeeds(200);
+    world
+        .ask(&world.bob, &message(leaves))
+        .await
+        .fails(404, "Message not found");
+    let attachment = format!("{}/attachments/0", message(leaves));
+    world
+        .ask(&world.bob, &attachment)
+        .await
+        .fails(404, "Message not found");
+    let attachment = format!("{}/attachments/9", message(leaves));
+    world
+        .ask(&world.bob, &attachment)
+        .await
+        .fails(404, "Message not found");
+}
+
+#[tokio::test]
+async fn what_lies_outside_is_answered_as_what_does_not_exist() {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    let secret = world.put("Beta", "secret").await;
+    world.put("INBOX", "private").await;
+    let alpha = world.folder("Alpha").await;
+    let grant = Grant::on("folder", &alpha, &["mail:read", "mail:write"]);
+    world.invite("bob", &grant).await.succeeds(201);
+    let bob = &world.bob.clone();
+    let flag = json!({ "flags": ["\\Seen"], "action": "add" });
+    let never = 999_999;
+    for (line, body) in [
+        ("GET /api/v1/mail/messages/{uid}", None),
+        ("GET /api/v1/mail/messages/{uid}/attachments/0", None),
+        ("GET /api/v1/mail/messages/{uid}/attachments/7", None),
+        ("POST /api/v1/mail/messages/{uid}/flag", Some(&flag)),
+        ("DELETE /api/v1/mail/messages/{uid}", None),
+    ] {
+        let mut answers = Vec::new();
+        for uid in [secret, never] {
+            let line = line.replace("{uid}", &uid.to_string());
+            let answer = match body {
+                Some(body) => world.send(bob, &line, body).await,
+                None => world.ask(bob, &line).await,
+            };
+            answers.push((answer.status, answer.json));
+        }
+        assert_eq!(answers[0], answers[1], "{line}");
+        assert_eq!(answers[0].0, 404, "{line}");
+    }
+    let mut bulk = flag.clone();
+    let mut answers = Vec::new();
+    for uid in [secret, never] {
+        bulk["uids"] = json!([uid]);
+        let answer = world
+            .send(bob, "POST /api/v1/mail/messages/bulk/flag", &bulk)
+            .await;
+        answers.push((answer.status, answer.json));
+    }
+    assert_eq!(answers[0], answers[1]);
+    let mut answers = Vec::new();
+    for folder in ["Beta", "Nowhere", "INBOX", "Sent"] {
+        for line in [
+            format!("GET /api/v1/mail/folders/{folder}/messages"),
+            format!("GET /api/v1/mail/search?q=secret&folder={folder}"),
+        ] {
+            let answer = world.ask(bob, &line).await;
+            answers.push((answer.status, answer.json));
+        }
+        let uid = world.put_for("Alpha", folder).await;
+        let line = format!("POST /api/v1/mail/messages/{uid}/move");
+        let body = json!({ "destination": folder });
+        let answer = world.send(bob, &line, &body).await;
+        answers.push((answer.status, answer.json));
+    }
+    let expected = (404, json!({ "error": "Folder not found" }));
+    assert!(
+        answers.iter().all(|answer| *answer == expected),
+        "{answers:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_guest_sends_as_the_owners_alias_and_is_named_in_the_record_alone() {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    let alias = json!({ "name": "shop", "domain": "first.test" });
+    world
+        .ada
+        .post("/api/v1/aliases", &alias)
+        .await
+        .succeeds(201);
+    let grant = Grant::on("alias", "shop@first.test", &["mail:send"]);
+    world.invite("bob", &grant).await.succeeds(201);
+    let sent = world
+        .send(
+            &world.bob,
+            "POST /api/v1/mail/send",
+            &from("shop@first.test"),
+        )
+        .await
+        .succeeds(200);
+    // Where the copy is, is not for Bob to know.
+    assert!(sent.get("savedTo").is_none(), "{sent}");
+    let filed = stored(&mut world.client, "Sent").await;
+    assert_eq!(filed.len(), 1);
+    assert_eq!(filed[0].header("From").unwrap(), "<shop@first.test>");
+    let mut inbox = imap(&world.bob).await;
+    let received = loop {
+        let received = stored(&mut inbox, "INBOX").await;
+        if !received.is_empty() {
+            break received;
+        }
+    };
+    let text = String::from_utf8_lossy(&received[0].bytes).to_string();
+    assert!(!text.contains("ada@first.test"), "{text}");
+    let record = service
+        .operator(&format!("audit --account {} --json", world.ada.address), "")
+        .await
+        .done();
+    let line = record.lines().find(|line| line.contains("sent_by_guest"));
+    let line = line.expect("it is recorded");
+    for mention in ["bob@first.test", "shop@first.test"] {
+        assert!(line.contains(mention), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_one_guest_is_not_another_ones() {
+    let service = Service::with_mail().await;
+    let world = World::new(&service).await;
+    let grant = Grant::on("mailbox", "", &["mail:send", "mail:read"]);
+    world.invite("bob", &grant).await.succeeds(201);
+    let line = format!("POST /api/v1/mail/send?mailbox={}", world.mailbox);
+    let mut ids = Vec::new();
+    for person in [&world.bob, &world.ada, &world.bob] {
+        let request = service.request(&line).bearer_auth(&person.access);
+        let request = request.header("Idempotency-Key", "the-same");
+        let answer = latchmail_tests::Answer::of(request.json(&from(&world.ada.address))).await;
+        ids.push(
+            answer.succeeds(200)["messageId"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
+    }
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(ids[0], ids[2]);
+}

@@ -1,0 +1,394 @@
+//! Every kind of resource with each of its rights, on every route of mail and aliases, as owner, guest, former guest and stranger.
+
+use std::collections::BTreeSet;
+
+use latchmail_tests::{Person, Service};
+use serde_json::{Value, json};
+
+use super::rules::{About, Grant, held, of_all, of_one};
+use super::world::{FOLDERS, World, from};
+
+const NO_MAILBOX: &str = "Mailbox not found";
+
+/// A caller, and what it was granted; nothing where the mailbox is not shared with it.
+struct Case<'c, 'w> {
+    world: &'c World<'w>,
+    who: &'c Person<'w>,
+    grants: Option<&'c [Grant]>,
+    ids: &'c [String; 2],
+    aliases: &'c Aliases,
+    round: usize,
+}
+
+/// The mailbox's aliases, with their ids.
+struct Aliases {
+    /// Ada's own on the first domain, and on the second.
+    first: (String, u64),
+    second: (String, u64),
+    /// Bob's making.
+    made: (String, u64),
+}
+
+impl Case<'_, '_> {
+    /// Asks, and holds the answer against the rule.
+    async fn asks(&self, line: &str, body: Option<&Value>, expected: u16) -> Value {
+        let answer = match body {
+            Some(body) => self.world.send(self.who, line, body).await,
+            None => self.world.ask(self.who, line).await,
+        };
+        let expected = if self.grants.is_some() { expected } else { 404 };
+        assert_eq!(
+            answer.status, expected,
+            "{line} {body:?} by {} with {:?}: {}",
+            self.who.address, self.grants, answer.json
+        );
+        if self.grants.is_none() {
+            answer.fails(404, NO_MAILBOX);
+        }
+        if answer.status < 400 {
+            answer.json
+        } else {
+            Value::Null
+        }
+    }
+
+    fn grants(&self) -> &[Grant] {
+        self.grants.unwrap_or_default()
+    }
+
+    fn over(&self, folder: usize, need: &str) -> u16 {
+        let about = About::Folder(&self.ids[folder]);
+        of_one(self.grants(), about, need, 200)
+    }
+
+    async fn folders(&self) {
+        let expected = of_all(self.grants(), About::Folders, "mail:read", 200);
+        let listed = self.asks("GET /api/v1/mail/folders", None, expected).await;
+        if listed.is_null() {
+            return;
+        }
+        let listed = listed["folders"].as_array().unwrap();
+        for (at, folder) in FOLDERS.iter().enumerate() {
+            let there = listed.iter().any(|one| one["path"] == *folder);
+            assert_eq!(there, self.over(at, "mail:read") == 200, "{folder}");
+        }
+        let of_any_other = held(self.grants(), About::Folder("another"));
+        let inbox = listed.iter().any(|one| one["path"] == "INBOX");
+        assert_eq!(inbox, of_any_other.contains("mail:read"));
+    }
+
+    /// Messages of a folder: `[read, flag, move, delete]` by their numbers.
+    async fn messages(&self, at: usize, numbers: [u64; 6]) {
+        let folder = FOLDERS[at];
+        let [seen, flagged, moved, moved_too, deleted, deleted_too] = numbers;
+        let read = self.over(at, "mail:read");
+        let write = self.over(at, "mail:write");
+        for line in [
+            format!("GET /api/v1/mail/folders/{folder}/messages"),
+            format!("GET /api/v1/mail/search?q=This&folder={folder}"),
+            format!("GET /api/v1/mail/messages/{seen}"),
+            format!("GET /api/v1/mail/messages/{seen}?folder={folder}"),
+            format!("GET /api/v1/mail/messages/{seen}/attachments/0"),
+        ] {
+            self.asks(&line, None, read).await;
+        }
+        let flag = json!({ "flags": ["\\Flagged"], "action": "add" });
+        let line = format!("POST /api/v1/mail/messages/{flagged}/flag");
+        self.asks(&line, Some(&flag), write).await;
+        // What may not be seen is passed over, as what is gone is.
+        let passed = if write == 404 { 200 } else { write };
+        let mut flags = flag.clone();
+        flags["uids"] = json!([flagged]);
+        let line = "POST /api/v1/mail/messages/bulk/flag";
+        self.asks(line, Some(&flags), passed).await;
+
+        let to = 1 - at;
+        let into = self.over(to, "mail:write");
+        let either = |here: u16| if into == 200 { here } else { into };
+        let destination = json!({ "destination": FOLDERS[to] });
+        let line = format!("POST /api/v1/mail/messages/{moved}/move");
+        self.asks(&line, Some(&destination), either(write)).await;
+        let many = json!({ "destination": FOLDERS[to], "uids": [moved_too] });
+        let line = "POST /api/v1/mail/messages/bulk/move";
+        self.asks(line, Some(&many), either(passed)).await;
+
+        let line = format!("DELETE /api/v1/mail/messages/{deleted}");
+        self.asks(&line, None, write).await;
+        let many = json!({ "uids": [deleted_too] });
+        let line = "POST /api/v1/mail/messages/bulk/delete";
+        self.asks(line, Some(&many), passed).await;
+    }
+
+    /// Where the messages have to be afterwards, by what was allowed: for each folder which of its messages are in which.
+    fn expected(&self, at: usize) -> ([bool; 6], [bool; 6]) {
+        let write = self.grants.is_some() && self.over(at, "mail:write") == 200;
+        let moved = write && self.over(1 - at, "mail:write") == 200;
+        let here = [true, true, !moved, !moved, !write, !write];
+        let there = [false, false, moved, moved, false, false];
+        (here, there)
+    }
+
+    async fn aliases(&self) {
+        let grants = self.grants();
+        let Aliases {
+            first,
+            second,
+            made,
+        } = self.aliases;
+        let all = [(first, false), (second, false), (made, true)];
+        let reads = of_all(grants, About::Aliases, "aliases:read", 200);
+        let listed = self.asks("GET /api/v1/aliases", None, reads).await;
+        if let Some(listed) = listed["aliases"].as_array() {
+            let shown: BTreeSet<&str> = listed
+                .iter()
+                .map(|alias| alias["address"].as_str().unwrap())
+                .collect();
+            for ((address, _), by_guest) in all {
+                let held = held(grants, About::Alias(address, by_guest));
+                let expected = held.contains("aliases:read");
+                assert_eq!(shown.contains(address.as_str()), expected, "{address}");
+            }
+        }
+        let domains = self.asks("GET /api/v1/aliases/domains", None, reads).await;
+        if let Some(domains) = domains["domains"].as_array() {
+            for domain in ["first.test", "second.test"] {
+                let shown = domains.iter().any(|one| one["domain"] == domain);
+                let mut about = vec![About::NewAlias(domain)];
+                about.extend(all.iter().filter_map(|((address, _), by_guest)| {
+                    let on = address.ends_with(&format!("@{domain}"));
+                    on.then_some(About::Alias(address, *by_guest))
+                }));
+                let expected = about
+                    .into_iter()
+                    .any(|about| !held(grants, about).is_empty());
+                assert_eq!(shown, expected, "{domain}");
+            }
+        }
+        let line = "GET /api/v1/aliases/check?name=free&domain=first.test";
+        self.asks(line, None, reads).await;
+
+        for ((address, id), by_guest) in all {
+            let about = About::Alias(address, by_guest);
+            let write = of_one(grants, about, "aliases:write", 200);
+            let line = format!("PATCH /api/v1/aliases/{id}");
+            self.asks(&line, Some(&json!({ "active": false })), write)
+                .await;
+            let listed = self.world.ada.ask("GET /api/v1/aliases").await;
+            let listed = listed.succeeds(200);
+            let mut listed = listed["aliases"].as_array().unwrap().iter();
+            let alias = listed.find(|alias| alias["id"] == *id).unwrap();
+            let switched = self.grants.is_some() && write == 200;
+            assert_eq!(alias["active"], !switched, "{address} with {grants:?}");
+            let on = json!({ "active": true });
+            self.world.ada.send(&line, &on).await.succeeds(200);
+            let send = of_all(grants, about, "mail:send", 200);
+            let line = "POST /api/v1/mail/send";
+            self.asks(line, Some(&from(address)), send).await;
+        }
+        let send = of_all(grants, About::Address, "mail:send", 200);
+        let line = "POST /api/v1/mail/send";
+        self.asks(line, Some(&from(&self.world.ada.address)), send)
+            .await;
+
+        for domain in ["first.test", "second.test"] {
+            let create = match of_all(grants, About::Aliases, "aliases:write", 201) {
+                201 if held(grants, About::NewAlias(domain)).contains("aliases:write") => 201,
+                // As anybody is told of a domain that is not theirs.
+                201 => 400,
+                other => other,
+            };
+            let name = format!("round-{}-{}", self.round, self.who.address.len());
+            let body = json!({ "name": name, "domain": domain });
+            let made = self.asks("POST /api/v1/aliases", Some(&body), create).await;
+            if let Some(id) = made["id"].as_u64() {
+                // Made by this very caller: its own.
+                let address = format!("{name}@{domain}");
+                let own = self.who.address != self.world.ada.address;
+                let delete = of_one(grants, About::Alias(&address, own), "aliases:write", 200);
+                let line = format!("DELETE /api/v1/aliases/{id}");
+                self.asks(&line, None, delete).await;
+            }
+        }
+    }
+}
+
+/// Everything that a caller can ask, with what it was granted.
+async fn everything(
+    world: &mut World<'_>,
+    who: &Person<'_>,
+    grants: Option<&[Grant]>,
+    ids: &[String; 2],
+    aliases: &Aliases,
+    round: usize,
+) {
+    let names = ["read", "flag", "move", "moves", "delete", "deletes"];
+    let mut numbers = [[0; 6]; 2];
+    for (at, folder) in FOLDERS.iter().enumerate() {
+        for (place, name) in names.iter().enumerate() {
+            let subject = format!("{name}-{at}-{round}");
+            numbers[at][place] = world.put(folder, &subject).await;
+        }
+    }
+    let case = Case {
+        world,
+        who,
+        grants,
+        ids,
+        aliases,
+        round,
+    };
+    case.folders().await;
+    for (at, numbers) in numbers.iter().enumerate() {
+        case.messages(at, *numbers).await;
+    }
+    case.aliases().await;
+    let mut there = Vec::new();
+    for (at, folder) in FOLDERS.iter().enumerate() {
+        let listed = world.ada.messages(folder).await;
+        let flagged = listed.iter().find(|one| one["uid"] == numbers[at][1]);
+        let flags = flagged.unwrap()["flags"].as_array().unwrap();
+        let written = grants.is_some() && case.over(at, "mail:write") == 200;
+        let flagged = flags.contains(&json!("\\Flagged"));
+        assert_eq!(flagged, written, "{folder} with {grants:?}");
+        let numbers = listed
+            .iter()
+            .map(|message| message["uid"].as_u64().unwrap());
+        there.push(numbers.collect::<BTreeSet<u64>>());
+    }
+    for (at, numbers) in numbers.iter().enumerate() {
+        let (here, elsewhere) = case.expected(at);
+        for (place, number) in numbers.iter().enumerate() {
+            let said = format!("{} of {} with {grants:?}", names[place], FOLDERS[at]);
+            assert_eq!(there[at].contains(number), here[place], "{said}");
+            assert_eq!(there[1 - at].contains(number), elsewhere[place], "{said}");
+        }
+    }
+}
+
+/// Each kind of resource with each right that it takes, and some together.
+fn cases(ids: &[String; 2], aliases: &Aliases) -> Vec<Vec<Grant>> {
+    let mut cases = Vec::new();
+    let all = [
+        "mail:read",
+        "mail:write",
+        "mail:send",
+        "aliases:read",
+        "aliases:write",
+        "members:manage",
+    ];
+    let mut each = |kind, id: &str, rights: &[&'static str]| {
+        for right in rights {
+            cases.push(vec![Grant::on(kind, id, &[right])]);
+        }
+    };
+    each("mailbox", "", &all);
+    each("folder", &ids[0], &all[..2]);
+    each("alias", &aliases.first.0, &all[2..5]);
+    for set in ["all", "own", "domain:second.test"] {
+        each("alias_set", set, &all[2..5]);
+    }
+    cases.push(vec![Grant::on("mailbox", "", &all)]);
+    cases.push(vec![Grant::on("folder", &ids[0], &all[..2])]);
+    cases.push(vec![
+        Grant::on("folder", &ids[0], &["mail:read"]),
+        Grant::on("folder", &ids[0], &["mail:write"]),
+        Grant::on("folder", &ids[1], &["mail:write"]),
+    ]);
+    cases.push(vec![
+        Grant::on("mailbox", "", &["mail:read", "aliases:read"]),
+        Grant::on("folder", &ids[1], &["mail:write"]),
+        Grant::on("alias_set", "own", &["aliases:write", "mail:send"]),
+    ]);
+    cases
+}
+
+async fn alias(world: &World<'_>, who: &Person<'_>, address: &str) -> (String, u64) {
+    let (name, domain) = address.rsplit_once('@').unwrap();
+    let body = json!({ "name": name, "domain": domain });
+    let made = world.send(who, "POST /api/v1/aliases", &body).await;
+    let made = made.succeeds(201);
+    (address.into(), made["id"].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn what_a_guest_may_do_follows_from_its_grants() {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    let (ada, bob) = (world.ada.clone(), world.bob.clone());
+    let ids = [world.folder("Alpha").await, world.folder("Beta").await];
+    let first = alias(&world, &ada, "shop@first.test").await;
+    let second = alias(&world, &ada, "shop@second.test").await;
+    let making = Grant::on("alias_set", "own", &["aliases:write"]);
+    let invited = world.invite("bob", &making).await.succeeds(201);
+    let aliases = Aliases {
+        made: alias(&world, &bob, "made@first.test").await,
+        first,
+        second,
+    };
+    world.revoke(invited["grantId"].as_str().unwrap()).await;
+
+    let stranger = service.person("carol").await;
+    everything(&mut world, &stranger, None, &ids, &aliases, 0).await;
+    // A member without a grant is as good as none.
+    everything(&mut world, &bob, None, &ids, &aliases, 1).await;
+    let owner = [Grant::on(
+        "mailbox",
+        "",
+        &[
+            "mail:read",
+            "mail:write",
+            "mail:send",
+            "aliases:read",
+            "aliases:write",
+        ],
+    )];
+    everything(&mut world, &ada, Some(&owner), &ids, &aliases, 2).await;
+    let mut round = 3;
+    for grants in cases(&ids, &aliases) {
+        let mut granted = Vec::new();
+        for grant in &grants {
+            granted.push(world.grant(grant).await);
+        }
+        everything(&mut world, &bob, Some(&grants), &ids, &aliases, round).await;
+        for grant in granted {
+            world.revoke(&grant).await;
+        }
+        round += 1;
+    }
+    let member = world.member(&bob).await;
+    let line = format!("DELETE /api/v1/teams/{}/members/{member}", world.mailbox);
+    ada.ask(&line).await.succeeds(200);
+    everything(&mut world, &bob, None, &ids, &aliases, round).await;
+}
+
+#[tokio::test]
+async fn tokens_never_reach_a_shared_mailbox() {
+    let service = Service::with_mail().await;
+    let world = World::new(&service).await;
+    let everything = Grant::on("mailbox", "", &["mail:read", "mail:write", "aliases:read"]);
+    world.invite("bob", &everything).await.succeeds(201);
+    let only = "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
+    for person in [&world.bob, &world.ada] {
+        let token = person.token(&["mail:read", "aliases:read"]).await;
+        let token = token["token"].as_str().unwrap();
+        for path in ["mail/folders", "aliases", "mail/messages/1"] {
+            let line = format!("GET /api/v1/{path}?mailbox={}", world.mailbox);
+            service.with_bearer(&line, token).await.fails(403, only);
+        }
+    }
+    // Elsewhere there is no such parameter.
+    let profile = world
+        .ask(&world.bob, "GET /api/v1/profile")
+        .await
+        .succeeds(200);
+    assert_eq!(profile["email"], "bob@first.test");
+    let twice = format!(
+        "GET /api/v1/mail/folders?mailbox={0}&mailbox={0}",
+        world.mailbox
+    );
+    world
+        .bob
+        .ask(&twice)
+        .await
+        .fails(400, "mailbox must be given once");
+}

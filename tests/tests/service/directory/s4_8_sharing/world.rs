@@ -1,0 +1,132 @@
+//! A mailbox to share: Ada's, with two folders and some aliases; and Bob, with whom it is shared.
+
+use latchmail_tests::{Answer, Imap, PASSWORD, Person, Service, imap};
+use serde_json::{Value, json};
+
+use super::rules::Grant;
+
+/// The folders that tests share.
+pub(crate) const FOLDERS: [&str; 2] = ["Alpha", "Beta"];
+
+/// A message with a file.
+const LETTER: &str = "From: Grace <grace@outside.test>\r\nTo: ada@first.test\r\nSubject: SUBJECT\r\n\
+    Date: Thu, 19 Nov 2026 11:00:00 +0000\r\nMessage-ID: <SUBJECT@outside.test>\r\nMIME-Version: 1.0\r\n\
+    Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nThis is SUBJECT.\r\n\
+    --b\r\nContent-Type: application/octet-stream; name=file.bin\r\nContent-Disposition: attachment; filename=file.bin\r\n\r\n\
+    SUBJECT\r\n--b--\r\n";
+
+pub(crate) struct World<'a> {
+    pub(crate) ada: Person<'a>,
+    pub(crate) bob: Person<'a>,
+    /// Another IMAP client of Ada's.
+    pub(crate) client: Imap,
+    /// Ada's mailbox.
+    pub(crate) mailbox: String,
+}
+
+impl<'a> World<'a> {
+    /// Nothing is shared yet.
+    pub(crate) async fn new(service: &'a Service) -> Self {
+        let ada = service.person("ada").await;
+        let mut client = imap(&ada).await;
+        for folder in FOLDERS {
+            client.create(folder).await.unwrap();
+        }
+        let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);
+        Self {
+            bob: service.person("bob").await,
+            client,
+            mailbox: teams["teams"][0]["id"].as_str().unwrap().to_owned(),
+            ada,
+        }
+    }
+
+    /// The id of a folder of Ada's.
+    pub(crate) async fn folder(&self, path: &str) -> String {
+        let listed = self.ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+        let folders = listed["folders"].as_array().unwrap();
+        let found = folders.iter().find(|folder| folder["path"] == path);
+        found.unwrap()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Puts a message into a folder, and answers its number as Ada sees it.
+    pub(crate) async fn put(&mut self, folder: &str, subject: &str) -> u64 {
+        let letter = LETTER.replace("SUBJECT", subject);
+        self.client
+            .append(folder, None, None, letter)
+            .await
+            .unwrap();
+        self.ada.uid_of(folder, subject).await
+    }
+
+    /// Puts a message that is named for what it is for into a folder.
+    pub(crate) async fn put_for(&mut self, folder: &str, purpose: &str) -> u64 {
+        self.put(folder, &format!("for-{purpose}")).await
+    }
+
+    /// The answer to an invitation of somebody by Ada.
+    pub(crate) async fn invite(&self, name: &str, grant: &Grant) -> Answer {
+        let mut body = grant.body();
+        body["username"] = name.into();
+        body["password"] = PASSWORD.into();
+        let path = format!("/api/v1/teams/{}/invitations", self.mailbox);
+        self.ada.post(&path, &body).await
+    }
+
+    /// What Ada is told of her mailbox's members.
+    pub(crate) async fn members(&self) -> Value {
+        let line = format!("GET /api/v1/teams/{}/members", self.mailbox);
+        self.ada.ask(&line).await.succeeds(200)
+    }
+
+    /// The id of a member.
+    pub(crate) async fn member(&self, person: &Person<'_>) -> String {
+        let members = self.members().await;
+        let members = members["members"].as_array().unwrap();
+        let found = members
+            .iter()
+            .find(|member| member["address"] == person.address);
+        found.unwrap()["userId"].as_str().unwrap().to_owned()
+    }
+
+    /// Grants Bob, who is a member, something more. Answers the grant's id.
+    pub(crate) async fn grant(&self, grant: &Grant) -> String {
+        let bob = self.member(&self.bob).await;
+        let path = format!("/api/v1/teams/{}/members/{bob}/grants", self.mailbox);
+        let granted = self.ada.post(&path, &grant.body()).await.succeeds(201);
+        granted["grantId"].as_str().unwrap().to_owned()
+    }
+
+    /// Takes a grant away.
+    pub(crate) async fn revoke(&self, grant: &str) {
+        let line = format!("DELETE /api/v1/teams/{}/grants/{grant}", self.mailbox);
+        self.ada.ask(&line).await.succeeds(200);
+    }
+
+    /// Changes what a grant gives.
+    pub(crate) async fn change(&self, grant: &str, rights: &[&str]) {
+        let line = format!("PATCH /api/v1/teams/{}/grants/{grant}", self.mailbox);
+        let body = json!({ "rights": rights });
+        self.ada.send(&line, &body).await.succeeds(200);
+    }
+
+    /// Somebody's request in Ada's mailbox, without a body.
+    pub(crate) async fn ask(&self, person: &Person<'_>, line: &str) -> Answer {
+        person.ask(&self.within(line)).await
+    }
+
+    /// The same with a JSON body.
+    pub(crate) async fn send(&self, person: &Person<'_>, line: &str, body: &Value) -> Answer {
+        person.send(&self.within(line), body).await
+    }
+
+    fn within(&self, line: &str) -> String {
+        let mark = if line.contains('?') { '&' } else { '?' };
+        format!("{line}{mark}mailbox={}", self.mailbox)
+    }
+}
+
+/// A letter from an address, as it is sent.
+pub(crate) fn from(address: &str) -> Value {
+    json!({ "from": address, "to": "bob@first.test", "subject": "From a guest", "text": "Hello." })
+}

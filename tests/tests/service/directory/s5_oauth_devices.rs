@@ -1,0 +1,97 @@
+//! Specification, section 5: the device grant (RFC 8628), for agents on machines without a browser.
+
+use std::time::Duration;
+
+use latchmail_tests::{Client, PASSWORD, Service};
+
+const FOLDERS: &str = "GET /api/v1/mail/folders";
+
+#[tokio::test]
+async fn a_device_shows_eight_letters_and_is_let_in_by_whoever_signs_in_with_them() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let device = agent.device().await;
+    let code = device["user_code"].as_str().unwrap();
+    assert_eq!(code.len(), 9);
+    assert_eq!(device["verification_uri"], "http://service.test/device");
+    assert_eq!(
+        device["verification_uri_complete"],
+        format!("http://service.test/device?user_code={code}")
+    );
+    assert_eq!(
+        (&device["expires_in"], &device["interval"]),
+        (&600.into(), &5.into())
+    );
+    let waiting = agent.poll(&device).await.succeeds(400);
+    assert_eq!(waiting["error"], "authorization_pending");
+    let page = agent.page("/device", &[]).await;
+    // However it was typed.
+    let typed = code.to_lowercase().replace('-', " ");
+    let named = agent.fill("/device", &page, &[("user_code", &typed)]).await;
+    assert!(
+        named.text.contains("Test agent") && named.text.contains(code),
+        "{}",
+        named.text
+    );
+    let wrong = [("email", &*ada.address), ("password", "Wrong-Horse-7")];
+    let refused = agent.fill("/device", &named, &wrong).await;
+    assert_eq!(refused.answer.status, 403);
+    let right = [
+        ("email", &*ada.address),
+        ("password", PASSWORD),
+        ("answer", "yes"),
+    ];
+    let done = agent.fill("/device", &refused, &right).await;
+    assert!(done.text.contains("It is let in"), "{}", done.text);
+    let tokens = agent.poll(&device).await.succeeds(200);
+    let access = tokens["access_token"].as_str().unwrap();
+    service.with_bearer(FOLDERS, access).await.succeeds(200);
+    agent
+        .refresh(tokens["refresh_token"].as_str().unwrap())
+        .await
+        .succeeds(200);
+    // Once.
+    assert_eq!(
+        agent.poll(&device).await.succeeds(400)["error"],
+        "invalid_grant"
+    );
+    let page = agent.page("/device", &[]).await;
+    let again = agent.fill("/device", &page, &[("user_code", code)]).await;
+    assert_eq!(again.answer.status, 403);
+}
+
+#[tokio::test]
+async fn a_device_that_asks_too_soon_is_told_to_slow_down_and_one_that_waits_too_long_is_over() {
+    let service = Service::with_mail().await;
+    let agent = Client::register(&service).await;
+    let device = agent.device().await;
+    let told = async || agent.poll(&device).await.succeeds(400)["error"].clone();
+    assert_eq!(told().await, "authorization_pending");
+    assert_eq!(told().await, "slow_down");
+    service.clock.advance(Duration::from_secs(6));
+    assert_eq!(told().await, "slow_down");
+    service.clock.advance(Duration::from_secs(15));
+    assert_eq!(told().await, "authorization_pending");
+    service.clock.advance(Duration::from_mins(10));
+    assert_eq!(told().await, "expired_token");
+}
+
+#[tokio::test]
+async fn a_device_is_its_clients_own() {
+    let service = Service::with_mail().await;
+    let agent = Client::register(&service).await;
+    let device = agent.device().await;
+    let other = Client::register(&service).await;
+    assert_eq!(
+        other.poll(&device).await.succeeds(400)["error"],
+        "invalid_grant"
+    );
+    let nobody = Client::known(&service, "nobody");
+    assert_eq!(
+        nobody.begin("").await.succeeds(401)["error"],
+        "invalid_client"
+    );
+    let elsewhere = agent.begin("&resource=https%3A%2F%2Fother.example").await;
+    assert_eq!(elsewhere.succeeds(400)["error"], "invalid_target");
+}

@@ -1,0 +1,488 @@
+//! Specification, section 5: every route, asked with every kind of credential. The routes are the router's own; what each of them is to let in is
+//! written here, so a route that is added later fails until somebody says so.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use latchmail::caller::Scope;
+use latchmail::modules::Access;
+use latchmail_tests::{Answer, Client, DOMAIN, PASSWORD, Person, Raw, Service, log_in};
+use serde_json::{Value, json};
+
+const NONE: &str = "Missing or invalid Authorization header";
+const UNUSABLE: &str = "Invalid or expired access token";
+const OVER: &str = "Mail session expired, please log in again";
+const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
+const SESSION_ONLY: &str =
+    "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
+
+/// Who may use what (specification, section 4).
+fn declared() -> BTreeMap<&'static str, Access> {
+    let scoped = |scope, oauth| Access::Scoped { scope, oauth };
+    let (read, write) = (
+        scoped(Scope::MailRead, true),
+        scoped(Scope::MailWrite, true),
+    );
+    BTreeMap::from([
+        ("GET /api/health", Access::Public),
+        ("GET /api/readiness", Access::Public),
+        ("GET /api/openapi.json", Access::Public),
+        ("POST /api/v1/auth/login", Access::Public),
+        ("POST /api/v1/auth/refresh", Access::Public),
+        ("POST /api/v1/auth/register", Access::Public),
+        ("POST /api/v1/auth/logout", Access::Session),
+        ("GET /api/v1/auth/username-available", Access::Public),
+        ("GET /api/v1/auth/domains", Access::Public),
+        ("GET /api/v1/mail/folders", read),
+        ("GET /api/v1/mail/folders/{folder}/messages", read),
+        ("GET /api/v1/mail/search", read),
+        ("GET /api/v1/mail/messages/{uid}", read),
+        ("GET /api/v1/mail/messages/{uid}/attachments/{index}", read),
+        ("POST /api/v1/mail/send", scoped(Scope::MailSend, true)),
+        ("POST /api/v1/mail/messages/{uid}/flag", write),
+        ("POST /api/v1/mail/messages/{uid}/move", write),
+        ("DELETE /api/v1/mail/messages/{uid}", write),
+        ("POST /api/v1/mail/messages/bulk/flag", write),
+        ("POST /api/v1/mail/messages/bulk/move", write),
+        ("POST /api/v1/mail/messages/bulk/delete", write),
+        ("GET /api/v1/aliases", scoped(Scope::AliasesRead, true)),
+        ("POST /api/v1/aliases", scoped(Scope::AliasesWrite, false)),
+        (
+            "GET /api/v1/aliases/domains",
+            scoped(Scope::AliasesRead, true),
+        ),
+        (
+            "GET /api/v1/aliases/check",
+            scoped(Scope::AliasesRead, true),
+        ),
+        (
+            "PATCH /api/v1/aliases/{id}",
+            scoped(Scope::AliasesWrite, false),
+        ),
+        (
+            "DELETE /api/v1/aliases/{id}",
+            scoped(Scope::AliasesWrite, false),
+        ),
+        ("GET /api/v1/profile", scoped(Scope::ProfileRead, false)),
+        ("PATCH /api/v1/profile", Access::Session),
+        ("POST /api/v1/profile/password", Access::Session),
+        ("POST /api/v1/tokens", Access::Session),
+        ("GET /api/v1/tokens", Access::Session),
+        ("DELETE /api/v1/tokens/{id}", Access::Session),
+        ("POST /api/v1/app-passwords", Access::Session),
+        ("DELETE /api/v1/app-passwords/{id}", Access::Session),
+        ("GET /api/v1/profile/sessions", Access::Session),
+        ("DELETE /api/v1/profile/sessions/{id}", Access::Session),
+    ])
+    .into_iter()
+    .chain(administered())
+    .collect()
+}
+
+/// Those of domains, teams, agents and the operator.
+fn administered() -> BTreeMap<&'static str, Access> {
+    BTreeMap::from([
+        ("GET /api/v1/domains", Access::Session),
+        ("POST /api/v1/domains", Access::Session),
+        ("GET /api/v1/domains/{domain}", Access::Session),
+        ("POST /api/v1/domains/{domain}/verify", Access::Session),
+        ("DELETE /api/v1/domains/{domain}", Access::Session),
+        ("GET /api/v1/teams", Access::Session),
+        ("GET /api/v1/teams/{id}/members", Access::Session),
+        ("POST /api/v1/teams/{id}/invitations", Access::Session),
+        (
+            "POST /api/v1/teams/{id}/members/{userId}/grants",
+            Access::Session,
+        ),
+        ("PATCH /api/v1/teams/{id}/grants/{grantId}", Access::Session),
+        (
+            "DELETE /api/v1/teams/{id}/grants/{grantId}",
+            Access::Session,
+        ),
+        (
+            "DELETE /api/v1/teams/{id}/members/{userId}",
+            Access::Session,
+        ),
+        ("GET /.well-known/oauth-protected-resource", Access::Public),
+        (
+            "GET /.well-known/oauth-protected-resource/mcp",
+            Access::Public,
+        ),
+        (
+            "GET /.well-known/oauth-authorization-server",
+            Access::Public,
+        ),
+        ("POST /auth/register", Access::Public),
+        ("POST /auth/token", Access::Public),
+        ("POST /auth/device", Access::Public),
+        ("GET /login", Access::Public),
+        ("POST /login", Access::Public),
+        ("GET /device", Access::Public),
+        ("POST /device", Access::Public),
+        ("POST /mcp", Access::OAuth),
+        ("GET /mcp", Access::OAuth),
+        ("DELETE /mcp", Access::OAuth),
+        ("GET /api/v1/admin/modules", Access::Admin),
+        ("GET /api/v1/admin/modules/{name}", Access::Admin),
+        ("POST /api/v1/admin/modules", Access::Admin),
+        ("POST /api/v1/admin/modules/inspect", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/enable", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/disable", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/rollback", Access::Admin),
+        ("DELETE /api/v1/admin/modules/{name}", Access::Admin),
+    ])
+}
+
+/// Whom a credential lets in: what it is refused with everywhere, or which scopes it holds.
+enum Held {
+    Nothing(&'static str),
+    Session,
+    Scopes(Vec<Scope>),
+    /// An OAuth token, and whether it is for the agent endpoint too.
+    OAuth {
+        agent: bool,
+    },
+}
+
+/// What OAuth tokens reach where the operator does not let agents send (specification, section 5).
+const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+
+/// Forms of pages: without what the page had in it they are refused, whoever sends them.
+const FORMS: [&str; 2] = ["POST /login", "POST /device"];
+
+/// The refusal of a credential on a route; none where it is let in.
+fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
+    match (access, held) {
+        (Access::Public, _)
+        | (Access::Session | Access::Scoped { .. }, Held::Session)
+        | (Access::OAuth, Held::OAuth { agent: true }) => None,
+        // The agent endpoint says the same to everybody else (section 4.9).
+        (Access::OAuth, _) => Some((401, NONE.into())),
+        (_, Held::Nothing(text)) => Some((401, (*text).into())),
+        (Access::Session | Access::Admin, Held::Scopes(_) | Held::OAuth { .. }) => {
+            Some((403, SESSION_ONLY.into()))
+        }
+        // Nobody here is an administrator's: tests/modules_life.rs has one.
+        (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
+        (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
+        (Access::Scoped { scope, oauth }, Held::OAuth { .. })
+            if oauth && OPEN_TO_OAUTH.contains(&scope) =>
+        {
+            None
+        }
+        (Access::Scoped { scope, .. }, Held::Scopes(_) | Held::OAuth { .. }) => {
+            let text = format!("This credential is missing the \"{scope}\" scope");
+            Some((403, text))
+        }
+    }
+}
+
+async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answer {
+    let line = route
+        .replace("{folder}", "INBOX")
+        .replace("{uid}", "999")
+        .replace("{index}", "0")
+        .replace("{domain}", "none.example")
+        .replace("{name}", "mail")
+        .replace("{id}", "none")
+        .replace("{userId}", "none")
+        .replace("{grantId}", "none");
+    let request = service.request(&line);
+    match credential {
+        Some(credential) => Answer::of(request.bearer_auth(credential)).await,
+        None => Answer::of(request).await,
+    }
+}
+
+/// A credential of some kind, what it is called, and whom it lets in.
+struct Kind {
+    name: String,
+    credential: Option<String>,
+    held: Held,
+}
+
+fn kind(name: &str, credential: impl Into<Option<String>>, held: Held) -> Kind {
+    Kind {
+        name: name.to_owned(),
+        credential: credential.into(),
+        held,
+    }
+}
+
+/// The id of a session, as its owner sees it.
+async fn current(person: &Person<'_>) -> String {
+    let lists = person
+        .ask("GET /api/v1/profile/sessions")
+        .await
+        .succeeds(200);
+    let sessions = lists["sessions"].as_array().unwrap();
+    let own = sessions.iter().find(|s| s["current"] == true).unwrap();
+    text(&own["id"])
+}
+
+/// A session of theirs that they ended themselves.
+async fn ended(person: &Person<'_>) -> String {
+    let gone = person.again().await;
+    let line = format!("DELETE /api/v1/profile/sessions/{}", current(&gone).await);
+    gone.ask(&line).await.succeeds(200);
+    gone.access
+}
+
+/// A token of theirs that they revoked.
+async fn revoked(person: &Person<'_>) -> String {
+    let token = person.token(&["mail:read"]).await;
+    let line = format!("DELETE /api/v1/tokens/{}", text(&token["id"]));
+    person.ask(&line).await.succeeds(200);
+    text(&token["token"])
+}
+
+/// One credential of every kind there is.
+async fn credentials(service: &Service) -> Vec<Kind> {
+    let eve = service.person("eve").await;
+    let short = json!({ "label": "short", "scopes": ["mail:read"], "expiresInDays": 1 });
+    let expired = eve.post("/api/v1/tokens", &short).await.succeeds(201);
+    service.clock.advance(Duration::from_hours(25));
+    let ada = service.person("ada").await;
+    let client = ada.app_password("Phone").await;
+    let nothing = Held::Nothing;
+    let mut all = vec![
+        kind("nothing", None, nothing(NONE)),
+        kind("garbage", "garbage".to_owned(), nothing(UNUSABLE)),
+        kind(
+            "a forged JWT",
+            format!("{}x", ada.access),
+            nothing(UNUSABLE),
+        ),
+        kind(
+            "no such token",
+            format!("lmk_{}", "a".repeat(43)),
+            nothing("Invalid API token"),
+        ),
+        kind("a session", ada.access.clone(), Held::Session),
+        kind("an expired session", eve.access.clone(), nothing(UNUSABLE)),
+        kind("an ended session", ended(&ada).await, nothing(OVER)),
+        kind("a refresh token", ada.refresh.clone(), nothing(UNUSABLE)),
+        kind(
+            "a revoked token",
+            revoked(&ada).await,
+            nothing("This API token has been revoked"),
+        ),
+        kind(
+            "an expired token",
+            text(&expired["token"]),
+            nothing("This API token has expired"),
+        ),
+        kind(
+            "an app password",
+            text(&client["password"]),
+            nothing(UNUSABLE),
+        ),
+    ];
+    let agent = Client::register(service).await;
+    let granted = agent.granted(&ada).await;
+    let api = [("resource", "http://service.test/api/v1")];
+    let page = agent.page_with(&api).await;
+    let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
+    let code = back.sent("code").unwrap();
+    let api = agent.exchange(&code).await.succeeds(200);
+    let api = text(&api["access_token"]);
+    all.extend([
+        kind(
+            "an OAuth token",
+            granted.access,
+            Held::OAuth { agent: true },
+        ),
+        kind(
+            "an OAuth token for the API",
+            api,
+            Held::OAuth { agent: false },
+        ),
+        kind("an OAuth refresh token", granted.refresh, nothing(UNUSABLE)),
+        kind("an authorization code", code, nothing(UNUSABLE)),
+    ]);
+    for scope in Scope::ALL {
+        let token = ada.token(&[scope.name()]).await;
+        let name = format!("a token with {scope}");
+        all.push(kind(
+            &name,
+            text(&token["token"]),
+            Held::Scopes(vec![scope]),
+        ));
+    }
+    let token = ada.token(&Scope::ALL.map(Scope::name)).await;
+    let held = Held::Scopes(Scope::ALL.to_vec());
+    all.push(kind(
+        "a token with every scope",
+        text(&token["token"]),
+        held,
+    ));
+    all
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn every_route_lets_in_whom_the_specification_names_and_nobody_else() {
+    let service = Service::with_mail().await;
+    let declared = declared();
+    let routes = service.routes();
+    for (method, path, access) in &routes {
+        let route = format!("{method} {path}");
+        let expected = declared.get(route.as_str());
+        assert_eq!(expected, Some(access), "{route}: say here who may use it");
+    }
+    assert_eq!(routes.len(), declared.len());
+
+    let credentials = credentials(&service).await;
+    for (route, access) in &declared {
+        for Kind {
+            name,
+            credential,
+            held,
+        } in &credentials
+        {
+            let answer = asked(&service, route, credential.as_deref()).await;
+            let status = answer.status;
+            let told = answer.json["error"].as_str().unwrap_or_default().to_owned();
+            if let Some(expected) = refusal(*access, held) {
+                assert_eq!((status, told), expected, "{route} with {name}");
+            } else {
+                let form = FORMS.contains(route) && status == 403;
+                let served = form || !matches!(status, 401 | 403 | 429 | 500..);
+                assert!(served, "{route} with {name}: {status} {told}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_its_scope_never_reaches_the_mail_server() {
+    let mut service = Service::with_own_mail().await;
+    let token = {
+        let ada = service.person("ada").await;
+        ada.token(&["profile:read"]).await
+    };
+    service.stack().stop_imap().await.unwrap();
+    let refused = service
+        .with_bearer("GET /api/v1/mail/folders", token["token"].as_str().unwrap())
+        .await;
+    refused.fails(403, "This credential is missing the \"mail:read\" scope");
+    let refused = service
+        .with_bearer("DELETE /api/v1/tokens/x", token["token"].as_str().unwrap())
+        .await;
+    refused.fails(403, SESSION_ONLY);
+}
+
+#[tokio::test]
+async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let token = ada.token(&["mail:read"]).await;
+    let client = ada.app_password("Phone").await;
+    let shop = json!({ "domain": DOMAIN, "name": "shop" });
+    let shop = ada.post("/api/v1/aliases", &shop).await.succeeds(201);
+    let aliases = vec![shop["id"].to_string()];
+    let listed = ada.ask("GET /api/v1/teams").await.succeeds(200);
+    let teams = vec![text(&listed["teams"][0]["id"])];
+    let cyd = json!({ "username": "cyd", "password": PASSWORD, "resource_kind": "mailbox", "rights": ["mail:read"] });
+    service.person("cyd").await;
+    let path = format!("/api/v1/teams/{}/invitations", teams[0]);
+    let invited = ada.post(&path, &cyd).await.succeeds(201);
+    let grant = text(&invited["grantId"]);
+    let guests = format!("GET /api/v1/teams/{}/members", teams[0]);
+    let members = ada.ask(&guests).await.succeeds(200);
+    let guest = text(&members["members"][1]["userId"]);
+    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let mut ids = vec![text(&token["id"]), text(&client["id"])];
+    let sessions = lists["sessions"].as_array().unwrap();
+    ids.extend(sessions.iter().map(|session| text(&session["id"])));
+    let before = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let named = service
+        .routes()
+        .into_iter()
+        .filter(|(_, path, _)| path.contains("{id}"));
+    for (method, path, _) in named {
+        let adas = match path.split('/').nth(3) {
+            Some("aliases") => &aliases,
+            Some("teams") => &teams,
+            _ => &ids,
+        };
+        for id in adas {
+            let path = path.replace("{id}", id).replace("{userId}", &guest);
+            let line = format!("{method} {}", path.replace("{grantId}", &grant));
+            let mut body = cyd.clone();
+            body["active"] = json!(false);
+            let answer = match method.as_str() {
+                "PATCH" | "POST" => bob.send(&line, &body).await,
+                _ => bob.ask(&line).await,
+            };
+            assert_eq!(answer.status, 404, "{line}: {}", answer.json);
+        }
+    }
+    let after = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    assert_eq!(after["credentials"], before["credentials"]);
+    assert_eq!(ada.ask(&guests).await.succeeds(200), members);
+    let left = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    assert_eq!(left["aliases"][0]["active"], true);
+    service
+        .with_bearer("GET /api/v1/mail/folders", &text(&token["token"]))
+        .await
+        .succeeds(200);
+    log_in(&service, &ada.address, &text(&client["password"]))
+        .await
+        .unwrap();
+}
+
+/// Whoever is shut out is shut out of what is under way, too: a body may come slowly.
+#[tokio::test]
+async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    for (line, body) in [
+        (
+            "POST /api/v1/tokens",
+            r#"{"label": "mine", "scopes": ["mail:read"]}"#,
+        ),
+        ("POST /api/v1/app-passwords", r#"{"label": "mine"}"#),
+        ("PATCH /api/v1/profile", r#"{"first_name": "Eve"}"#),
+        (
+            "POST /api/v1/aliases",
+            r#"{"domain": "first.test", "name": "mine"}"#,
+        ),
+        ("POST /api/v1/domains", r#"{"domain": "eve.example"}"#),
+    ] {
+        for waited in [Duration::ZERO, Duration::from_secs(5)] {
+            let thief = ada.again().await;
+            let own = current(&thief).await;
+            let head = format!(
+                "{line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+                thief.access,
+                body.len()
+            );
+            let mut slow = Raw::to(&service).await;
+            slow.say(head).await;
+            // It was let in: it is told to go on.
+            assert_eq!(slow.answer().await.unwrap().status, 100);
+            let over = format!("DELETE /api/v1/profile/sessions/{own}");
+            ada.ask(&over).await.succeeds(200);
+            service.clock.advance(waited);
+            slow.say(body).await;
+            let answer = slow.answer().await.unwrap();
+            assert_eq!(answer.error(401), OVER, "{line} after {waited:?}");
+        }
+    }
+    assert_eq!(
+        ada.ask("GET /api/v1/tokens").await.succeeds(200)["tokens"],
+        json!([])
+    );
+    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    assert_eq!(lists["credentials"].as_array().unwrap().len(), 1);
+    let profile = ada.ask("GET /api/v1/profile").await.succeeds(200);
+    assert_eq!(profile["first_name"], "Ada");
+    let aliases = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    assert_eq!(aliases["aliases"], json!([]));
+    let held = ada.ask("GET /api/v1/domains").await.succeeds(200);
+    assert_eq!(held["used"], 0);
+}

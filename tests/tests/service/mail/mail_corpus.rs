@@ -1,0 +1,132 @@
+//! Real mail in all its shapes: what the service answers for each message of `tests/mail`.
+//!
+//! The agreed answers stand in `tests/mail/answers`. After a change that is meant to change some, run this test with
+//! `INSTA_UPDATE=always` and read every difference before it is committed.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use latchmail_tests::{Service, corpus};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn every_message_is_answered_as_it_was_agreed() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut differing = Vec::new();
+    for read in corpus::read_by(&ada).await {
+        let answer = shown(&read);
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path("../../../mail/answers");
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        // The others are compared all the same.
+        let compared = catch_unwind(AssertUnwindSafe(|| {
+            settings.bind(|| insta::assert_snapshot!(read.sample.name.as_str(), answer));
+        }));
+        if compared.is_err() {
+            differing.push(read.sample.name);
+        }
+    }
+    assert!(differing.is_empty(), "answered otherwise: {differing:?}");
+}
+
+#[tokio::test]
+async fn every_attachment_is_downloaded_with_the_size_that_was_announced() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    for read in corpus::read_by(&ada).await {
+        let name = &read.sample.name;
+        for attachment in read.detail["attachments"].as_array().unwrap() {
+            let (uid, index) = (&read.detail["uid"], &attachment["index"]);
+            let path = format!("GET /api/v1/mail/messages/{uid}/attachments/{index}");
+            let answer = ada.ask(&path).await;
+            assert_eq!(answer.status, 200, "{name}: {}", answer.json);
+            assert_eq!(answer.body.len() as u64, attachment["size"], "{name}");
+            let disposition = answer.header("content-disposition").unwrap();
+            assert!(disposition.starts_with("attachment; filename=\""), "{name}");
+            assert!(disposition.is_ascii(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_message_is_described_and_has_its_answer() {
+    let names: BTreeSet<String> = corpus::samples().into_iter().map(|s| s.name).collect();
+    let readme = std::fs::read_to_string(corpus::folder().join("README.md")).unwrap();
+    let described: BTreeSet<String> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once(".eml` | "))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    assert_eq!(described, names);
+    let answered: BTreeSet<String> = std::fs::read_dir(corpus::folder().join("answers"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".snap").map(ToOwned::to_owned))
+        .collect();
+    assert_eq!(answered, names);
+}
+
+/// An answer without what differs from run to run. Of the listing only what the message does not say in the same words.
+fn shown(read: &corpus::Read) -> String {
+    let mut detail = read.detail.clone();
+    let mut listed = read.summary.clone();
+    let size = detail["size"].as_u64().unwrap();
+    assert!(
+        size >= read.sample.bytes.len() as u64,
+        "{}",
+        read.sample.name
+    );
+    listed
+        .as_object_mut()
+        .unwrap()
+        .retain(|field, value| detail.get(field) != Some(value));
+    detail["uid"] = json!("[uid]");
+    detail["seq"] = json!("[seq]");
+    if read.delivered {
+        // With the fields that Postfix puts before the message.
+        detail["size"] = json!("[size]");
+    }
+    let mut answer = json!({ "message": detail, "otherwise in a listing": listed });
+    shorten(&mut answer);
+    visible(&serde_json::to_string_pretty(&answer).unwrap())
+}
+
+/// Leaves out the middle of long texts.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let characters: Vec<char> = text.chars().collect();
+            if characters.len() > 1200 {
+                let begins: String = characters[..400].iter().collect();
+                let ends: String = characters[characters.len() - 100..].iter().collect();
+                let left_out = characters.len() - 500;
+                *text = format!("{begins}[… {left_out} characters …]{ends}");
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(shorten),
+        Value::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+/// Escapes what cannot be seen or turns the reading direction around: who reads an agreed answer has to see all of it.
+fn visible(json: &str) -> String {
+    json.chars()
+        .map(|c| match c {
+            '\u{7f}'..='\u{a0}'
+            | '\u{ad}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{2000}'..='\u{200f}'
+            | '\u{2028}'..='\u{202f}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}' => c.escape_unicode().to_string(),
+            c => c.to_string(),
+        })
+        .collect()
+}

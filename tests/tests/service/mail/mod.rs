@@ -1,0 +1,12 @@
+//! Folders and messages: reading, searching, changing, sending.
+
+mod isolation;
+mod mail_bounds;
+mod mail_corpus;
+mod outage;
+mod s4_3_attachments;
+mod s4_3_bulk;
+mod s4_3_changes;
+mod s4_3_mail;
+mod s4_3_search;
+pub(crate) mod s4_3_send;

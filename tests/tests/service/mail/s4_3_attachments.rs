@@ -1,0 +1,192 @@
+//! Specification, section 4.3: the attachments of a message.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use latchmail_tests::{Person, RICH, Service, expunge_all, imap, noise};
+use serde_json::json;
+
+#[tokio::test]
+async fn an_attachment_is_downloaded_as_it_was_sent_with_the_headers_of_a_file() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    ada.receives(RICH).await;
+    let uid = ada.newest().await["uid"].as_u64().unwrap();
+    let path = |index: &str| format!("GET /api/v1/mail/messages/{uid}/attachments/{index}");
+    let answer = ada.ask(&path("0")).await;
+    assert_eq!(answer.status, 200, "{}", answer.json);
+    assert_eq!(answer.body, b"%PDF-1.4");
+    for (name, value) in [
+        ("content-type", "application/octet-stream"),
+        ("content-length", "8"),
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "private, no-store"),
+        (
+            "content-disposition",
+            "attachment; filename=\"r_sum_.pdf\"; filename*=UTF-8''r%C3%A9sum%C3%A9.pdf",
+        ),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    let nested = ada.ask(&path("1")).await;
+    assert_eq!(nested.body, b"Subject: inner\r\n\r\nnested");
+    // What is only asked about is told and not sent.
+    let head = ada.ask(&path("0").replace("GET", "HEAD")).await;
+    assert_eq!(
+        (head.status, head.header("content-length")),
+        (200, Some("8"))
+    );
+    assert!(head.body.is_empty());
+    let hinted = ada.ask(&format!("{}?folder=Trash", path("0"))).await;
+    assert_eq!(hinted.body, b"%PDF-1.4");
+}
+
+#[tokio::test]
+async fn an_attachment_is_described_as_bytes() {
+    let service = Service::with_mail().await;
+    let description = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let path = "/api/v1/mail/messages/{uid}/attachments/{index}";
+    let content = &description["paths"][path]["get"]["responses"]["200"]["content"];
+    let schema = &content["application/octet-stream"]["schema"];
+    assert_eq!(schema["type"], "string");
+    assert_eq!(schema["format"], "binary");
+}
+
+#[tokio::test]
+async fn an_attachment_that_is_none_is_refused_in_the_specifications_words() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    ada.receives(RICH).await;
+    let uid = ada.newest().await["uid"].as_u64().unwrap();
+    for (path, status, text) in [
+        (format!("{uid}/attachments/2"), 404, "Attachment not found"),
+        (
+            format!("{uid}/attachments/4294967296"),
+            404,
+            "Attachment not found",
+        ),
+        (
+            format!("{}/attachments/0", uid + 1),
+            404,
+            "Message not found",
+        ),
+        (
+            format!("{uid}/attachments/-1"),
+            400,
+            "Invalid attachment index",
+        ),
+        (
+            format!("{uid}/attachments/0x0"),
+            400,
+            "Invalid attachment index",
+        ),
+        ("0/attachments/0".into(), 400, "Invalid message UID"),
+        ("one/attachments/zero".into(), 400, "Invalid message UID"),
+    ] {
+        ada.ask(&format!("GET /api/v1/mail/messages/{path}"))
+            .await
+            .fails(status, text);
+    }
+    let bob = service.person("bob").await;
+    bob.ask(&format!("GET /api/v1/mail/messages/{uid}/attachments/0"))
+        .await
+        .fails(404, "Message not found");
+    service
+        .ask(&format!("GET /api/v1/mail/messages/{uid}/attachments/0"))
+        .await
+        .fails(401, "Missing or invalid Authorization header");
+}
+
+/// A message with a text and a file of these bytes.
+fn with_a_file(bytes: &[u8]) -> Vec<u8> {
+    let mut message = b"From: grace@outside.test\r\nTo: ada@first.test\r\nSubject: A file\r\nMIME-Version: 1.0\r\n\
+        Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nHere it is.\r\n--b\r\n\
+        Content-Type: video/mp4; name=film.mp4\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+        .to_vec();
+    for line in STANDARD.encode(bytes).as_bytes().chunks(76) {
+        message.extend_from_slice(line);
+        message.extend_from_slice(b"\r\n");
+    }
+    message.extend_from_slice(b"--b--\r\n");
+    message
+}
+
+/// Puts a message into the inbox as another client does, and answers its number.
+async fn put(person: &Person<'_>, message: &[u8]) -> u64 {
+    imap(person)
+        .await
+        .append("INBOX", None, None, message)
+        .await
+        .unwrap();
+    person.messages("INBOX").await[0]["uid"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_readers() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let film = noise(20 * 1024 * 1024);
+    let uid = put(&ada, &with_a_file(&film)).await;
+    let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
+    let answer = ada.ask(&path).await;
+    assert_eq!(answer.header("content-length"), Some("20971520"));
+    assert!(answer.body == film, "the film is another one");
+    let downloads = (0..8).map(async |number| {
+        let request = service.request(&path).bearer_auth(&ada.access);
+        let mut response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut film = film.as_slice();
+        let mut waited = number % 2 == 0;
+        while let Some(piece) = response.chunk().await.unwrap() {
+            let rest = film.strip_prefix(&piece[..]);
+            film = rest.expect("the film is another one");
+            if !waited {
+                waited = true;
+                // Slower than the mail server: somebody else has its connection meanwhile.
+                assert_eq!(ada.total("INBOX").await, 1);
+            }
+        }
+        assert!(film.is_empty());
+    });
+    futures_util::future::join_all(downloads).await;
+    let detail = ada
+        .ask(&format!("GET /api/v1/mail/messages/{uid}"))
+        .await
+        .succeeds(200);
+    assert_eq!(detail["text"], "Here it is.");
+    assert_eq!(
+        detail["attachments"],
+        json!([{ "index": 0, "filename": "film.mp4", "contentType": "video/mp4", "size": 20_971_520 }])
+    );
+    assert!(detail.get("truncated").is_none());
+}
+
+#[tokio::test]
+async fn a_message_that_goes_away_while_it_is_downloaded_is_given_whole_or_visibly_not() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let film = noise(20 * 1024 * 1024);
+    let uid = put(&ada, &with_a_file(&film)).await;
+    let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
+    let request = service.request(&path).bearer_auth(&ada.access);
+    let mut response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut came = response.chunk().await.unwrap().unwrap().to_vec();
+    // A client that takes its time: the service has let go of the mail server then, unless it was slower still.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    expunge_all(&ada).await;
+    let ended = loop {
+        match response.chunk().await {
+            Ok(Some(piece)) => came.extend_from_slice(&piece),
+            ended => break ended,
+        }
+    };
+    assert_eq!(
+        ended.is_ok(),
+        came == film,
+        "a part was given for the whole"
+    );
+    assert!(film.starts_with(&came));
+    ada.ask(&path).await.fails(404, "Message not found");
+}

@@ -1,0 +1,441 @@
+//! Specification, section 4.3: flagging, moving and deleting one message.
+//!
+//! What a change did is looked up by another IMAP client, not with the API alone.
+
+use std::collections::BTreeSet;
+
+use latchmail_tests::{Answer, Imap, Person, Service, imap, mark, put, stored, subjects};
+use serde_json::{Value, json};
+
+const NO_NUMBERS: [&str; 7] = [
+    "0",
+    "-1",
+    "abc",
+    "1.5",
+    "1e3",
+    "%20",
+    "99999999999999999999999",
+];
+
+async fn flag(person: &Person<'_>, uid: u64, action: &str, flags: &[&str]) -> Answer {
+    let path = format!("/api/v1/mail/messages/{uid}/flag");
+    let body = json!({ "flags": flags, "action": action });
+    person.post(&path, &body).await
+}
+
+#[track_caller]
+fn done(answer: Answer) {
+    assert_eq!(answer.succeeds(200), json!({ "success": true }));
+}
+
+/// The flags of the message of that subject, as another client sees them.
+async fn flags_of(client: &mut Imap, folder: &str, subject: &str) -> BTreeSet<String> {
+    let stored = stored(client, folder).await;
+    let message = stored.into_iter().find(|m| m.subject() == subject);
+    message.expect("the message is there").flags
+}
+
+fn set(flags: &[&str]) -> BTreeSet<String> {
+    flags.iter().map(|&flag| flag.to_owned()).collect()
+}
+
+fn told(message: &Value) -> BTreeSet<String> {
+    let flags = message["flags"].as_array().unwrap().iter();
+    flags.map(|f| f.as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn flags_are_added_and_removed_for_every_client() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    put(&mut client, "INBOX", "one").await;
+    put(&mut client, "INBOX", "two").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    for (action, flags, left) in [
+        (
+            "add",
+            &["\\Seen", "\\Flagged", "$Forwarded"][..],
+            &["\\Seen", "\\Flagged", "$Forwarded"][..],
+        ),
+        ("add", &["\\Seen"], &["\\Seen", "\\Flagged", "$Forwarded"]),
+        ("remove", &["\\Flagged"], &["\\Seen", "$Forwarded"]),
+        (
+            "remove",
+            &["\\Flagged", "never-set"],
+            &["\\Seen", "$Forwarded"],
+        ),
+        ("remove", &["$Forwarded", "\\Seen", "\\Seen"], &[]),
+        (
+            "add",
+            &["\\Answered", "\\Draft", "NonJunk", "Projekt-7", "a.b:c"],
+            &["\\Answered", "\\Draft", "NonJunk", "Projekt-7", "a.b:c"],
+        ),
+    ] {
+        done(flag(&ada, uid, action, flags).await);
+        let left = set(left);
+        assert_eq!(flags_of(&mut client, "INBOX", "one").await, left);
+        assert_eq!(told(&ada.message(uid).await), left);
+        let listed = ada.messages("INBOX").await;
+        assert_eq!(told(&listed[1]), left);
+        assert_eq!(told(&listed[0]), set(&[]), "the other message");
+    }
+}
+
+#[tokio::test]
+async fn a_flag_that_no_client_may_set_is_refused_and_nothing_is_changed() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    put(&mut client, "INBOX", "one").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    for refused in [
+        "\\Deleted",
+        "\\deleted",
+        "\\Recent",
+        "\\Custom",
+        "\\*",
+        "\\",
+        "\\\\Seen",
+        "\\Seen ",
+        " \\Seen",
+        "",
+        " ",
+        "two words",
+        "a(b",
+        "a)b",
+        "a{b",
+        "{3}",
+        "a%b",
+        "a*b",
+        "a\"b",
+        "a\\b",
+        "a]b",
+        "a\rb",
+        "a\nb",
+        "a\r\nA1 LOGOUT",
+        "a\0b",
+        "a\tb",
+        "a\u{7f}b",
+        "grün",
+        "флаг",
+    ] {
+        for action in ["add", "remove"] {
+            let answer = flag(&ada, uid, action, &[refused]).await;
+            answer.fails(400, "Invalid flag data");
+            // One of several spoils them all.
+            let answer = flag(&ada, uid, action, &["\\Seen", refused]).await;
+            answer.fails(400, "Invalid flag data");
+        }
+    }
+    assert_eq!(flags_of(&mut client, "INBOX", "one").await, set(&[]));
+    assert_eq!(ada.uids("INBOX").await, [uid]);
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_change_of_flags_is_refused() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    put(&mut client, "INBOX", "one").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    let path = format!("/api/v1/mail/messages/{uid}/flag");
+    for body in [
+        json!({}),
+        json!({ "flags": ["\\Seen"] }),
+        json!({ "action": "add" }),
+        json!({ "flags": null, "action": "add" }),
+        json!({ "flags": "\\Seen", "action": "add" }),
+        json!({ "flags": { "0": "\\Seen" }, "action": "add" }),
+        json!({ "flags": [1], "action": "add" }),
+        json!({ "flags": [null], "action": "add" }),
+        json!({ "flags": [["\\Seen"]], "action": "add" }),
+        json!({ "flags": ["\\Seen"], "action": null }),
+        json!({ "flags": ["\\Seen"], "action": true }),
+        json!({ "flags": ["\\Seen"], "action": "toggle" }),
+        json!({ "flags": ["\\Seen"], "action": "ADD" }),
+        json!({ "flags": ["\\Seen"], "action": "" }),
+        json!({ "flags": ["\\Seen"], "action": ["add"] }),
+        json!([["\\Seen"], "add"]),
+        json!("add"),
+        json!(null),
+    ] {
+        let answer = ada.post(&path, &body).await;
+        assert_eq!(
+            (answer.status, &answer.json),
+            (400, &json!({ "error": "Invalid flag data" })),
+            "{body}"
+        );
+    }
+    for body in [
+        "",
+        "{",
+        "flags=add",
+        "{\"flags\":[\"\\\\Seen\"],\"action\":\"add\"} x",
+    ] {
+        let answer = ada.post_raw(&path, body).await;
+        answer.fails(400, "Invalid flag data");
+    }
+    assert_eq!(flags_of(&mut client, "INBOX", "one").await, set(&[]));
+}
+
+#[tokio::test]
+async fn a_message_is_moved_under_its_number_with_its_flags() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for subject in ["one", "two", "three"] {
+        put(&mut client, "INBOX", subject).await;
+    }
+    // "Projekte/Übersicht & Pläne" in modified UTF-7.
+    let nested = "Projekte/&ANw-bersicht &- Pl&AOQ-ne";
+    for folder in ["Projekte", nested, "100% \"quoted\" \\ {3} *"] {
+        client.create(folder).await.unwrap();
+    }
+    let uid = ada.uid_of("INBOX", "two").await;
+    done(flag(&ada, uid, "add", &["\\Seen", "keep"]).await);
+    let before = ada.message(uid).await;
+    for (destination, stored_in, listed_in) in [
+        ("Archive", "Archive", "Archive"),
+        (
+            "Projekte/Übersicht & Pläne",
+            nested,
+            "Projekte%2F%C3%9Cbersicht%20%26%20Pl%C3%A4ne",
+        ),
+        (
+            "100% \"quoted\" \\ {3} *",
+            "100% \"quoted\" \\ {3} *",
+            "100%25%20%22quoted%22%20%5C%20%7B3%7D%20*",
+        ),
+        ("Trash", "Trash", "Trash"),
+    ] {
+        done(ada.move_to(uid, destination).await);
+        assert_eq!(subjects(&mut client, "INBOX").await, ["one", "three"]);
+        assert_eq!(subjects(&mut client, stored_in).await, ["two"]);
+        let flags = flags_of(&mut client, stored_in, "two").await;
+        assert_eq!(flags, set(&["\\Seen", "keep"]));
+        assert_eq!(ada.uids(listed_in).await, [uid]);
+        let after = ada.message(uid).await;
+        for field in ["uid", "subject", "date", "size", "text", "messageId"] {
+            assert_eq!(after[field], before[field], "{field}");
+        }
+    }
+    // Back again, by the inbox's name in another case.
+    done(ada.move_to(uid, "inbox").await);
+    assert_eq!(
+        subjects(&mut client, "INBOX").await,
+        ["one", "three", "two"]
+    );
+    assert_eq!(ada.uids("INBOX").await[0], uid);
+    assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_message_that_is_moved_to_where_it_is_stays_one_message() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for subject in ["one", "two"] {
+        put(&mut client, "INBOX", subject).await;
+    }
+    let uid = ada.uid_of("INBOX", "one").await;
+    done(ada.move_to(uid, "INBOX").await);
+    let mut left = subjects(&mut client, "INBOX").await;
+    left.sort();
+    assert_eq!(left, ["one", "two"]);
+    assert_eq!(ada.uid_of("INBOX", "one").await, uid);
+    assert_eq!(ada.message(uid).await["subject"], "one");
+}
+
+#[tokio::test]
+async fn a_move_that_cannot_be_done_is_refused_in_the_specifications_words() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    put(&mut client, "INBOX", "one").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    let path = format!("/api/v1/mail/messages/{uid}/move");
+    for body in [
+        json!({}),
+        json!({ "folder": "INBOX" }),
+        json!({ "destination": null }),
+        json!({ "destination": 5 }),
+        json!({ "destination": "" }),
+        json!({ "destination": ["Trash"] }),
+        json!(["Trash"]),
+        json!("Trash"),
+    ] {
+        let answer = ada.post(&path, &body).await;
+        assert_eq!(
+            (answer.status, &answer.json),
+            (400, &json!({ "error": "Invalid move data" })),
+            "{body}"
+        );
+    }
+    for body in ["", "{", "destination=Trash"] {
+        let answer = ada.post_raw(&path, body).await;
+        answer.fails(400, "Invalid move data");
+    }
+    let long = "x".repeat(3000);
+    for destination in [
+        "Nowhere",
+        "INBOX/Nowhere",
+        "../../etc",
+        "*",
+        "%",
+        "\"",
+        "\\",
+        "{5}",
+        "&",
+        "x\r\nA1 LOGOUT",
+        "x\0",
+        "📬",
+        &long,
+    ] {
+        let answer = ada.move_to(uid, destination).await;
+        answer.fails(404, "Folder not found");
+    }
+    assert_eq!(subjects(&mut client, "INBOX").await, ["one"]);
+    assert_eq!(ada.uids("INBOX").await, [uid]);
+}
+
+#[tokio::test]
+async fn a_message_is_deleted_for_good_and_no_other_with_it() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for subject in ["one", "two", "three"] {
+        put(&mut client, "INBOX", subject).await;
+    }
+    // Marked by another client, which has not made up its mind.
+    let marked = stored(&mut client, "INBOX").await[2].imap_uid;
+    mark(&mut client, "INBOX", marked, "+FLAGS.SILENT (\\Deleted)").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    done(ada.delete(uid).await);
+    assert_eq!(subjects(&mut client, "INBOX").await, ["two", "three"]);
+    let flags = flags_of(&mut client, "INBOX", "three").await;
+    assert_eq!(flags, set(&["\\Deleted"]));
+    assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
+    ada.delete(uid).await.fails(404, "Message not found");
+    let line = format!("GET /api/v1/mail/messages/{uid}");
+    ada.ask(&line).await.fails(404, "Message not found");
+    // Wherever it lies, and whatever the hint says.
+    let uid = ada.uid_of("INBOX", "two").await;
+    done(ada.move_to(uid, "Trash").await);
+    let line = format!("DELETE /api/v1/mail/messages/{uid}?folder=Nowhere");
+    done(ada.ask(&line).await);
+    assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
+    assert_eq!(subjects(&mut client, "INBOX").await, ["three"]);
+}
+
+#[tokio::test]
+async fn the_folder_of_a_change_is_only_a_hint() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    put(&mut client, "INBOX", "one").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    let path = |action: &str| format!("/api/v1/mail/messages/{uid}/{action}");
+    for hint in ["INBOX", "Trash", "Nowhere", ""] {
+        let body = json!({ "flags": ["\\Seen"], "action": "add", "folder": hint });
+        done(ada.post(&path("flag"), &body).await);
+        let body = json!({ "destination": "Archive", "folder": hint });
+        done(ada.post(&path("move"), &body).await);
+        assert_eq!(subjects(&mut client, "Archive").await, ["one"], "{hint}");
+        let body = json!({ "destination": "INBOX", "folder": hint });
+        done(ada.post(&path("move"), &body).await);
+        assert_eq!(subjects(&mut client, "INBOX").await, ["one"], "{hint}");
+    }
+    assert_eq!(ada.uids("INBOX").await, [uid]);
+}
+
+/// Each change of the message that a number names, with a body that is good.
+fn changes(uid: &str) -> [(String, Value); 3] {
+    [
+        (
+            format!("POST /api/v1/mail/messages/{uid}/flag"),
+            json!({ "flags": ["\\Seen"], "action": "add" }),
+        ),
+        (
+            format!("POST /api/v1/mail/messages/{uid}/move"),
+            json!({ "destination": "Trash" }),
+        ),
+        (format!("DELETE /api/v1/mail/messages/{uid}"), Value::Null),
+    ]
+}
+
+async fn change(person: &Person<'_>, (line, body): &(String, Value)) -> Answer {
+    if body.is_null() {
+        return person.ask(line).await;
+    }
+    person.post(line.trim_start_matches("POST "), body).await
+}
+
+#[tokio::test]
+async fn a_change_of_what_is_no_message_of_ones_own_is_refused() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let mut client = imap(&ada).await;
+    put(&mut client, "INBOX", "one").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    for none in NO_NUMBERS {
+        for request in changes(none) {
+            let answer = change(&ada, &request).await;
+            answer.fails(400, "Invalid message UID");
+        }
+    }
+    for missing in [uid + 1, 987_654_321, u64::MAX] {
+        for request in changes(&missing.to_string()) {
+            let answer = change(&ada, &request).await;
+            answer.fails(404, "Message not found");
+        }
+    }
+    for request in changes(&uid.to_string()) {
+        let answer = change(&bob, &request).await;
+        answer.fails(404, "Message not found");
+        let (line, body) = &request;
+        let nobody = Answer::of(service.request(line).json(body)).await;
+        nobody.fails(401, "Missing or invalid Authorization header");
+    }
+    assert_eq!(subjects(&mut client, "INBOX").await, ["one"]);
+    assert_eq!(flags_of(&mut client, "INBOX", "one").await, set(&[]));
+}
+
+#[tokio::test]
+async fn while_the_mail_server_is_away_a_change_is_503_and_is_not_done_later() {
+    let mut service = Service::with_own_mail().await;
+    let (access, uid) = {
+        let ada = service.person("ada").await;
+        put(&mut imap(&ada).await, "INBOX", "one").await;
+        let uid = ada.uid_of("INBOX", "one").await;
+        (ada.access, uid)
+    };
+    service.stack().stop_imap().await.unwrap();
+    for (line, body) in changes(&uid.to_string()) {
+        let mut request = service.request(&line).bearer_auth(&access);
+        if !body.is_null() {
+            request = request.json(&body);
+        }
+        let answer = Answer::of(request).await;
+        answer.fails(
+            503,
+            "Mail server is initializing, please try again in a moment",
+        );
+        assert!(answer.header("retry-after").is_some(), "{line}");
+    }
+    service.stack().start_imap().await.unwrap();
+    let ada = Person {
+        service: &service,
+        address: "ada@first.test".into(),
+        access,
+        refresh: String::new(),
+    };
+    let mut client = imap(&ada).await;
+    assert_eq!(flags_of(&mut client, "INBOX", "one").await, set(&[]));
+    assert_eq!(ada.uids("INBOX").await, [uid]);
+    done(flag(&ada, uid, "add", &["\\Seen"]).await);
+    done(ada.move_to(uid, "Trash").await);
+    done(ada.delete(uid).await);
+    assert_eq!(subjects(&mut client, "INBOX").await, [""; 0]);
+    assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
+}

@@ -1,0 +1,282 @@
+//! Who a mail may come from, and whom it may go to.
+
+use latchmail_tests::{Service, alias, imap, stored};
+use serde_json::{Value, json};
+
+use super::{
+    SEND, all_that_came, arrives, found, is_well_formed, left_for, mail, names, refused, sends,
+    sunk, with,
+};
+
+const FOREIGN: &str = "You can only send from your own address or active aliases";
+const ELSEWHERE: &str = "You do not have permission to send from this domain";
+
+fn people(of: &[(&str, &str)]) -> Value {
+    let people = of.iter();
+    people
+        .map(|(name, address)| json!({ "name": name, "address": address }))
+        .collect()
+}
+
+#[tokio::test]
+async fn recipients_are_given_in_every_form() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let carl = service.person("carl").await;
+    let (b, c) = ("bob@first.test", "carl@first.test");
+    for (given, read) in [
+        (json!("bob@first.test"), people(&[("", b)])),
+        (json!("<bob@first.test>"), people(&[("", b)])),
+        (json!("  bob@first.test "), people(&[("", b)])),
+        (json!("Bob <bob@first.test>"), people(&[("Bob", b)])),
+        (json!(["bob@first.test"]), people(&[("", b)])),
+        (
+            json!("bob@first.test, carl@first.test"),
+            people(&[("", b), ("", c)]),
+        ),
+        (
+            json!("bob@first.test,carl@first.test"),
+            people(&[("", b), ("", c)]),
+        ),
+        (
+            json!("\"Quoted, Name\" <bob@first.test>, Carl Philip <carl@first.test>"),
+            people(&[("Quoted, Name", b), ("Carl Philip", c)]),
+        ),
+        (
+            json!("\"A \\\"quote\\\" and a \\\\\" <bob@first.test>"),
+            people(&[("A \"quote\" and a \\", b)]),
+        ),
+        (
+            json!(["Bob <bob@first.test>", "carl@first.test"]),
+            people(&[("Bob", b), ("", c)]),
+        ),
+        (
+            json!(["\"Comma, Inc.\" <bob@first.test>"]),
+            people(&[("Comma, Inc.", b)]),
+        ),
+        (
+            json!("Grüße Übermäßig <bob@first.test>"),
+            people(&[("Grüße Übermäßig", b)]),
+        ),
+        (
+            json!("\"日本語, 名前\" <bob@first.test>, 🎉 <carl@first.test>"),
+            people(&[("日本語, 名前", b), ("🎉", c)]),
+        ),
+        (
+            json!([format!("{} <bob@first.test>", "Лев ".repeat(60).trim())]),
+            people(&[("Лев ".repeat(60).trim(), b)]),
+        ),
+    ] {
+        for field in ["to", "cc"] {
+            let to = with(mail("in every form"), "to", "bob@first.test");
+            let sent = sends(&ada, &with(to, field, given.clone())).await;
+            let received = arrives(&bob, &sent).await;
+            assert_eq!(received[field], read, "{given}");
+            if read.as_array().unwrap().len() == 2 {
+                assert_eq!(arrives(&carl, &sent).await[field], read);
+            }
+        }
+        let hidden = with(mail("in every form"), "to", "x@outside.test");
+        let sent = sends(&ada, &with(hidden, "bcc", given.clone())).await;
+        let received = arrives(&bob, &sent).await;
+        assert_eq!(received["to"], people(&[("", "x@outside.test")]));
+        assert_eq!(received["cc"], json!([]));
+        if read.as_array().unwrap().len() == 2 {
+            arrives(&carl, &sent).await;
+        }
+    }
+    let mut client = imap(&bob).await;
+    for message in stored(&mut client, "INBOX").await {
+        is_well_formed(&message);
+    }
+}
+
+#[tokio::test]
+async fn who_is_hidden_receives_and_is_named_nowhere() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let (carl, dora) = (service.person("carl").await, service.person("dora").await);
+    let open = with(mail("not for all eyes"), "cc", "Carl <carl@first.test>");
+    let hidden = json!(["Dora <dora@first.test>", "eve@outside.test"]);
+    let sent = sends(&ada, &with(open, "bcc", hidden)).await;
+    for person in [&bob, &carl, &dora] {
+        let received = arrives(person, &sent).await;
+        assert_eq!(received["to"], people(&[("", "bob@first.test")]));
+        assert_eq!(received["cc"], people(&[("Carl", "carl@first.test")]));
+        assert!(received.get("bcc").is_none());
+    }
+    let mut messages = vec![found(&mut imap(&ada).await, "Sent", &sent).await];
+    for person in [&bob, &carl, &dora] {
+        messages.push(found(&mut imap(person).await, "INBOX", &sent).await);
+    }
+    for message in &messages {
+        assert_eq!(message.header("bcc"), None);
+        let text = String::from_utf8_lossy(super::without_traces(&message.bytes)).to_lowercase();
+        assert!(!text.contains("dora") && !text.contains("eve@"), "{text}");
+    }
+    let left = left_for(&service, 1).await;
+    assert_eq!(left.iter().collect::<Vec<_>>(), ["eve@outside.test"]);
+    let outside = sunk(&service).join("\n").to_lowercase();
+    assert!(!outside.contains("bcc:") && !outside.contains("dora"));
+}
+
+#[tokio::test]
+async fn a_name_of_a_domain_in_any_script_is_sent_to_in_its_ascii_form() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let to = json!("Anna <anna@bücher.test>, x@例え.test");
+    sends(&ada, &with(mail("abroad"), "to", to)).await;
+    let left = left_for(&service, 2).await;
+    let expected = ["anna@xn--bcher-kva.test", "x@xn--r8jz45g.test"];
+    assert_eq!(left.iter().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn fifty_recipients_are_taken_and_one_more_is_too_many() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let of = |from: usize, to: usize| -> Vec<String> {
+        (from..to).map(|n| format!("p{n}@outside.test")).collect()
+    };
+    let too_many = with(mail("too many"), "to", of(0, 51));
+    let list = with(mail("too many"), "to", of(0, 51).join(", "));
+    let mut across = with(mail("too many"), "to", of(0, 20));
+    across = with(across, "cc", of(20, 40).join(","));
+    let one_more = with(across.clone(), "bcc", of(40, 51));
+    for mail in [too_many, list, one_more] {
+        refused(&ada.post(SEND, &mail).await, 400, "51 recipients");
+    }
+    let fifty = with(across, "bcc", of(40, 50));
+    sends(&ada, &with(fifty, "subject", "just enough")).await;
+    let left = left_for(&service, 50).await;
+    assert_eq!(left, of(0, 50).into_iter().collect());
+    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert!(!sunk(&service).join("").contains("Subject: too many"));
+    assert_eq!(ada.total("Sent").await, 2);
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_refused_by_the_name_of_its_field() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    for none in [
+        "",
+        " ",
+        "bob",
+        "@first.test",
+        "bob@",
+        "bob@@first.test",
+        "bob@first..test",
+        "bob@first.test carl@first.test",
+        "Bob <bob@first.test",
+        "Bob <>",
+        "Bob <bob>",
+        "bob@first.test; carl@first.test",
+        "bob@fir st.test",
+        "\"bob@first.test",
+    ] {
+        for list in [json!(none), json!([none]), json!(["bob@first.test", none])] {
+            let to = with(mail("to nobody"), "to", list.clone());
+            names(&ada.post(SEND, &to).await, "to", &list);
+            if !none.trim().is_empty() {
+                for field in ["cc", "bcc"] {
+                    let mail = with(mail("to nobody"), field, list.clone());
+                    names(&ada.post(SEND, &mail).await, field, &list);
+                }
+            }
+        }
+    }
+    let nobody = with(mail("to nobody"), "to", json!([]));
+    names(&ada.post(SEND, &nobody).await, "to", &json!([]));
+    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(ada.total("Sent").await, 1);
+}
+
+#[tokio::test]
+async fn a_recipient_whom_the_mail_server_refuses_is_named_and_nobody_gets_the_mail() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let carl = service.person("carl").await;
+    alias(&carl, "asleep@first.test", false).await;
+    for nobody in ["nobody@first.test", "asleep@first.test"] {
+        for (field, list) in [
+            ("to", format!("bob@first.test, Nobody <{nobody}>")),
+            ("to", format!("{nobody}, bob@first.test")),
+            ("cc", nobody.to_owned()),
+            ("bcc", format!("carl@first.test, {nobody}")),
+        ] {
+            let answer = ada.post(SEND, &with(mail("to some"), field, list)).await;
+            answer.fails_about(400, nobody);
+            let text = answer.json["error"].as_str().unwrap();
+            assert!(!text.contains("bob@") && !text.contains("carl@"), "{text}");
+        }
+    }
+    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(all_that_came(&ada, &carl).await, [""; 0]);
+    assert_eq!(ada.total("Sent").await, 2);
+}
+
+#[tokio::test]
+async fn a_mail_comes_from_the_account_or_one_of_its_active_aliases() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    alias(&ada, "countess@first.test", true).await;
+    alias(&ada, "enchantress@second.test", true).await;
+    alias(&ada, "asleep@first.test", false).await;
+    alias(&bob, "robert@first.test", true).await;
+    let mut client = imap(&bob).await;
+    for own in [
+        "ada@first.test",
+        "countess@first.test",
+        "enchantress@second.test",
+    ] {
+        let sent = sends(&ada, &with(mail("from me"), "from", own)).await;
+        assert_eq!(sent["savedTo"], "Sent");
+        let received = arrives(&bob, &sent).await;
+        assert_eq!(received["from"][0]["address"], own);
+        let stored = found(&mut client, "INBOX", &sent).await;
+        let sender = stored.header("return-path");
+        assert_eq!(sender, Some(format!("<{own}>")));
+        assert_eq!(stored.header("sender"), None);
+        let from = stored.header("from").unwrap();
+        assert!(own == "ada@first.test" || !from.contains("ada@"), "{from}");
+    }
+    for foreign in [
+        "asleep@first.test",
+        "bob@first.test",
+        "robert@first.test",
+        "nobody@first.test",
+    ] {
+        let mail = with(mail("from another"), "from", foreign);
+        ada.post(SEND, &mail).await.fails(403, FOREIGN);
+    }
+    for elsewhere in [
+        "ada@elsewhere.test",
+        "someone@example.org",
+        "ada@sub.first.test",
+    ] {
+        let mail = with(mail("from another"), "from", elsewhere);
+        ada.post(SEND, &mail).await.fails(403, ELSEWHERE);
+    }
+    for none in [
+        "",
+        "ada",
+        "@first.test",
+        "ada@",
+        "Ada <ada@first.test>",
+        "\"Ada\" <ada@first.test>",
+        "ada@first.test, bob@first.test",
+        "ada@first.test (Ada)",
+        "ada@first.test\r\nBcc: bob@first.test",
+    ] {
+        let answer = ada.post(SEND, &with(mail("from none"), "from", none)).await;
+        names(&answer, "from", &json!(none));
+    }
+    // Replies to an alias come in.
+    let back = with(mail("back"), "from", "bob@first.test");
+    let sent = sends(&bob, &with(back, "to", "countess@first.test")).await;
+    arrives(&ada, &sent).await;
+    let came = all_that_came(&ada, &bob).await;
+    assert_eq!(came, ["from me", "from me", "from me"]);
+    assert_eq!(ada.total("Sent").await, 4);
+}

@@ -1,0 +1,69 @@
+//! The mail server goes away under who sends, and comes back.
+
+use latchmail_tests::{Answer, Person, Relay, Service, imap, stored};
+
+use super::{SEND, all_that_came, arrives, mail, sends};
+
+const AWAY: &str = "Mail server is initializing, please try again in a moment";
+
+#[track_caller]
+fn away(answer: &Answer) {
+    answer.fails(503, AWAY);
+    assert!(answer.header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn while_no_mail_can_be_sent_the_answer_says_so_and_nothing_is_sent_later() {
+    let mut relay = Relay::new().await;
+    let service = Service::with_mail_and(&format!("smtp.address = '{}'", relay.address)).await;
+    relay.leads_to(service.mail().submission);
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    // Before any connection was made, and when one was that is cut.
+    for round in ["first", "second"] {
+        relay.bar().await;
+        away(&ada.post(SEND, &mail("in vain")).await);
+        away(&ada.post(SEND, &mail("in vain")).await);
+        // What does not send goes on.
+        assert_eq!(ada.total("INBOX").await, 0);
+        relay.clear().await;
+        let sent = sends(&ada, &mail(round)).await;
+        arrives(&bob, &sent).await;
+    }
+    // A connection that was cut while it was idle is no reason to fail.
+    relay.bar().await;
+    relay.clear().await;
+    arrives(&bob, &sends(&ada, &mail("third")).await).await;
+    let came = all_that_came(&ada, &bob).await;
+    assert_eq!(came, ["first", "second", "third"]);
+    let copies = stored(&mut imap(&ada).await, "Sent").await;
+    let copies: Vec<_> = copies
+        .iter()
+        .map(latchmail_tests::Stored::subject)
+        .collect();
+    assert_eq!(copies, ["first", "second", "third", "the last one"]);
+}
+
+#[tokio::test]
+async fn while_nobody_can_log_in_the_answer_says_so_and_nothing_is_sent_later() {
+    let mut service = Service::with_own_mail().await;
+    let (ada, bob) = {
+        let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+        ((ada.access, ada.address), (bob.access, bob.address))
+    };
+    // Dovecot is also whom Postfix asks about log-ins.
+    service.stack().stop_imap().await.unwrap();
+    let request = service.request(&format!("POST {SEND}"));
+    let request = request.bearer_auth(&ada.0).json(&mail("in vain"));
+    away(&Answer::of(request).await);
+    service.stack().start_imap().await.unwrap();
+    let of = |(access, address): (String, String)| Person {
+        service: &service,
+        address,
+        access,
+        refresh: String::new(),
+    };
+    let (ada, bob) = (of(ada), of(bob));
+    arrives(&bob, &sends(&ada, &mail("after")).await).await;
+    assert_eq!(all_that_came(&ada, &bob).await, ["after"]);
+    assert_eq!(ada.total("Sent").await, 2);
+}

@@ -1,0 +1,222 @@
+//! Nothing that a client sends becomes a header, a part or a command of its own.
+
+use latchmail_tests::{Service, Stored, imap, stored};
+use serde_json::{Value, json};
+
+use super::{SEND, all_that_came, arrives, is_well_formed, mail, sends, with, without_traces};
+
+/// A mail with a text in the place where a field's text ends.
+fn injected(field: &str, text: &str) -> Value {
+    let file = |field: &str, value: String| {
+        let mut file =
+            json!({ "filename": "a.txt", "contentType": "text/plain", "content": "YQ==" });
+        file[field] = value.into();
+        json!([file])
+    };
+    let mail = mail("injected");
+    match field {
+        "from" => with(mail, "from", format!("ada@first.test{text}")),
+        "to" | "cc" | "bcc" => with(mail, field, format!("bob@first.test{text}")),
+        "a list" => with(
+            mail,
+            "to",
+            json!(["bob@first.test", format!("bob@first.test{text}")]),
+        ),
+        "a name" => with(mail, "to", format!("Bob{text} <bob@first.test>")),
+        "a quoted name" => with(mail, "cc", format!("\"Bob{text}\" <bob@first.test>")),
+        "a domain" => with(mail, "cc", format!("bob@first{text}.test")),
+        "subject" => with(mail, "subject", format!("injected{text}")),
+        "inReplyTo" => with(mail, field, format!("<a@outside.test>{text}")),
+        "an id" => with(mail, "inReplyTo", format!("<a{text}@outside.test>")),
+        "references" => with(mail, field, format!("<a@x.test>{text} <b@x.test>")),
+        "filename" => with(
+            mail,
+            "attachments",
+            file("filename", format!("a{text}.txt")),
+        ),
+        "contentType" => with(
+            mail,
+            "attachments",
+            file("contentType", format!("text/plain{text}")),
+        ),
+        "a parameter" => with(
+            mail,
+            "attachments",
+            file("contentType", format!("text/plain; name=\"a{text}\"")),
+        ),
+        other => panic!("{other}"),
+    }
+}
+
+const PLACES: [&str; 15] = [
+    "from",
+    "to",
+    "cc",
+    "bcc",
+    "a list",
+    "a name",
+    "a quoted name",
+    "a domain",
+    "subject",
+    "inReplyTo",
+    "an id",
+    "references",
+    "filename",
+    "contentType",
+    "a parameter",
+];
+
+#[track_caller]
+fn holds_no_injection(message: &Stored) {
+    is_well_formed(message);
+    let text = String::from_utf8_lossy(without_traces(&message.bytes)).to_lowercase();
+    for line in text.split(['\r', '\n']) {
+        assert!(
+            !line.starts_with("x-injected") && !line.starts_with("bcc"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_line_break_or_a_nul_anywhere_is_refused_or_encoded() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let eve = service.person("eve").await;
+    let mut taken = 0;
+    for place in PLACES {
+        for text in [
+            "\r\nX-Injected: yes",
+            "\nX-Injected: yes",
+            "\rX-Injected: yes",
+            "\0X-Injected: yes",
+            "\r\n X-Injected: yes",
+            "\r\nBcc: eve@first.test\r\nX-Injected: yes",
+            "\r\n\r\nX-Injected: yes",
+            ">\r\nRCPT TO:<eve@first.test",
+            "\r\n.\r\nMAIL FROM:<ada@first.test>",
+            "\u{85}X-Injected: yes",
+            "\u{2028}X-Injected: yes",
+        ] {
+            let answer = ada.post(SEND, &injected(place, text)).await;
+            match answer.status {
+                200 => {
+                    arrives(&bob, &answer.json).await;
+                    taken += 1;
+                }
+                400 => assert!(answer.json["error"].is_string()),
+                // The sender is another one then.
+                403 if place == "from" => (),
+                status => panic!("{place} {text:?}: {status} {}", answer.json),
+            }
+            let breaks = text.contains(['\r', '\n']);
+            let strict = ["from", "to", "cc", "bcc", "a list", "subject", "a domain"];
+            if breaks && strict.contains(&place) {
+                assert_eq!(answer.status, 400, "{place} {text:?}");
+            }
+        }
+    }
+    // One message each, and none for Eve.
+    all_that_came(&ada, &bob).await;
+    assert_eq!(bob.total("INBOX").await, taken + 1);
+    assert_eq!(eve.total("INBOX").await, 0);
+    let (mut at_bob, mut at_ada) = (imap(&bob).await, imap(&ada).await);
+    for message in stored(&mut at_bob, "INBOX").await {
+        holds_no_injection(&message);
+    }
+    let copies = stored(&mut at_ada, "Sent").await;
+    assert_eq!(copies.len() as u64, taken + 1);
+    for message in copies {
+        holds_no_injection(&message);
+    }
+}
+
+#[tokio::test]
+async fn a_media_type_is_only_that_of_its_file() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let long = format!("text/{}", "x".repeat(5000));
+    for media in [
+        "",
+        " ",
+        "x",
+        "text",
+        "text/",
+        "/plain",
+        "text/plain; charset=\"",
+        "text/plain; charset=utf-8\"; x=\"",
+        "text/plain; name=other.exe; filename=other.exe",
+        "text/ü",
+        "text/plain, text/html",
+        "multipart/mixed",
+        "multipart/mixed; boundary=x",
+        "multipart/alternative",
+        "message/partial; id=1; number=1; total=2",
+        "message/external-body; access-type=URL",
+        "application/octet-stream; x=\"\\\"; y=z",
+        "<script>/x",
+        "../../x",
+        &long,
+    ] {
+        let file = json!({ "filename": "a.bin", "contentType": media, "content": "YWJjCg==" });
+        let mail = with(mail("a media type"), "attachments", json!([file]));
+        let answer = ada.post(SEND, &mail).await;
+        if answer.status == 400 {
+            let text = answer.json["error"].as_str().unwrap();
+            assert!(text.contains("contentType"), "{media:?}: {text}");
+            continue;
+        }
+        let sent = answer.succeeds(200);
+        let received = arrives(&bob, &sent).await;
+        assert_eq!(
+            received["text"].as_str().unwrap().trim(),
+            "This is a media type."
+        );
+        let told = received["attachments"].as_array().unwrap();
+        assert_eq!(told.len(), 1, "{media:?}");
+        assert_eq!(told[0]["filename"], "a.bin", "{media:?}");
+        let line = format!(
+            "GET /api/v1/mail/messages/{}/attachments/0",
+            received["uid"]
+        );
+        assert_eq!(bob.ask(&line).await.body, b"abc\n", "{media:?}");
+    }
+    for message in stored(&mut imap(&bob).await, "INBOX").await {
+        is_well_formed(&message);
+    }
+}
+
+#[tokio::test]
+async fn long_fields_are_taken_as_they_are_or_refused_and_hurt_nothing() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let many = "x".repeat(100_000);
+    for (field, value) in [
+        ("from", json!(format!("{many}@first.test"))),
+        ("to", json!(format!("{many}@first.test"))),
+        ("to", json!(format!("bob@{many}.test"))),
+        ("to", json!(format!("{many} <bob@first.test>"))),
+        ("cc", json!(",".repeat(100_000))),
+        ("bcc", json!("\"".repeat(99_999))),
+        ("cc", json!("<".repeat(100_000))),
+        ("cc", json!("(".repeat(100_000))),
+        ("to", json!(vec!["bob@first.test"; 10_000])),
+        ("inReplyTo", json!(format!("<{many}@outside.test>"))),
+        ("references", json!("<a@outside.test> ".repeat(10_000))),
+        (
+            "attachments",
+            json!([{ "filename": many, "content": "YQ==" }]),
+        ),
+    ] {
+        let answer = ada.post(SEND, &with(mail("long"), field, value)).await;
+        let known = [200, 400, 403].contains(&answer.status);
+        assert!(known, "{field}: {} {}", answer.status, answer.json);
+        if answer.status == 200 {
+            arrives(&bob, &answer.json).await;
+        }
+    }
+    for message in stored(&mut imap(&bob).await, "INBOX").await {
+        is_well_formed(&message);
+    }
+    arrives(&bob, &sends(&ada, &mail("short")).await).await;
+}

@@ -1,0 +1,186 @@
+//! Specification, section 4.3: sending.
+//!
+//! What arrives is read as the recipient's other IMAP client stores it, and as the API answers it.
+
+mod addresses;
+mod attachments;
+mod away;
+mod delivery;
+mod hostile;
+mod refusals;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use latchmail_tests::{Answer, EVENTUALLY, Imap, Person, Service, Stored, holds_a_file, stored};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+pub(crate) const SEND: &str = "/api/v1/mail/send";
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// A small mail of Ada's to Bob.
+pub(crate) fn mail(subject: &str) -> Value {
+    json!({
+        "from": "ada@first.test",
+        "to": "bob@first.test",
+        "subject": subject,
+        "text": format!("This is {subject}."),
+    })
+}
+
+/// The same with another value in one field.
+pub(crate) fn with(mut mail: Value, field: &str, value: impl Into<Value>) -> Value {
+    mail[field] = value.into();
+    mail
+}
+
+/// The same without a field.
+fn without(mut mail: Value, field: &str) -> Value {
+    mail.as_object_mut().unwrap().remove(field);
+    mail
+}
+
+/// The answer to a mail that has to be taken.
+pub(crate) async fn sends(person: &Person<'_>, mail: &Value) -> Value {
+    person.post(SEND, mail).await.succeeds(200)
+}
+
+/// What was sent, as the API reads it to who received it.
+pub(crate) async fn arrives(person: &Person<'_>, sent: &Value) -> Value {
+    let comes = async {
+        loop {
+            for uid in person.uids("INBOX").await.into_iter().take(5) {
+                let message = person.message(uid).await;
+                if message["messageId"] == sent["messageId"] {
+                    return message;
+                }
+            }
+            sleep(POLL).await;
+        }
+    };
+    let came = timeout(EVENTUALLY, comes).await;
+    came.unwrap_or_else(|_| panic!("{sent} never came to {}", person.address))
+}
+
+/// The same as it is stored.
+async fn found(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
+    let id = sent["messageId"].as_str().unwrap();
+    let mut messages = stored(client, folder).await;
+    messages.retain(|message| message.header("message-id").as_deref() == Some(id));
+    assert_eq!(messages.len(), 1, "{id} in {folder}");
+    messages.remove(0)
+}
+
+/// Sends one more mail, waits until no mail is on its way any more, and answers the subjects of all others that the recipient holds, sorted.
+pub(crate) async fn all_that_came(from: &Person<'_>, to: &Person<'_>) -> Vec<String> {
+    let last = with(mail("the last one"), "to", to.address.as_str());
+    let last = with(last, "from", from.address.as_str());
+    arrives(to, &sends(from, &last).await).await;
+    // What was taken is in Postfix's queue until it is where it belongs.
+    let queue = &from.service.mail().queue;
+    let empty = async {
+        while ["maildrop", "incoming", "active", "deferred"]
+            .iter()
+            .any(|name| holds_a_file(&queue.join(name)))
+        {
+            sleep(POLL).await;
+        }
+    };
+    let emptied = timeout(EVENTUALLY, empty).await;
+    emptied.expect("all mail goes where it belongs");
+    let messages = to.messages("INBOX").await;
+    let subjects = messages
+        .iter()
+        .map(|m| m["subject"].as_str().unwrap().to_owned());
+    let mut others: Vec<String> = subjects.filter(|s| s != "the last one").collect();
+    others.sort();
+    others
+}
+
+/// The message without what the mail servers on its way put before it.
+fn without_traces(message: &[u8]) -> &[u8] {
+    const TRACES: [&str; 3] = ["return-path:", "delivered-to:", "received:"];
+    let mut rest = message;
+    let mut of_a_trace = false;
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let (line, after) = rest.split_at(end + 1);
+        let lower = String::from_utf8_lossy(line).to_lowercase();
+        let folded = lower.starts_with([' ', '\t']);
+        of_a_trace = TRACES.iter().any(|trace| lower.starts_with(trace)) || (of_a_trace && folded);
+        if !of_a_trace {
+            break;
+        }
+        rest = after;
+    }
+    rest
+}
+
+/// A message is one that any mail server may carry: lines of at most 998 bytes that end in CR LF, no NUL, a header in ASCII.
+#[track_caller]
+fn is_well_formed(message: &Stored) {
+    let text = without_traces(&message.bytes);
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let shown = String::from_utf8_lossy(line);
+        let line = line.strip_suffix(b"\r\n");
+        let line = line.unwrap_or_else(|| panic!("no CR LF: {shown:?}"));
+        assert!(line.len() <= 998, "{} bytes: {shown:?}", line.len());
+        assert!(!line.iter().any(|byte| b"\r\0".contains(byte)), "{shown:?}");
+    }
+    let end = text.windows(4).position(|four| four == b"\r\n\r\n");
+    assert!(text[..end.expect("a header")].is_ascii());
+}
+
+/// The recipients of what left for the world, as soon as there are as many.
+async fn left_for(service: &Service, count: usize) -> BTreeSet<String> {
+    let leave = async {
+        loop {
+            let mails = sunk(service);
+            let lines = mails.iter().flat_map(|mail| mail.lines());
+            let recipients: BTreeSet<String> = lines
+                .filter_map(|line| line.strip_prefix("X-Rcpt-Args: <")?.split_once('>'))
+                .map(|(address, _)| address.to_owned())
+                .collect();
+            if recipients.len() >= count {
+                return recipients;
+            }
+            sleep(POLL).await;
+        }
+    };
+    let left = timeout(EVENTUALLY, leave).await;
+    left.expect("the mail leaves")
+}
+
+/// What left for the world, one text a transaction.
+fn sunk(service: &Service) -> Vec<String> {
+    let files = std::fs::read_dir(&service.mail().sink).unwrap();
+    let mails = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
+    mails
+        .map(|mail| String::from_utf8_lossy(&mail).into_owned())
+        .collect()
+}
+
+/// The answer is a refusal that says why.
+#[track_caller]
+pub(crate) fn refused(answer: &Answer, status: u16, of: impl std::fmt::Debug) {
+    let text = answer.json["error"].as_str().unwrap_or_default();
+    assert!(
+        answer.status == status && !text.is_empty(),
+        "{of:?}: {} {}",
+        answer.status,
+        answer.json
+    );
+}
+
+/// The answer is 400 and its text has the field's name as a word.
+#[track_caller]
+fn names(answer: &Answer, field: &str, given: &Value) {
+    let text = answer.json["error"].as_str().unwrap_or_default();
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    assert!(
+        answer.status == 400 && words.any(|word| word == field),
+        "{field}: {given}: {} {}",
+        answer.status,
+        answer.json
+    );
+}

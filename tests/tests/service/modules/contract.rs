@@ -1,0 +1,410 @@
+//! The contract between host and modules, across its versions: what was built against an older one goes on working, and what does not fit is told in
+//! words that its author can act on. `tests/contract/` keeps a copy of each version.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use latchmail::modules::CONTRACT;
+use latchmail_tests::{Answer, Person, Service, fixtures, unloadable};
+use serde_json::json;
+
+/// A contract: its files' names and texts.
+type Contract = BTreeMap<String, String>;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn contract(folder: &Path) -> Contract {
+    let read = |file: fs::DirEntry| {
+        let name = file.file_name().into_string().unwrap();
+        (name, fs::read_to_string(file.path()).unwrap())
+    };
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|file| read(file.unwrap()))
+        .collect()
+}
+
+/// This host's.
+fn current() -> Contract {
+    contract(&root().join("wit"))
+}
+
+/// Those that are kept, by their versions.
+fn kept() -> Vec<(String, Contract)> {
+    let mut kept: Vec<_> = fs::read_dir(root().join("tests/contract"))
+        .unwrap()
+        .map(|folder| folder.unwrap())
+        .map(|folder| {
+            let version = folder.file_name().into_string().unwrap();
+            (version, contract(&folder.path()))
+        })
+        .collect();
+    kept.sort_by_key(|(version, _)| minor(version));
+    kept
+}
+
+fn minor(version: &str) -> u32 {
+    version.split('.').nth(1).unwrap().parse().unwrap()
+}
+
+/// Everything that a contract says, each thing on its own with where it stands: a function, a whole record, a name that is used.
+fn said(contract: &Contract) -> BTreeSet<String> {
+    let mut said = BTreeSet::new();
+    for text in bare(contract).split("\n\n") {
+        let mut within: Vec<String> = Vec::new();
+        let mut statement = String::new();
+        let mut whole = 0;
+        for character in text.chars() {
+            let begins = |kind: &str| statement.trim_start().starts_with(kind);
+            match character {
+                '{' if ["interface ", "world ", "resource "]
+                    .into_iter()
+                    .any(begins) =>
+                {
+                    within.push(statement.trim().to_owned());
+                    statement.clear();
+                }
+                '{' => {
+                    whole += 1;
+                    statement.push('{');
+                }
+                '}' if whole == 0 => {
+                    within.pop();
+                    statement.clear();
+                }
+                _ => {
+                    statement.push(character);
+                    whole -= u32::from(character == '}');
+                    let is_use = statement.trim_start().starts_with("use ");
+                    let ends = character == ';' || (character == '}' && !is_use);
+                    if whole > 0 || !ends {
+                        continue;
+                    }
+                    let place = within.join(" ");
+                    let words = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+                    match words
+                        .strip_prefix("use ")
+                        .and_then(|rest| rest.split_once(".{"))
+                    {
+                        Some((from, used)) => {
+                            let used = used.trim_end_matches("};").split(',').map(str::trim);
+                            said.extend(used.map(|name| format!("{place}: use {from}.{name}")));
+                        }
+                        None => said.extend([format!("{place}: {words}")]),
+                    }
+                    statement.clear();
+                }
+            }
+        }
+    }
+    said
+}
+
+#[test]
+fn what_a_version_says_the_next_ones_say_too() {
+    let kept = kept();
+    for pair in kept.windows(2) {
+        let [(older, before), (newer, after)] = pair else {
+            continue;
+        };
+        let (before, after) = (said(before), said(after));
+        let gone: Vec<_> = before.difference(&after).collect();
+        assert!(
+            gone.is_empty(),
+            "{newer} does not say what {older} said: {gone:#?}"
+        );
+        assert!(
+            after.len() > before.len(),
+            "{newer} adds nothing to {older}"
+        );
+    }
+}
+
+#[test]
+fn whatever_changes_of_a_contract_is_seen() {
+    let before = current();
+    for (file, old, new) in [
+        (
+            "types.wit",
+            "        internal,",
+            "        internal,\n        asleep,",
+        ),
+        ("module.wit", "        deadline: u32,", ""),
+        ("mailbox.wit", "limit: u32,", "limit: u64,"),
+        ("mailbox.wit", "use blobs.{blob};", ""),
+        ("blobs.wit", "size: func() -> u64;", "size: func() -> u32;"),
+        ("log.wit", "write: func(level: level, message: string);", ""),
+        ("worlds.wit", "    import outbox;", ""),
+    ] {
+        let mut changed = before.clone();
+        let text = changed.get_mut(file).unwrap();
+        assert!(text.contains(old), "{file} has no {old:?}");
+        *text = text.replacen(old, new, 1);
+        let gone = said(&before).difference(&said(&changed)).count();
+        assert_eq!(gone, 1, "{file}: {old:?}");
+    }
+}
+
+/// The module that was built against the first version, with other names: each for one of the same length, wherever it stands.
+fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = fs::read(fixtures().join("fixture_older.wasm")).unwrap();
+    for (old, new) in names {
+        assert_eq!(old.len(), new.len(), "{old} {new}");
+        let places: Vec<usize> = bytes
+            .windows(old.len())
+            .enumerate()
+            .filter(|(_, bytes)| *bytes == old.as_bytes())
+            .map(|(at, _)| at)
+            .collect();
+        assert!(!places.is_empty(), "there is no {old}");
+        for at in places {
+            bytes[at..at + new.len()].copy_from_slice(new.as_bytes());
+        }
+    }
+    bytes
+}
+
+fn settings(source: &Path) -> String {
+    let mut settings = String::new();
+    for line in [
+        &*format!("source = '{}'", source.display()),
+        "grants = ['caller', 'mailbox']",
+        "paths = ['/older/']",
+        "config = { colour = 'green' }",
+    ] {
+        settings.extend(["modules.older.", line, "\n"]);
+    }
+    settings
+}
+
+/// Why a component is not loaded.
+async fn refused(bytes: &[u8]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("older.wasm");
+    fs::write(&source, bytes).unwrap();
+    let sentence = unloadable(&settings(&source)).await;
+    let reason = sentence.strip_prefix("module `older` cannot be loaded: ");
+    reason.unwrap_or(&sentence).to_owned()
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_named_with_both_versions() {
+    let ends = format!("; its contract is version {CONTRACT}");
+    for (old, new, reason) in [
+        (
+            "@1.0.0",
+            "@2.0.0",
+            vec![
+                "it was built against version 2.0.0 of the contract (latchmail:host/",
+                "), and this host speaks ",
+                CONTRACT,
+            ],
+        ),
+        (
+            "latchmail:host/mailbox",
+            "latchmail:host/journal",
+            vec![
+                "it imports latchmail:host/journal@1.0.0, which this host does not have",
+                &ends,
+            ],
+        ),
+        (
+            "list-folders",
+            "list-fillers",
+            vec![
+                "it imports `list-fillers` of latchmail:host/mailbox@1.0.0, which this host does not have",
+                &ends,
+            ],
+        ),
+        (
+            "[method]blob.size",
+            "[method]blob.sigh",
+            vec![
+                "it imports `[method]blob.sigh` of latchmail:host/blobs@1.0.0, which this host does not have",
+                &ends,
+            ],
+        ),
+        (
+            "preview",
+            "teasers",
+            vec![
+                "of latchmail:host/mailbox@1.0.0 in another shape than this host has it",
+                &ends,
+                "teasers",
+            ],
+        ),
+        (
+            "credential-refused",
+            "credential-revoked",
+            vec![
+                "in another shape than this host has it",
+                &ends,
+                "credential-revoked",
+            ],
+        ),
+        (
+            "max-body",
+            "top-body",
+            vec![
+                "it exports latchmail:host/module in another shape than this host's contract, version ",
+                CONTRACT,
+                "top-body",
+            ],
+        ),
+        (
+            "describe",
+            "descripe",
+            vec!["it exports latchmail:host/module@1.0.0 without the function `describe`"],
+        ),
+        (
+            "latchmail:host/module",
+            "latchmail:host/modest",
+            vec![
+                "it does not export latchmail:host/module@",
+                "as every module does; it exports latchmail:host/modest@1.0.0",
+            ],
+        ),
+    ] {
+        let said = refused(&renamed(&[(old, new)])).await;
+        for mention in reason {
+            assert!(
+                said.contains(mention),
+                "{said:?} does not mention {mention:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_built_against_a_newer_version_and_uses_nothing_new_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("older.wasm");
+    fs::write(&source, renamed(&[("@1.0.0", "@1.9.9")])).unwrap();
+    let service = Service::with(&settings(&source)).await;
+    let ada = service.person("ada").await;
+    ada.ask("GET /older/folders").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn what_is_no_component_is_not_loaded() {
+    let core_module = b"\0asm\x01\0\0\0";
+    let said = refused(core_module).await;
+    assert!(
+        said.starts_with("it is a WebAssembly module and no component"),
+        "{said}"
+    );
+}
+
+/// Without its comments, which may change as they like, and the version; a blank line after each file.
+fn bare(contract: &Contract) -> String {
+    let mut bare = String::new();
+    for text in contract.values() {
+        for line in text.lines().map(str::trim) {
+            let comment = line.starts_with("//") || line.starts_with("package ");
+            if !line.is_empty() && !comment {
+                writeln!(bare, "{line}").unwrap();
+            }
+        }
+        bare.push('\n');
+    }
+    bare
+}
+
+#[test]
+fn a_contract_that_changed_has_another_version_and_every_version_is_kept() {
+    let kept = kept();
+    let minors: Vec<u32> = kept.iter().map(|(version, _)| minor(version)).collect();
+    assert_eq!(minors, (0..=minor(CONTRACT)).collect::<Vec<_>>());
+    let (version, newest) = kept.last().unwrap();
+    assert_eq!(version, CONTRACT);
+    assert!(
+        bare(newest) == bare(&current()),
+        "wit/ is not what tests/contract/{CONTRACT} keeps: a change needs another version, and a copy of it there"
+    );
+    for (version, contract) in kept {
+        for (name, text) in contract {
+            let package = format!("package latchmail:host@{version};");
+            assert_eq!(text.lines().next(), Some(&*package), "{version}/{name}");
+        }
+    }
+}
+
+/// The module built against the first version, at work.
+async fn older() -> Service {
+    Service::with_mail_and(&settings(&fixtures().join("fixture_older.wasm"))).await
+}
+
+#[tokio::test]
+async fn a_module_of_the_first_version_reads_mail_as_ever() {
+    let service = older().await;
+    let ada = service.person("ada").await;
+    ada.receives(
+        "From: Grace <grace@outside.test>\nSubject: Hello\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nGood morning\n--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n1,2,3\n--b--\n",
+    )
+    .await;
+    let asked = async |person: &Person<'_>, what: &str| {
+        person
+            .ask(&format!("GET /older/{what}"))
+            .await
+            .succeeds(200)
+    };
+    let listing = asked(&ada, "messages/INBOX").await;
+    assert_eq!(listing["total"], 1);
+    let message = &listing["messages"][0];
+    assert_eq!(message["from"], json!(["grace@outside.test"]));
+    assert_eq!(message["subject"], "Hello");
+    let uid = &message["uid"];
+    let detail = asked(&ada, &format!("message/{uid}")).await;
+    assert_eq!(&detail["summary"], message);
+    assert_eq!(detail["attachments"], json!(["a.csv"]));
+    assert_eq!(detail["truncated"], false);
+    let attachment = ada.ask(&format!("GET /older/attachment/{uid}")).await;
+    assert_eq!(attachment.status, 200);
+    assert_eq!(attachment.body.trim_ascii(), b"1,2,3");
+    let folders = asked(&ada, "folders").await;
+    assert!(
+        folders
+            .as_array()
+            .unwrap()
+            .contains(&json!(["INBOX", 1, "Some(Role::Inbox)"])),
+        "{folders}"
+    );
+    assert_eq!(
+        asked(&ada, "messages/Nowhere").await,
+        json!({ "error": "Error::NotFound" })
+    );
+    // The host says who may call its routes, as it says of any module's.
+    service.ask("GET /older/folders").await.fails(
+        401,
+        service.ask("GET /api/v1/mail/folders").await.json["error"]
+            .as_str()
+            .unwrap(),
+    );
+    let token = ada.token(&["mail:send"]).await;
+    let token = token["token"].as_str().unwrap();
+    let refused = service.with_bearer("GET /older/folders", token).await;
+    assert_eq!(refused.status, 403, "{}", refused.json);
+}
+
+#[tokio::test]
+async fn a_module_of_the_first_version_has_its_settings_its_blobs_and_its_caller() {
+    let service = older().await;
+    let who = service.ask("GET /older/who").await.succeeds(200);
+    assert_eq!(
+        who,
+        json!({ "kind": "Kind::Anonymous", "scopes": 0, "colour": "green", "settings": [["colour", "green"]] })
+    );
+    let echo = service.request("POST /older/echo").body("a blob");
+    assert_eq!(Answer::of(echo).await.body, b"a blob");
+    let field = service
+        .request("PUT /older/field")
+        .json(&json!({ "files": ["aGVsbG8="] }));
+    assert_eq!(
+        Answer::of(field).await.succeeds(200),
+        json!({ "body": "{\"files\":[0]}", "size": 5, "read": "ell" })
+    );
+}

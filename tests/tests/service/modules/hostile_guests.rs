@@ -1,0 +1,301 @@
+//! Modules that do their worst: each ends in its own words in the log and in the right status, and nobody else notices.
+
+use std::path::{Path, PathBuf};
+
+use latchmail::modules::CONTRACT;
+use latchmail_tests::process::{descriptors, memory};
+use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal, unloadable};
+
+const FAILED: &str = "The operation could not be completed";
+const LATE: &str = "The operation took too long, please try again in a moment";
+
+/// The hostile module with little of everything, and further lines of its section.
+fn hostile(more: &str) -> String {
+    settings(&component(), more)
+}
+
+fn component() -> PathBuf {
+    fixtures().join("fixture_hostile.wasm")
+}
+
+/// A hostile module with orders for when it is asked what it is.
+fn ordered(folder: &Path, orders: &str) -> PathBuf {
+    const BEFORE: &[u8] = b"orders of the hostile:";
+    let mut bytes = std::fs::read(component()).unwrap();
+    let at = bytes.windows(BEFORE.len()).position(|w| w == BEFORE);
+    let from = at.unwrap() + BEFORE.len();
+    bytes[from..from + orders.len()].copy_from_slice(orders.as_bytes());
+    let ordered = folder.join("hostile.wasm");
+    std::fs::write(&ordered, bytes).unwrap();
+    ordered
+}
+
+fn settings(source: &Path, more: &str) -> String {
+    let source = format!("source = '{}'", source.display());
+    let mut settings = String::new();
+    for line in [
+        &source,
+        "grants = ['caller']",
+        "paths = ['/hostile/']",
+        "memory = 8",
+        "cpu = 0.2",
+        "host_calls = 2000",
+        "deadline = 6",
+        "concurrency = 4",
+        more,
+    ] {
+        if !line.is_empty() {
+            settings.extend(["modules.hostile.", line, "\n"]);
+        }
+    }
+    settings
+}
+
+/// What a guest does with a request, what its client is told, and what the operator reads.
+const DEEDS: [(&str, u16, &str, &str); 25] = [
+    ("spin", 500, FAILED, "it used up its CPU time of 0.2 s"),
+    (
+        "call",
+        500,
+        FAILED,
+        "it asked more than 2000 things of the host",
+    ),
+    (
+        "log",
+        500,
+        FAILED,
+        "it asked more than 2000 things of the host",
+    ),
+    ("handles", 500, FAILED, "it held more than 1024 handles"),
+    ("poll", 500, FAILED, "it held more than 1024 handles"),
+    ("log-much", 500, FAILED, "it used up its CPU time of 0.2 s"),
+    ("print", 500, FAILED, "it wrote: xxxx"),
+    ("grow", 500, FAILED, "it used up its memory of 8 MiB"),
+    ("recurse", 500, FAILED, "it used up its stack"),
+    ("trap", 500, FAILED, "it gave up"),
+    ("panic", 500, FAILED, "it was asked to"),
+    ("exit", 500, FAILED, "exit"),
+    ("exit-1", 500, FAILED, "exit"),
+    ("wait", 503, LATE, "passed its deadline"),
+    ("much", 500, FAILED, "it used up its memory of 8 MiB"),
+    ("header-break", 500, FAILED, "value of header \"x-a\""),
+    ("header-name", 500, FAILED, "header name \"x a\""),
+    (
+        "header-own",
+        500,
+        FAILED,
+        "header \"content-length\" is the host's own",
+    ),
+    ("headers", 500, FAILED, "10000 headers"),
+    ("status-99", 500, FAILED, "status 99"),
+    ("status-101", 500, FAILED, "status 101"),
+    ("status-600", 500, FAILED, "status 600"),
+    ("unknown-blob", 500, FAILED, "unknown handle index 4242"),
+    ("blob-twice", 500, FAILED, "unknown handle index"),
+    ("blob-read-after", 500, FAILED, "unknown handle index"),
+];
+
+/// A deed done; those with a blob need one.
+async fn does(service: &Service, what: &str) -> Answer {
+    let method = if what.starts_with("blob") {
+        "POST"
+    } else {
+        "GET"
+    };
+    let request = service.request(&format!("{method} /hostile/{what}"));
+    Answer::of(request.body(if method == "POST" { "a blob" } else { "" })).await
+}
+
+async fn reads_mail(person: &Person<'_>) {
+    let listing = person
+        .ask("GET /api/v1/mail/folders/INBOX/messages")
+        .await
+        .succeeds(200);
+    assert_eq!(listing["total"], 0);
+}
+
+#[tokio::test]
+async fn whatever_a_guest_does_ends_its_own_request_and_the_log_says_what_it_was() {
+    let log = Log::keep();
+    let service = Service::with_mail_and(&hostile("")).await;
+    let ada = service.person("ada").await;
+    for (what, status, text, logged) in DEEDS {
+        let (answer, ()) = tokio::join!(does(&service, what), reads_mail(&ada));
+        assert_eq!(answer.status, status, "{what}: {}", answer.json);
+        answer.fails(status, text);
+        assert_eq!(answer.header("set-cookie"), None);
+        let id = answer.header("x-request-id").unwrap();
+        let lines = log.about(id);
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.contains("module hostile") && line.contains(logged)),
+            "{what}: {lines:#?}"
+        );
+        assert!(
+            lines.iter().all(|line| line.len() < 12_000) && lines.len() < 110,
+            "{what} fills the log"
+        );
+        reads_mail(&ada).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_guest_leaves_behind_or_asks_too_far_harms_nobody() {
+    let service = Service::with(&hostile("")).await;
+    let said = async |what| String::from_utf8(does(&service, what).await.body).unwrap();
+    assert_eq!(said("blob-leaked").await, "leaked");
+    assert_eq!(said("blob-far").await, "Ok(0) true");
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_may_be_is_not_sent_even_by_a_guest_that_has_the_memory() {
+    const MIB: usize = 1024 * 1024;
+    let log = Log::keep();
+    let with_memory = hostile("response = 1").replace("memory = 8", "memory = 256");
+    let service = Service::with(&with_memory).await;
+    let logged = |answer: &Answer, what: &str| {
+        let lines = log.about(answer.header("x-request-id").unwrap());
+        lines.iter().any(|line| line.contains(what))
+    };
+    let answer = does(&service, &format!("bytes-{MIB}")).await;
+    assert_eq!((answer.status, answer.body.len()), (200, MIB));
+    let answer = does(&service, &format!("bytes-{}", MIB + 1)).await;
+    assert!(logged(
+        &answer,
+        "a body of 1048577 bytes; it may have 1048576"
+    ));
+    answer.fails(500, FAILED);
+    let answer = does(&service, "much").await;
+    assert!(logged(&answer, "it handed over more than 16 MiB at once"));
+    answer.fails(500, FAILED);
+    does(&service, "nothing").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_module_may_be_given_larger_answers_than_usual() {
+    const LARGE: usize = 30 * 1024 * 1024;
+    let larger = hostile("response = 30").replace("memory = 8", "memory = 128");
+    let service = Service::with(&larger.replace("cpu = 0.2", "cpu = 5")).await;
+    let answer = does(&service, &format!("bytes-{LARGE}")).await;
+    assert_eq!((answer.status, answer.body.len()), (200, LARGE));
+    does(&service, &format!("bytes-{}", LARGE + 1))
+        .await
+        .fails(500, FAILED);
+    let refused = refusal(&hostile("response = 65")).await;
+    assert!(refused.contains("its response is 65 MiB"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_panic_of_the_hosts_own_ends_one_request_and_not_the_service() {
+    let log = Log::keep();
+    let service = Service::with_mail_and(&hostile("")).await;
+    let ada = service.person("ada").await;
+    for _ in 0..10 {
+        let (answer, ()) = tokio::join!(does(&service, "host-panic"), reads_mail(&ada));
+        assert_eq!(answer.status, 500, "{}", answer.json);
+        assert!(answer.json["error"].is_string());
+        let id = answer.header("x-request-id").unwrap();
+        let panicked = |line: &String| line.contains("a capability panicked");
+        assert!(log.about(id).iter().any(panicked));
+    }
+    does(&service, "nothing").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_module_that_misbehaves_when_asked_what_it_is_is_not_loaded() {
+    for (describe, reason) in [
+        ("panic", "it would not say"),
+        ("spin", "it used up its CPU time of 0.2 s"),
+        ("grow", "it used up its memory of 8 MiB"),
+        ("recurse", "it used up its stack"),
+        ("wait", "longer than 5 s"),
+        ("call", "it asked more than 2000 things of the host"),
+        ("many routes", "names 4000 routes"),
+        (
+            "a million routes",
+            "it handed over more than 16 MiB at once",
+        ),
+        ("long", "describes its routes in 2097"),
+        ("deep", "recursion limit"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings(&ordered(folder.path(), describe), "");
+        if describe == "a million routes" {
+            settings = settings.replace("memory = 8", "memory = 256");
+            settings = settings.replace("cpu = 0.2", "cpu = 4");
+        }
+        let sentence = unloadable(&settings).await;
+        assert!(
+            sentence.starts_with("module `hostile` cannot be loaded: ")
+                && sentence.contains(reason)
+                && sentence.len() < 6_000,
+            "{describe}: {sentence}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_import_that_was_not_granted_is_named() {
+    let sentence = unloadable(&hostile("").replace("grants = ['caller']", "grants = []")).await;
+    assert_eq!(
+        sentence,
+        format!(
+            "module `hostile` cannot be loaded: it imports what it was not granted: latchmail:host/caller@{CONTRACT}"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_route_that_is_anothers_is_refused_with_both_names() {
+    for (path, mentions) in [
+        ("/api/v1/mail/folders", ["hostile", "mail"]),
+        ("/api/v1/mail/{any}", ["hostile", "mail"]),
+        ("/api/v1/mail/messages/{other}", ["hostile", "mail"]),
+        ("/api/health", ["hostile", "host"]),
+        ("/api/v1/auth/login", ["hostile", "host"]),
+        ("/api/v1/auth/{any}", ["hostile", "host"]),
+        ("/api/{any}", ["hostile", "host"]),
+        ("/{a}/{b}/{c}/{d}", ["hostile", "host"]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(&ordered(folder.path(), path), "")
+            .replace("paths = ['/hostile/']", "paths = ['/']");
+        let sentence = unloadable(&settings).await;
+        for mention in mentions {
+            assert!(sentence.contains(mention), "{path}: {sentence}");
+        }
+        assert!(sentence.contains(path), "{path}: {sentence}");
+    }
+}
+
+#[tokio::test]
+async fn after_all_of_it_memory_descriptors_and_sandboxes_are_where_they_were() {
+    let service =
+        Service::with_mail_and(&hostile("").replace("deadline = 6", "deadline = 0.2")).await;
+    let ada = service.person("ada").await;
+    let everything = async || {
+        for (what, ..) in DEEDS {
+            does(&service, what).await;
+        }
+        for what in ["blob-leaked", "blob-far", "host-panic"] {
+            does(&service, what).await;
+        }
+        reads_mail(&ada).await;
+    };
+    // What is made once and kept: pages of the pool, connections of the clients, caches.
+    everything().await;
+    let (open, resident) = (descriptors(), memory());
+    for _ in 0..4 {
+        everything().await;
+    }
+    assert_eq!(descriptors(), open);
+    // One request of any kind that kept what it held (8 MiB of a sandbox, a stack, 16 MiB handed over) would show 4 times over.
+    let grown = memory().saturating_sub(resident) / 1024;
+    assert!(grown < 24, "{grown} MiB more than before");
+    // A sandbox that was lost would be missing here: there are four.
+    let at_once = (0..4).map(|_| does(&service, "nothing"));
+    for answer in futures_util::future::join_all(at_once).await {
+        assert_eq!(answer.status, 200);
+    }
+}

@@ -1,0 +1,11 @@
+//! The sandbox: what modules can do, what they cannot do, and how they are replaced.
+
+mod contract;
+mod hostile_guests;
+mod modules_authors;
+mod modules_http_client;
+mod modules_languages;
+mod modules_reuse;
+mod modules_room;
+mod modules_serving;
+mod modules_swap;

@@ -1,0 +1,113 @@
+//! What authors of modules begin with, in a whole service: the project that `latchmail module new` makes, and the example with state of its own.
+
+use std::path::PathBuf;
+
+use latchmail_tests::{Service, modules, program};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// Where `./just rust-examples` puts its components.
+fn example(file: &str) -> PathBuf {
+    modules().with_file_name("examples").join(file)
+}
+
+fn loaded(name: &str, file: &str, grants: &str) -> String {
+    format!(
+        "modules.{name}.source = '{}'\nmodules.{name}.grants = [{grants}]",
+        example(file).display()
+    )
+}
+
+fn subjects(digest: &Value) -> Vec<&str> {
+    let messages = digest["messages"].as_array().unwrap().iter();
+    messages.map(|m| m["subject"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_new_project_is_a_module_as_it_stands() {
+    let settings = loaded("first-steps", "first_steps.wasm", "'caller'");
+    let service = Service::with(&settings).await;
+    let ada = service.person("ada").await;
+    let greeted = ada.ask("GET /api/v1/first-steps/hello").await;
+    assert_eq!(greeted.succeeds(200), json!({ "hello": ada.address }));
+    let nobody = service.ask("GET /api/v1/first-steps/hello").await;
+    assert_eq!(nobody.status, 401);
+    let described = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let operation = &described["paths"]["/api/v1/first-steps/hello"]["get"];
+    assert_eq!(operation["operationId"], "helloFirstSteps");
+}
+
+#[tokio::test]
+async fn a_digest_is_what_came_since_the_mark() {
+    let settings = loaded(
+        "digest",
+        "latchmail_digest.wasm",
+        "'caller', 'mailbox', 'store'",
+    );
+    let mut service = Service::with_mail_and(&settings).await;
+    let ada = service.person("ada").await;
+    let grace = service.person("grace").await;
+    for subject in ["One", "Two"] {
+        let letter = format!("From: Eve <eve@outside.test>\nSubject: {subject}\n\nHello\n");
+        ada.receives(&letter).await;
+    }
+    let digest = ada.ask("GET /api/v1/digest").await.succeeds(200);
+    assert_eq!(subjects(&digest), ["Two", "One"]);
+    assert_eq!(digest["messages"][0]["from"], "Eve");
+    let mark = json!({ "upto": digest["upto"] });
+    let marked = ada.post("/api/v1/digest/mark", &mark).await;
+    assert_eq!(marked.succeeds(200), mark);
+    ada.receives("From: eve@outside.test\nSubject: Three\n\nHello\n")
+        .await;
+    grace
+        .receives("From: eve@outside.test\nSubject: For Grace\n\nHello\n")
+        .await;
+    let (access, others) = (ada.access.clone(), grace.access.clone());
+    // What it keeps outlives the service that kept it.
+    service.restart().await;
+    let digest = service.with_bearer("GET /api/v1/digest", &access).await;
+    assert_eq!(subjects(&digest.succeeds(200)), ["Three"]);
+    let digest = service.with_bearer("GET /api/v1/digest", &others).await;
+    assert_eq!(subjects(&digest.succeeds(200)), ["For Grace"]);
+}
+
+#[tokio::test]
+async fn a_token_that_reads_mail_reads_the_digest_and_marks_nothing() {
+    let settings = loaded(
+        "digest",
+        "latchmail_digest.wasm",
+        "'caller', 'mailbox', 'store'",
+    );
+    let service = Service::with_mail_and(&settings).await;
+    let ada = service.person("ada").await;
+    let token = ada.token(&["mail:read"]).await;
+    let token = token["token"].as_str().unwrap();
+    let digest = service.with_bearer("GET /api/v1/digest", token).await;
+    assert_eq!(digest.succeeds(200)["messages"], json!([]));
+    let request = service
+        .request("POST /api/v1/digest/mark")
+        .bearer_auth(token);
+    let refused = latchmail_tests::Answer::of(request.json(&json!({ "upto": 7 }))).await;
+    refused.fails(403, "This credential is missing the \"mail:write\" scope");
+}
+
+#[tokio::test]
+async fn a_project_is_made_where_there_is_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = async |name: &str| {
+        let mut command = Command::new(program());
+        command.current_dir(&folder).args(["module", "new", name]);
+        latchmail_tests::Said::by(&mut command, "").await
+    };
+    let made = new("my-notes").await.done();
+    assert!(
+        made.contains("target/wasm32-wasip2/release/my_notes.wasm"),
+        "{made}"
+    );
+    assert!(folder.path().join("my-notes/src/lib.rs").is_file());
+    new("my-notes").await.fails_about("my-notes already");
+    for bad in ["../elsewhere", "Notes", "type"] {
+        assert_eq!(new(bad).await.status, 2, "{bad}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+}

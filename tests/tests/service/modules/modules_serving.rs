@@ -1,0 +1,184 @@
+//! The sandbox, as an operator and a client see it: what may be loaded, what a guest may use, and what becomes of one that misbehaves.
+
+use latchmail::modules::CONTRACT;
+use latchmail_tests::{Answer, Service, fixtures, modules, refusal};
+
+fn probe(more: &str) -> String {
+    let source = fixtures().join("fixture_probe.wasm");
+    format!(
+        "modules.probe.source = '{}'\nmodules.probe.grants = ['caller', 'mailbox']\nmodules.probe.paths = ['/probe/']\nmodules.probe.memory = 8\nmodules.probe.config = {{ colour = 'green' }}\n{more}",
+        source.display()
+    )
+}
+
+async fn ask(service: &Service, what: &str) -> Answer {
+    service.ask(&format!("GET /probe/do/{what}")).await
+}
+
+async fn said(service: &Service, what: &str) -> String {
+    let answer = ask(service, what).await;
+    assert_eq!(answer.status, 200, "{what}: {}", answer.json);
+    String::from_utf8(answer.body).unwrap()
+}
+
+#[tokio::test]
+async fn a_module_knows_its_caller_its_settings_and_nothing_of_the_machine() {
+    let service = Service::with(&probe("")).await;
+    assert_eq!(said(&service, "who").await, "Kind::Anonymous");
+    assert!(said(&service, "mail").await.contains("Denied"));
+    assert_eq!(
+        said(&service, "setting").await,
+        "Some(\"green\") [(\"colour\", \"green\")]"
+    );
+    assert_eq!(said(&service, "environment").await, "0 0 false");
+    let denied = "Some(PermissionDenied)";
+    assert_eq!(
+        said(&service, "sockets").await,
+        format!("[{denied}, {denied}, {denied}] false")
+    );
+    assert_eq!(said(&service, "log").await, "logged");
+}
+
+#[tokio::test]
+async fn every_request_gets_a_fresh_sandbox() {
+    let service = Service::with(&probe("")).await;
+    for _ in 0..3 {
+        assert_eq!(said(&service, "remember").await, "0");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_ten_megabytes_goes_through_a_sandbox_of_eight() {
+    let service = Service::with(&probe("")).await;
+    let body: Vec<u8> = (0..10 * 1024 * 1024_u32)
+        .map(|n| n.to_le_bytes()[1])
+        .collect();
+    let request = service.request("POST /probe/echo").body(body.clone());
+    let answer = Answer::of(request).await;
+    assert_eq!(answer.status, 200, "{}", answer.json);
+    assert!(answer.body == body, "the body came back changed");
+}
+
+#[tokio::test]
+async fn a_module_may_look_into_a_blob_in_small_pieces() {
+    let service = Service::with(&probe("")).await;
+    let request = service.request("POST /probe/peek").body("0123456789");
+    let answer = Answer::of(request).await;
+    assert_eq!(
+        String::from_utf8(answer.body).unwrap(),
+        "10 5678 Ok(0) true"
+    );
+}
+
+#[tokio::test]
+async fn a_body_over_the_routes_limit_is_413_before_the_module_hears_of_it() {
+    let service = Service::with(&probe("")).await;
+    let request = service
+        .request("POST /probe/peek")
+        .body(vec![0; 12 * 1024 * 1024]);
+    let answer = Answer::of(request).await;
+    assert_eq!(answer.status, 413);
+    assert!(answer.json["error"].is_string());
+}
+
+#[tokio::test]
+async fn a_guest_that_fails_ends_its_own_request_and_no_other() {
+    let service = Service::with(&probe("modules.probe.cpu = 0.5")).await;
+    for what in ["trap", "spin", "call-forever", "grow"] {
+        let (failed, fine) = tokio::join!(ask(&service, what), said(&service, "who"));
+        failed.fails(500, "The operation could not be completed");
+        assert_eq!(fine, "Kind::Anonymous", "beside {what}");
+    }
+    assert_eq!(said(&service, "remember").await, "0");
+    service.ask("GET /api/health").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_guest_that_passes_its_deadline_is_503_and_may_be_tried_again() {
+    let service = Service::with(&probe(
+        "modules.probe.cpu = 60\nmodules.probe.deadline = 0.3",
+    ))
+    .await;
+    let answer = ask(&service, "spin").await;
+    assert_eq!(answer.status, 503, "{}", answer.json);
+    assert!(answer.header("retry-after").is_some());
+    assert_eq!(said(&service, "who").await, "Kind::Anonymous");
+}
+
+#[tokio::test]
+async fn a_module_that_cannot_be_loaded_is_reported_and_the_rest_of_the_service_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let garbage = folder.path().join("garbage.wasm");
+    std::fs::write(&garbage, b"\0asm, not really").unwrap();
+    let mail = modules().join("latchmail_mail.wasm");
+    let probe = fixtures().join("fixture_probe.wasm");
+    let module = |name: &str, source: &std::path::Path, grants: &str| {
+        format!(
+            "modules.{name}.source = '{}'\nmodules.{name}.grants = [{grants}]\n",
+            source.display()
+        )
+    };
+    let settings = [
+        module("none", &folder.path().join("none.wasm"), ""),
+        module("garbage", &garbage, ""),
+        module("mail", &mail, "'caller'"),
+        module("post", &mail, "'caller', 'mailbox', 'outbox'"),
+        module("probe", &probe, "'caller', 'mailbox'"),
+    ]
+    .concat();
+    let service = Service::with_mail_and(&settings).await;
+    service.ask("GET /api/v1/auth/domains").await.succeeds(200);
+    let ada = service.person("ada").await;
+    ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    ada.ask("GET /api/v1/mail/folders")
+        .await
+        .fails(404, "There is no such route");
+    let listed = service.operator("module list --json", "").await.done();
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let problem = |name: &str| {
+        let modules = listed["modules"].as_array().unwrap();
+        let module = modules.iter().find(|module| module["name"] == name);
+        assert_eq!(module.unwrap()["state"], "failed", "{name}");
+        module.unwrap()["problem"].as_str().unwrap().to_owned()
+    };
+    let mailbox = format!("latchmail:host/mailbox@{CONTRACT}");
+    for (name, mentions) in [
+        ("none", ["`none`", "cannot be read"]),
+        ("garbage", ["`garbage`", "no WebAssembly component"]),
+        ("mail", ["`mail`", &mailbox]),
+        ("post", ["`post`", "calls itself `mail`"]),
+        ("probe", ["`probe`", "/probe/do/{what}"]),
+    ] {
+        let problem = problem(name);
+        for mention in mentions {
+            assert!(problem.contains(mention), "{problem:?}: {mention}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_ceiling_that_cannot_be_kept_to_stops_the_start() {
+    for (settings, mentions) in [
+        (
+            "modules.mail.grants = ['caller', 'teapot']",
+            ["`mail`", "`teapot`"],
+        ),
+        ("modules.mail.memory = 9999", ["`mail`", "9999 MiB"]),
+        (
+            "modules.mail.concurrency = 0",
+            ["`mail`", "concurrency is 0"],
+        ),
+        (
+            "new_modules.grants = ['teapot']",
+            ["`new_modules`", "`teapot`"],
+        ),
+    ] {
+        let sentence = refusal(settings).await;
+        for mention in mentions {
+            assert!(
+                sentence.contains(mention),
+                "{sentence:?} does not mention {mention}"
+            );
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Modules swapped under load, as the clients of all routes notice it: not at all.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use latchmail_tests::process::memory;
+use latchmail_tests::{Person, Service, Variant, modules};
+use serde_json::{Value, json};
+
+const SWAPS: usize = 500;
+
+/// Swaps before memory is first looked at: what is made once and kept is made by then.
+const WARM: usize = 100;
+
+/// What allocators keep for themselves. A version that was kept whole would be a hundred times as much after so many swaps.
+const SLACK_MIB: u64 = 48;
+
+/// The component with a custom section at its end: the same module under another digest.
+fn marked(component: &[u8], mark: u8) -> Vec<u8> {
+    let section = [0, 3, 1, b'v', mark];
+    [component, &section].concat()
+}
+
+fn of_version(version: &str) -> Vec<u8> {
+    Variant {
+        version,
+        ..Variant::default()
+    }
+    .component()
+}
+
+/// Asks one thing again and again; each answer has to be a good one.
+async fn keep_asking(
+    ended: &AtomicBool,
+    asked: &AtomicU64,
+    ask: impl AsyncFn() -> latchmail_tests::Answer,
+    good: impl Fn(&Value) -> bool,
+) {
+    while !ended.load(Ordering::Relaxed) {
+        let answer = ask().await;
+        assert_eq!(answer.status, 200, "{}", answer.json);
+        assert!(good(&answer.json), "{}", answer.json);
+        asked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_no_memory() {
+    let service = Service::with_mail_and("new_modules.paths = ['/variant/']").await;
+    let ada = service.person("ada").await;
+    ada.receives("From: a@outside.test\nSubject: One\n\nText.")
+        .await;
+    let uid = ada.uid_of("INBOX", "One").await;
+    let components = modules();
+    let built_in = ["aliases", "credentials", "domains", "mail"]
+        .map(|name| std::fs::read(components.join(format!("latchmail_{name}.wasm"))).unwrap());
+    // Two versions of each; a swap is of the variant and of one that is built in, together.
+    let versions = ["1.0.0", "2.0.0"].map(|version| {
+        let mark = version.as_bytes()[0];
+        (
+            of_version(version),
+            built_in.each_ref().map(|one| marked(one, mark)),
+        )
+    });
+    let set = |swap: usize| {
+        let (variant, built_in) = &versions[swap % 2];
+        [variant.clone(), built_in[swap / 2 % 4].clone()]
+    };
+    service.install(&set(0)).await;
+    let (ended, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let get = |line: String| {
+        let ada = &ada;
+        async move || ada.ask(&line).await
+    };
+    let has = |key: &'static str| move |answer: &Value| answer.get(key).is_some();
+    let whole =
+        |answer: &Value| answer["version"].is_string() && answer["version"] == answer["again"];
+    let asking =
+        |line: String, good: &'static str| keep_asking(&ended, &asked, get(line), has(good));
+    let variant = keep_asking(
+        &ended,
+        &asked,
+        async || service.ask("GET /variant/version").await,
+        whole,
+    );
+    let message = format!("/api/v1/mail/messages/{uid}");
+    let flags = json!({ "flags": ["\\Seen"], "action": "add" });
+    let flag = format!("{message}/flag");
+    let flagging = keep_asking(
+        &ended,
+        &asked,
+        async || ada.post(&flag, &flags).await,
+        has("success"),
+    );
+    let swaps = async {
+        let mut resident = 0;
+        for swap in 0..SWAPS {
+            if swap == WARM {
+                resident = memory();
+            }
+            service.install(&set(swap + 1)).await;
+            if swap % 10 == 0 {
+                let before = asked.load(Ordering::Relaxed);
+                while asked.load(Ordering::Relaxed) < before + 8 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        ended.store(true, Ordering::Relaxed);
+        resident
+    };
+    let (resident, ..) = tokio::join!(
+        swaps,
+        variant,
+        flagging,
+        asking("GET /api/v1/mail/folders".into(), "folders"),
+        asking(format!("GET {message}"), "uid"),
+        asking("GET /api/v1/aliases".into(), "aliases"),
+        asking("GET /api/v1/profile".into(), "email"),
+        asking("GET /api/v1/domains".into(), "domains"),
+        asking("GET /api/openapi.json".into(), "paths"),
+    );
+    assert!(asked.load(Ordering::Relaxed) > SWAPS as u64 / 10);
+    let grown = memory().saturating_sub(resident) / 1024;
+    assert!(grown < SLACK_MIB, "{grown} MiB more than before");
+    let said = service.operator("module show mail --json", "").await.done();
+    let shown: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(shown["versions"].as_array().unwrap().len(), 3);
+    last_version(&ada).await;
+}
+
+/// What was installed last serves: five hundred is even, so it is the first again.
+async fn last_version(ada: &Person<'_>) {
+    let answer = ada.ask("GET /variant/version").await.succeeds(200);
+    assert_eq!(answer["version"], "1.0.0");
+}
