@@ -156,22 +156,19 @@ impl Borrowed {
 
     async fn of(shared: &Path, folder: &Path, kind: Kind, lock: File) -> Option<Self> {
         let record = folder.join("servers.json");
-        let Record { servers, database } = match fs::read(&record) {
-            Ok(kept) => {
-                let kept: Record = serde_json::from_slice(&kept).unwrap();
-                if !kept.servers.settle().await {
-                    return None;
-                }
-                if let Some(url) = &kept.database {
-                    empty_postgres(url).await.unwrap();
-                }
-                kept
+        let Record { servers, database } = if let Ok(kept) = fs::read(&record) {
+            let kept: Record = serde_json::from_slice(&kept).unwrap();
+            if !kept.servers.settle().await {
+                return None;
             }
-            Err(_) => {
-                let started = start(shared, folder, kind).await;
-                fs::write(&record, serde_json::to_vec(&started).unwrap()).unwrap();
-                started
+            if let Some(url) = &kept.database {
+                empty_postgres(url).await.unwrap();
             }
+            kept
+        } else {
+            let started = start(shared, folder, kind).await;
+            fs::write(&record, serde_json::to_vec(&started).unwrap()).unwrap();
+            started
         };
         Some(Self {
             servers,
