@@ -106,7 +106,7 @@ pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
 
 /// What each letter of the alphabet (RFC 2045, table 1) adds to the three bytes of a group, by its place in it; [`NONE`] for what is not of
 /// the alphabet.
-const LETTERS: [[u32; 256]; 4] = {
+static LETTERS: [[u32; 256]; 4] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut letters = [[NONE; 256]; 4];
     let mut place = 0;
