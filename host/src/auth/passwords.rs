@@ -6,6 +6,8 @@ use std::thread::available_parallelism;
 
 use argon2::password_hash::Error as HashError;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -33,20 +35,18 @@ const SALT_LENGTH: usize = 16;
 pub struct Passwords {
     /// One a core: more at a time would only take memory.
     slots: Arc<Semaphore>,
-    /// The hash of a password that nobody has, of the same cost as any other.
+    /// A hash of the same cost as any other. It is random: no password is known to have it.
     nobody: String,
 }
 
 impl Passwords {
-    /// Takes as long as hashing one password.
-    ///
     /// # Errors
     /// 500 where the operating system has no randomness.
     pub fn new() -> Result<Self, Failure> {
         let cores = available_parallelism().map_or(2, usize::from);
         Ok(Self {
             slots: Arc::new(Semaphore::new(cores)),
-            nobody: hash(&secrets::refresh_token()?)?,
+            nobody: random_hash()?,
         })
     }
 
@@ -112,6 +112,17 @@ fn hash(password: &SecretString) -> Result<String, Failure> {
         .hash_password_with_salt(password.expose_secret().as_bytes(), salt.as_slice())
         .map(|hash| hash.to_string())
         .map_err(Failure::internal)
+}
+
+/// A PHC string with the parameters of [`hash`] whose salt and output are random.
+fn random_hash() -> Result<String, Failure> {
+    let salt = secrets::random::<SALT_LENGTH>()?;
+    let output = secrets::random::<{ Params::DEFAULT_OUTPUT_LEN }>()?;
+    Ok(format!(
+        "$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${}${}",
+        STANDARD_NO_PAD.encode(salt.as_slice()),
+        STANDARD_NO_PAD.encode(output.as_slice()),
+    ))
 }
 
 impl fmt::Debug for Passwords {
