@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper,
+    waitpgid,
+};
 
 use crate::config;
 
@@ -51,10 +54,7 @@ impl Dovecot {
         let pid = Pid::from_child(&self.child);
         let _ = kill_process(pid, Signal::TERM);
         self.child.wait().unwrap();
-        // Its children go by themselves, some later than it.
-        while kill_process_group(pid, Signal::TERM).is_ok() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        end_group(pid, Signal::TERM);
     }
 
     /// Ends it in the middle of whatever it does.
@@ -62,9 +62,7 @@ impl Dovecot {
         let pid = Pid::from_child(&self.child);
         let _ = kill_process_group(pid, Signal::KILL);
         self.child.wait().unwrap();
-        while kill_process_group(pid, Signal::KILL).is_ok() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        end_group(pid, Signal::KILL);
     }
 
     /// The same server once more.
@@ -88,12 +86,24 @@ impl Dovecot {
 
 impl Drop for Dovecot {
     fn drop(&mut self) {
-        self.stop();
+        self.kill();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
+/// Waits until the group's processes have ended, whose parent ended before. They are children of this process then (see [`run`]).
+fn end_group(group: Pid, signal: Signal) {
+    while let Ok(ended) = waitpgid(group, WaitOptions::NOHANG) {
+        if ended.is_none() {
+            let _ = kill_process_group(group, signal);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 fn run(folder: &std::path::Path, port: u16) -> Child {
+    // Otherwise process 1 adopts what outlives its parent, and may take seconds to see that it ended.
+    set_child_subreaper(Some(getpid())).unwrap();
     let child = Command::new("dovecot")
         .process_group(0)
         .arg("-F")
