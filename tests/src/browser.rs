@@ -155,10 +155,17 @@ impl Browser {
         let session = browser.ask("/session", wish).await;
         let id = session["sessionId"].as_str().unwrap();
         browser.session = format!("{}/session/{id}", browser.session);
-        for (command, parameters) in look.commands() {
-            browser.devtools(command, parameters).await;
-        }
+        browser.look_like(look).await;
         browser
+    }
+
+    /// Gives it the size and colours of another look, and no cookies. Whether scripts run and which hosts it knows stay as they are.
+    pub async fn look_like(&self, look: &Look) {
+        self.devtools("Network.clearBrowserCookies", json!({}))
+            .await;
+        for (command, parameters) in look.commands() {
+            self.devtools(command, parameters).await;
+        }
     }
 
     /// Goes to an address, and waits until what is there has loaded.

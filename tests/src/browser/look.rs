@@ -80,6 +80,11 @@ impl Look {
             // Nothing leaves this machine.
             "--disable-background-networking".to_owned(),
             "--disable-component-update".to_owned(),
+            // What no test needs takes a seventh of a start's CPU time.
+            "--disable-gpu".to_owned(),
+            "--disable-extensions".to_owned(),
+            "--disable-sync".to_owned(),
+            "--disable-default-apps".to_owned(),
         ];
         let mut hosts = self.hosts.clone();
         hosts.push("MAP * ~NOTFOUND".to_owned());

@@ -70,8 +70,10 @@ async fn who_signs_in_is_back_at_the_application_with_a_code() {
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
+    let browser = Browser::open(&service.state, &Look::DESK).await;
     for look in [Look::DESK, Look::PHONE] {
-        let browser = at_sign_in(&agent, &back, &look).await;
+        browser.look_like(&look).await;
+        browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
         browser.shows("Test agent").await;
         is_usable(&browser, &look, "sign-in").await;
         browser.sign_in(&ada.address, PASSWORD).await;
@@ -96,8 +98,10 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
+    let browser = Browser::open(&service.state, &Look::DESK).await;
     for look in [Look::DESK, Look::PHONE] {
-        let browser = at_sign_in(&agent, &back, &look).await;
+        browser.look_like(&look).await;
+        browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
         browser.sign_in(&ada.address, "Wrong-Horse-7").await;
         browser.shows("is not right").await;
         is_usable(&browser, &look, "wrong").await;
@@ -108,7 +112,7 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
         assert!(application.asked("/callback").is_empty());
     }
     // And then it is right.
-    let browser = at_sign_in(&agent, &back, &Look::DESK).await;
+    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
     browser.sign_in(&ada.address, "Wrong-Horse-7").await;
     browser.shows("is not right").await;
     browser.keys(&format!("{PASSWORD}{ENTER}")).await;
@@ -169,9 +173,10 @@ async fn a_device_is_let_in_by_its_letters() {
     let service = service().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
+    let browser = Browser::open(&service.state, &Look::DESK).await;
     for look in [Look::DESK, Look::PHONE] {
+        browser.look_like(&look).await;
         let device = agent.device().await;
-        let browser = Browser::open(&service.state, &look).await;
         browser
             .go(device["verification_uri"].as_str().unwrap())
             .await;
@@ -227,8 +232,9 @@ async fn what_cannot_be_is_told_on_a_page() {
         changes.push(("redirect_uri", &back));
         agent.asking(&changes)
     };
+    let browser = Browser::open(&service.state, &Look::DESK).await;
     for look in [Look::DESK, Look::PHONE] {
-        let browser = Browser::open(&service.state, &look).await;
+        browser.look_like(&look).await;
         browser.go(&agent.asking(&[("client_id", "nobody")])).await;
         is_usable(&browser, &look, "error-client").await;
         assert_ne!(alert(&browser).await, "");
@@ -244,7 +250,6 @@ async fn what_cannot_be_is_told_on_a_page() {
         assert_eq!(browser.told("error").await.unwrap(), "invalid_request");
     }
     let look = Look::PHONE;
-    let browser = Browser::open(&service.state, &look).await;
     browser.go(&asking(&[])).await;
     browser
         .measure("document.querySelector('[name=request]').value = 'old'")
@@ -264,8 +269,9 @@ async fn every_page_fits_a_phone_whatever_the_application_calls_itself() {
     let service = service().await;
     let long = format!("https://{}.example/callback", "a-long-host-name".repeat(3));
     let agent = Client::called(&service, LONG, &[&long]).await;
+    let browser = Browser::open(&service.state, &Look::PHONE).await;
     for look in [Look::PHONE, Look::PHONE.dark(), Look::DESK.dark()] {
-        let browser = Browser::open(&service.state, &look).await;
+        browser.look_like(&look).await;
         browser.go(&agent.asking(&[("redirect_uri", &long)])).await;
         browser.shows(LONG).await;
         is_usable(&browser, &look, "long").await;
