@@ -19,7 +19,7 @@ run *arguments:
 test *arguments: build-tests
     ./scripts/with-servers ./scripts/test "$@"
 
-# Run every test, with all service tests on PostgreSQL too
+# Run every test, the long ones and all service tests on PostgreSQL too
 [positional-arguments]
 test-all *arguments: build-tests
     ./scripts/with-servers ./scripts/test --all "$@"
