@@ -46,10 +46,7 @@ impl Drop for Signing {
 impl Signing {
     /// Starts everything, with these further lines of configuration.
     pub async fn start(settings: &str) -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("lmdk")
-            .tempdir_in("/tmp")
-            .unwrap();
+        let folder = tempfile::Builder::new().prefix("lmdk").tempdir().unwrap();
         let keys = folder.path().join("milter/dkim-keys.db");
         open_to_the_milter(folder.path(), keys.parent().unwrap());
         let service = Setup::default()

@@ -107,10 +107,7 @@ impl Setup {
 
     /// Starts it.
     pub async fn start(self) -> Service {
-        let folder = tempfile::Builder::new()
-            .prefix("lm")
-            .tempdir_in("/tmp")
-            .unwrap();
+        let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
         let state = folder.path().to_owned();
         let kind = if on_postgres() && !self.sqlite {
             Kind::Postgres
@@ -450,7 +447,12 @@ impl Service {
 
     /// The answer to a request with a JSON body.
     pub async fn post(&self, path: &str, body: &serde_json::Value) -> Answer {
-        Answer::of(self.request(&format!("POST {path}")).json(body)).await
+        Answer::of(
+            self.request(&format!("POST {path}"))
+                .header("Content-Type", "application/json")
+                .body(body.to_string()),
+        )
+        .await
     }
 
     /// The answer to a request without a body that carries this credential.

@@ -3,6 +3,7 @@
 //!
 //! A file is a section of the specification or a subject; a folder is what `.config/nextest.toml` selects by.
 
+mod accounts;
 mod agents;
 mod directory;
 mod http;

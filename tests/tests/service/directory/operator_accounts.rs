@@ -620,10 +620,7 @@ async fn two_factor_makes_no_key_that_the_service_does_not_have() {
 /// What `latchmail dev` keeps in its state folder is found by the verbs, while it runs and afterwards.
 #[tokio::test]
 async fn a_verb_finds_what_latchmail_dev_left() {
-    let folder = tempfile::Builder::new()
-        .prefix("lm")
-        .tempdir_in("/tmp")
-        .unwrap();
+    let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
     let verb = async |arguments: &str| {
         let mut command = Command::new(program());
         command

@@ -75,14 +75,19 @@ impl World {
         Self::with("").await
     }
 
-    // Its own, because Postfix remembers a domain for as long as its processes live.
-    /// With mail servers of its own, because Postfix remembers a domain for as long as its processes live.
     async fn with(settings: &str) -> Self {
+        Self::of(Setup::default().with(settings)).await
+    }
+
+    /// With mail servers of its own, because Postfix remembers a domain for as long as its processes live.
+    async fn with_own_mail() -> Self {
+        Self::of(Setup::default().with_own_mail()).await
+    }
+
+    async fn of(setup: Setup) -> Self {
         let dns = Nameserver::start().await;
-        let setup = Setup::default()
-            .with_own_mail()
-            .with(&format!("dns.server = '{}'", dns.address));
-        let service = setup.with(settings).start().await;
+        let setup = setup.with(&format!("dns.server = '{}'", dns.address));
+        let service = setup.start().await;
         Self { service, dns }
     }
 
@@ -468,7 +473,7 @@ async fn a_domain_is_found_by_its_owner_alone() {
 
 #[tokio::test]
 async fn a_domain_on_which_somebody_has_an_address_is_the_platforms() {
-    let mut world = World::start().await;
+    let mut world = World::with_own_mail().await;
     {
         let bob = world.service.person("bob").await;
         alias(&bob, "bob@once.example", true).await;
@@ -829,7 +834,7 @@ fn pieces(value: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified() {
-    let world = World::start().await;
+    let world = World::with_own_mail().await;
     let service = &world.service;
     let ada = service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
@@ -878,7 +883,7 @@ async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified()
 
 #[tokio::test]
 async fn a_mail_client_is_told_who_there_is_on_a_domain_that_was_verified_within_its_session() {
-    let world = World::start().await;
+    let world = World::with_own_mail().await;
     let service = &world.service;
     let ada = service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
@@ -931,7 +936,7 @@ async fn a_released_domain_leaves_no_key_behind_and_the_next_one_is_another() {
 
 #[tokio::test]
 async fn the_domains_of_a_deleted_account_are_free_at_once() {
-    let world = World::start().await;
+    let world = World::with_own_mail().await;
     let service = &world.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     world.active(&ada, EXAMPLE).await;

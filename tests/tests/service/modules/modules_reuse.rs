@@ -79,7 +79,7 @@ async fn a_sandbox_never_serves_two_requests_at_once() {
 
 #[tokio::test]
 async fn a_sandbox_that_failed_is_not_used_again() {
-    let settings = probe(&["concurrency = 1", "cpu = 0.5", "deadline = 1"]);
+    let settings = probe(&["concurrency = 1", "cpu = 0.5"]);
     let service = Service::with(&settings).await;
     for (what, status) in [("trap", 500), ("spin", 500), ("grow", 500)] {
         before(&service, "remember").await;
@@ -91,7 +91,7 @@ async fn a_sandbox_that_failed_is_not_used_again() {
 
 #[tokio::test]
 async fn a_request_that_passes_its_deadline_takes_its_sandbox_with_it() {
-    let settings = probe(&["concurrency = 1", "cpu = 60", "deadline = 0.5"]);
+    let settings = probe(&["concurrency = 1", "cpu = 60", "deadline = 2"]);
     let service = Service::with(&settings).await;
     assert_eq!(before(&service, "remember").await, 0);
     assert_eq!(ask(&service, "spin").await.status, 503);
