@@ -1,0 +1,48 @@
+# Sourced by scripts/run. `progress STEP` reads what cargo writes with CARGO_TERM_PROGRESS_WHEN=always, and prints every few seconds how much of
+# the build is done and how long the rest will take. Warnings and errors pass through.
+
+# Cargo counts crates, and the last one can take as long as the first hundred. So these are the seconds that a build from nothing had taken after each
+# tenth of a step's crates, on two cores. How fast the build has been so far, compared with them, gives the estimate.
+declare -A measured=(
+    [modules]='0 4 8 12 16 20 24 28 32 36 62'
+    [service]='0 10 20 30 40 60 80 120 160 200 330'
+)
+steps=(modules service)
+interval=5
+
+# The seconds that the measured build had taken at crate $2 of $3 of step $1.
+measured_at() {
+    local step seconds before=0 tenth=$((10 * $2 / $3))
+    for step in "${steps[@]}"; do
+        read -ra seconds <<<"${measured[$step]}"
+        [[ $step != "$1" ]] || break
+        ((before += seconds[10]))
+    done
+    local next=$((tenth < 10 ? tenth + 1 : 10))
+    echo $((before + seconds[tenth] + (seconds[next] - seconds[tenth]) * (10 * $2 % $3) / $3))
+}
+
+# How long the rest takes, where step $1 is at crate $2 of $3.
+estimate() {
+    local so_far all left
+    so_far=$(measured_at "$1" "$2" "$3")
+    all=$(measured_at "${steps[-1]}" 1 1)
+    left=$(((all - so_far) * (SECONDS + 1) / (so_far + 1)))
+    if ((left < 90)); then echo "$left s"; else echo "$(((left + 30) / 60)) min"; fi
+}
+
+progress() {
+    local line printed=$SECONDS
+    stdbuf -oL tr '\r' '\n' | while IFS= read -r line; do
+        case $line in
+        *' Building ['*)
+            ((SECONDS - printed >= interval)) || continue
+            [[ $line =~ ([0-9]+)/([0-9]+): ]] || continue
+            printed=$SECONDS
+            printf 'run: building the %s: %d of %d crates, about %s left\n' "$1" "${BASH_REMATCH[@]:1:2}" "$(estimate "$1" "${BASH_REMATCH[@]:1:2}")"
+            ;;
+        *' Compiling '* | *' Downloaded '* | *' Downloading '*) ;;
+        *) printf '%s\n' "$line" ;;
+        esac
+    done >&2
+}
