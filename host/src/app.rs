@@ -95,17 +95,21 @@ impl http::State for App {
 }
 
 impl Surface for App {
+    fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError> {
+        Table::check(&About::of(&self.config), parts(&self.config, modules)?)
+    }
+
     fn prepare<'a>(
         &'a self,
         modules: &[Arc<Module>],
     ) -> Result<Box<dyn FnOnce() + Send + 'a>, StartError> {
-        let table = table(&self.config, modules)?;
+        let table = Table::build(&About::of(&self.config), parts(&self.config, modules)?)?;
         Ok(Box::new(move || self.http.replace(table)))
     }
 }
 
 /// The service's own routes, and those of modules.
-fn table(config: &Config, modules: &[Arc<Module>]) -> Result<Table<App>, StartError> {
+fn parts(config: &Config, modules: &[Arc<Module>]) -> Result<Vec<Part<App>>, StartError> {
     let mut parts = vec![
         http::service::part()?,
         http::auth::part()?,
@@ -116,7 +120,7 @@ fn table(config: &Config, modules: &[Arc<Module>]) -> Result<Table<App>, StartEr
         parts.push(http::oauth::part()?);
     }
     parts.extend(modules.iter().map(Part::module));
-    Table::build(&About::of(config), parts)
+    Ok(parts)
 }
 
 /// A service that runs.
@@ -243,7 +247,7 @@ impl App {
             fetch,
         };
         let (life, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
-        let table = table(&config, &[])?;
+        let table = Table::build(&About::of(&config), parts(&config, &[])?)?;
         let app = Arc::new(Self {
             http: Http::new(&config, clock.clone(), table)?,
             life,

@@ -42,6 +42,28 @@ pub struct About {
 /// A sentence where a route is not described, something described is no route, two parts describe one thing differently, or a
 /// reference leads nowhere.
 pub fn compose<S>(about: &About, parts: &[Part<S>]) -> Result<Bytes, StartError> {
+    with_document(about, parts, |document| {
+        serde_json::to_vec(document)
+            .map(Bytes::from)
+            .map_err(|error| {
+                StartError::new(format!("the API description cannot be written: {error}"))
+            })
+    })
+}
+
+/// Checks what [`compose`] checks, and writes nothing.
+///
+/// # Errors
+/// As [`compose`].
+pub fn check<S>(about: &About, parts: &[Part<S>]) -> Result<(), StartError> {
+    with_document(about, parts, |_| Ok(()))
+}
+
+fn with_document<S, T>(
+    about: &About,
+    parts: &[Part<S>],
+    then: impl FnOnce(&Document<'_>) -> Result<T, StartError>,
+) -> Result<T, StartError> {
     let shared = shared::components(about);
     let mut components = Components::default();
     components.add("the host", &shared)?;
@@ -68,9 +90,7 @@ pub fn compose<S>(about: &About, parts: &[Part<S>]) -> Result<Bytes, StartError>
             .collect(),
     };
     document.check_references()?;
-    serde_json::to_vec(&document)
-        .map(Bytes::from)
-        .map_err(|error| StartError::new(format!("the API description cannot be written: {error}")))
+    then(&document)
 }
 
 /// The description. What modules say of themselves is large and is put together anew at every change of one: it is borrowed.

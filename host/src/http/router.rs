@@ -135,6 +135,9 @@ impl<S> Part<S> {
     }
 }
 
+/// All routes, and where they are found.
+type Routed<S> = (Vec<Arc<Entry<S>>>, matchit::Router<Path<S>>);
+
 impl<S> Table<S> {
     /// Puts the parts together.
     ///
@@ -143,6 +146,24 @@ impl<S> Table<S> {
     /// operation id twice, a pattern or an area that there is not, a description that does not fit the routes.
     pub fn build(about: &About, parts: Vec<Part<S>>) -> Result<Self, StartError> {
         let description = openapi::compose(about, &parts)?;
+        let (entries, paths) = Self::routed(parts)?;
+        Ok(Self {
+            paths,
+            entries,
+            description,
+        })
+    }
+
+    /// Checks what [`Table::build`] checks.
+    ///
+    /// # Errors
+    /// As [`Table::build`].
+    pub fn check(about: &About, parts: Vec<Part<S>>) -> Result<(), StartError> {
+        openapi::check(about, &parts)?;
+        Self::routed(parts).map(drop)
+    }
+
+    fn routed(parts: Vec<Part<S>>) -> Result<Routed<S>, StartError> {
         let mut entries = Vec::new();
         for part in parts {
             for (route, target) in part.routes {
@@ -177,11 +198,7 @@ impl<S> Table<S> {
                     StartError::new(format!("{described} cannot be routed: {error}"))
                 })?;
         }
-        Ok(Self {
-            paths,
-            entries,
-            description,
-        })
+        Ok((entries, paths))
     }
 
     /// The route for a method and a path as it came. `HEAD` is routed as `GET`.

@@ -33,6 +33,12 @@ pub use refusal::Refusal;
 
 /// Where the routes of modules come together with the service's own.
 pub trait Surface: Send + Sync {
+    /// Checks whether these modules and the service go together.
+    ///
+    /// # Errors
+    /// A sentence that names both sides of whatever does not go together.
+    fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError>;
+
     /// Makes the table of routes that these modules and the service have together. What is returned puts it in the place of the one before.
     ///
     /// # Errors

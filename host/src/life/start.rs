@@ -212,8 +212,7 @@ impl Life {
         let mut together = serving(slots);
         together.push(Arc::clone(&module));
         surface
-            .prepare(&together)
-            .map(drop)
+            .check(&together)
             .map_err(|why| Refusal::clash(&why))?;
         Ok(module)
     }
