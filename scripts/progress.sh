@@ -4,8 +4,8 @@
 # Cargo counts crates, and the last one can take as long as the first hundred. So these are the seconds that a build from nothing had taken after each
 # tenth of a step's crates, on two cores. How fast the build has been so far, compared with them, gives the estimate.
 declare -A measured=(
-    [modules]='0 4 8 12 16 20 24 28 32 36 62'
-    [service]='0 10 20 30 40 60 80 120 160 200 330'
+    [modules]='0 4 10 15 20 27 31 34 39 46 66'
+    [service]='0 15 25 62 95 165 230 300 335 355 400'
 )
 steps=(modules service)
 interval=5
