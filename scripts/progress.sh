@@ -2,7 +2,7 @@
 # the build is done and how long the rest will take. Warnings and errors pass through.
 
 # Cargo counts crates, and the last one can take as long as the first hundred. So these are the seconds that a build from nothing had taken after each
-# tenth of a step's crates, on two cores. How fast the build has been so far, compared with them, gives the estimate.
+# tenth of a step's crates, on two cores. A build that is slower so far is expected to stay so.
 declare -A measured=(
     [modules]='0 4 10 15 20 27 31 34 39 46 66'
     [service]='0 15 25 62 95 165 230 300 335 355 400'
@@ -27,7 +27,9 @@ estimate() {
     local so_far all left
     so_far=$(measured_at "$1" "$2" "$3")
     all=$(measured_at "${steps[-1]}" 1 1)
-    left=$(((all - so_far) * (SECONDS + 1) / (so_far + 1)))
+    left=$((all - so_far))
+    # Where much was built before, a build gets ahead of the measured one and the rest is not faster for it.
+    ((SECONDS <= so_far)) || left=$((left * (SECONDS + 1) / (so_far + 1)))
     if ((left < 90)); then echo "$left s"; else echo "$(((left + 30) / 60)) min"; fi
 }
 
