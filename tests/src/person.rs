@@ -68,13 +68,7 @@ impl<'a> Person<'a> {
     /// The same with any method.
     pub async fn send(&self, line: &str, body: &Value) -> Answer {
         let request = self.service.request(line);
-        Answer::of(
-            request
-                .bearer_auth(&self.access)
-                .header("Content-Type", "application/json")
-                .body(body.to_string()),
-        )
-        .await
+        Answer::of_json(request.bearer_auth(&self.access), body).await
     }
 
     /// A new API token of theirs with these scopes, as it is answered.

@@ -447,12 +447,7 @@ impl Service {
 
     /// The answer to a request with a JSON body.
     pub async fn post(&self, path: &str, body: &serde_json::Value) -> Answer {
-        Answer::of(
-            self.request(&format!("POST {path}"))
-                .header("Content-Type", "application/json")
-                .body(body.to_string()),
-        )
-        .await
+        Answer::of_json(self.request(&format!("POST {path}")), body).await
     }
 
     /// The answer to a request without a body that carries this credential.

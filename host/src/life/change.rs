@@ -96,7 +96,7 @@ impl Life {
             }
             inspections.push(inspection);
         }
-        if let Err(why) = surface.prepare(&serving(&slots))
+        if let Err(why) = surface.check(&serving(&slots))
             && let Some(last) = inspections.last_mut()
         {
             last.problems.push(why.to_string());
