@@ -45,6 +45,8 @@ pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};
 pub use relay::Relay;
 pub use sdk::Sdk;
-pub use service::{DOMAIN, Service, Setup, examples, fixtures, modules, refusal, unloadable};
+pub use service::{
+    DOMAIN, Service, Setup, cache, examples, fixtures, modules, refusal, unloadable,
+};
 pub use site::Site;
 pub use variant::Variant;

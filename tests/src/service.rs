@@ -346,7 +346,7 @@ pub fn examples() -> PathBuf {
 }
 
 /// Compiled components are shared by all tests: they are kept by their digests.
-fn cache() -> PathBuf {
+pub fn cache() -> PathBuf {
     target().join("compiled-modules")
 }
 

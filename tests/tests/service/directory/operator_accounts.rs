@@ -6,7 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use latchmail_tests::{
-    Answer, EVENTUALLY, PASSWORD, Person, Said, Service, alias, imap, log_in, modules, program,
+    Answer, EVENTUALLY, PASSWORD, Person, Said, Service, alias, cache, imap, log_in, modules,
+    program,
 };
 use lettre::address::Envelope;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
@@ -634,6 +635,7 @@ async fn a_verb_finds_what_latchmail_dev_left() {
         .arg("dev")
         .env("LATCHMAIL_STATE", folder.path())
         .env("LATCHMAIL_MODULES", modules())
+        .env("LATCHMAIL_CACHE_DIR", cache())
         .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
@@ -642,7 +644,7 @@ async fn a_verb_finds_what_latchmail_dev_left() {
         .spawn()
         .unwrap();
     let run = folder.path().join("run.json");
-    // It compiles the modules first.
+    // It starts mail servers first.
     let patience = tokio::time::Instant::now() + 6 * EVENTUALLY;
     while !run.exists() {
         let waited = tokio::time::Instant::now() < patience && dev.try_wait().unwrap().is_none();
