@@ -79,7 +79,7 @@ async fn a_sandbox_never_serves_two_requests_at_once() {
 
 #[tokio::test]
 async fn a_sandbox_that_failed_is_not_used_again() {
-    let settings = probe(&["concurrency = 1", "cpu = 0.5", "deadline = 60"]);
+    let settings = probe(&["concurrency = 1", "cpu = 0.5"]);
     let service = Service::with(&settings).await;
     for (what, status) in [("trap", 500), ("spin", 500), ("grow", 500)] {
         before(&service, "remember").await;

@@ -83,10 +83,7 @@ async fn a_body_over_the_routes_limit_is_413_before_the_module_hears_of_it() {
 
 #[tokio::test]
 async fn a_guest_that_fails_ends_its_own_request_and_no_other() {
-    let service = Service::with(&probe(
-        "modules.probe.cpu = 0.5\nmodules.probe.deadline = 60",
-    ))
-    .await;
+    let service = Service::with(&probe("modules.probe.cpu = 0.5")).await;
     for what in ["trap", "spin", "call-forever", "grow"] {
         let (failed, fine) = tokio::join!(ask(&service, what), said(&service, "who"));
         failed.fails(500, "The operation could not be completed");
