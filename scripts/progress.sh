@@ -4,8 +4,8 @@
 # Cargo counts crates, and the last one can take as long as the first hundred. So these are the seconds that a build from nothing had taken after each
 # tenth of a step's crates, on two cores. A build that is slower so far is expected to stay so.
 declare -A measured=(
-    [modules]='0 4 10 15 20 27 31 34 39 46 66'
-    [service]='0 15 25 62 95 165 230 300 335 355 400'
+    [modules]='0 3 7 10 14 18 21 23 27 31 45'
+    [service]='0 8 13 21 39 85 106 144 164 185 241'
 )
 steps=(modules service)
 interval=5
