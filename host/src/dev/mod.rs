@@ -21,6 +21,8 @@ mod tests;
 mod watch;
 
 pub use folder::unsuitable;
+#[cfg(test)]
+pub(crate) use ports::free as free_port;
 pub use service::{Options, run};
 use source::Source;
 pub use stack::{Lookup, Stack};

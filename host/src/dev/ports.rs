@@ -1,5 +1,6 @@
 //! Free loopback ports, and waiting until the right program answers on one.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// A greeting that takes longer than this is asked for again.
 const GREETING: Duration = Duration::from_secs(2);
+
+/// The lowest port that is chosen. Well-known services are below.
+const LOWEST: u16 = 10_000;
 
 /// A stack's ports.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +45,7 @@ pub(super) enum Answer {
 impl Ports {
     /// Six ports that are free now. They are let go for the daemons to take, so another process may come first.
     pub(super) fn choose() -> anyhow::Result<Self> {
-        let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let held = [
-            listen()?,
-            listen()?,
-            listen()?,
-            listen()?,
-            listen()?,
-            listen()?,
-        ];
+        let held = [free()?, free()?, free()?, free()?, free()?, free()?];
         let [imap, lmtp, doveadm, smtp, submission, sink] = held
             .each_ref()
             .map(|listener| listener.local_addr().map(|address| address.port()));
@@ -62,6 +58,30 @@ impl Ports {
             sink: sink?,
         })
     }
+}
+
+/// A listener on a free loopback port. It is none of those that outgoing connections get: such a connection could take a daemon's port while the daemon
+/// is restarted.
+pub(crate) fn free() -> io::Result<TcpListener> {
+    let end = first_outgoing();
+    loop {
+        let random = getrandom::u32().map_err(io::Error::other)?;
+        let port = LOWEST + u16::try_from(random % u32::from(end - LOWEST)).unwrap_or(0);
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return bound,
+        }
+    }
+}
+
+/// The lowest port of outgoing connections (ip(7), `ip_local_port_range`); Linux's default where it is not known or leaves too few ports below it.
+fn first_outgoing() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let first = range.ok().and_then(|range| {
+        let first = range.split_whitespace().next()?;
+        first.parse::<u16>().ok()
+    });
+    first.filter(|first| *first >= 2 * LOWEST).unwrap_or(32_768)
 }
 
 /// A port of this machine's loopback.
@@ -107,4 +127,18 @@ async fn greeting(port: u16) -> Option<String> {
         anyhow::Ok(String::from_utf8_lossy(&line).into_owned())
     };
     timeout(GREETING, read).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_free_and_no_outgoing_connection_gets_it() {
+        let listener = free().unwrap();
+        let address = listener.local_addr().unwrap();
+        assert!((LOWEST..first_outgoing()).contains(&address.port()));
+        drop(listener);
+        TcpListener::bind(address).unwrap();
+    }
 }

@@ -1,7 +1,7 @@
 //! A private Dovecot: loopback, a free port, a folder of its own, ended with the test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,6 +13,7 @@ use rustix::process::{
 };
 
 use crate::config;
+use crate::dev::free_port;
 
 /// What opens every mailbox of it.
 pub(super) const PASSWORD: &str = "lmk \"secret\\";
@@ -29,10 +30,8 @@ impl Dovecot {
             std::env::temp_dir().join(format!("lm-mail-{:016x}", getrandom::u64().unwrap()));
         std::fs::create_dir_all(folder.join("home")).unwrap();
         std::os::unix::fs::chown(folder.join("home"), Some(65534), Some(65534)).unwrap();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .unwrap()
-            .port();
+        // The same port is needed again after a restart.
+        let port = free_port().unwrap().local_addr().unwrap().port();
         let text = CONFIGURATION
             .replace("@FOLDER@", &folder.display().to_string())
             .replace("@PORT@", &port.to_string());
