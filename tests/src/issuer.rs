@@ -92,27 +92,41 @@ impl Issuer {
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
         // As docs/oauth-external.md says it to operators.
         let main = read("dovecot.conf");
-        let plain = "passdb {\n  driver = sql\n";
-        assert!(main.contains(plain));
-        let apart = "passdb {\n  driver = sql\n  mechanisms = plain login\n";
-        write("dovecot.conf", &main.replacen(plain, apart, 1));
-        let local = read("local.conf");
-        let args = folder.join("oauth2.conf.ext");
-        let added = format!(
-            "auth_mechanisms = plain login {mechanisms}\n\
-             passdb {{\n  driver = oauth2\n  mechanisms = oauthbearer xoauth2\n  args = {}\n}}\n",
-            args.display()
-        );
-        write("local.conf", &(local + "\n" + &added));
-        let tokens = format!(
-            "introspection_mode = post\n\
-             introspection_url = http://dovecot:{DOVECOT_SECRET}@{}/introspect\n\
-             username_attribute = username\n\
-             active_attribute = active\n\
-             active_value = true\n",
+        let introspection_url = format!(
+            "http://dovecot:{DOVECOT_SECRET}@{}/introspect",
             self.address
         );
-        write("oauth2.conf.ext", &tokens);
+        let plain = "passdb {\n  driver = sql\n";
+        let added = if main.contains(plain) {
+            let apart = format!("{plain}  mechanisms = plain login\n");
+            write("dovecot.conf", &main.replacen(plain, &apart, 1));
+            let tokens = format!(
+                "introspection_mode = post\n\
+                 introspection_url = {introspection_url}\n\
+                 username_attribute = username\n\
+                 active_attribute = active\n\
+                 active_value = true\n"
+            );
+            write("oauth2.conf.ext", &tokens);
+            format!(
+                "passdb {{\n  driver = oauth2\n  mechanisms = oauthbearer xoauth2\n  args = {}\n}}\n",
+                folder.join("oauth2.conf.ext").display()
+            )
+        } else {
+            // Dovecot 2.4.
+            assert!(main.contains("passdb sql {\n"));
+            format!(
+                "passdb sql {{\n  mechanisms_filter = plain login\n}}\n\
+                 passdb oauth2 {{\n  mechanisms_filter = oauthbearer xoauth2\n}}\n\
+                 oauth2 {{\n  introspection_mode = post\n  introspection_url = {introspection_url}\n  \
+                 username_attribute = username\n  active_attribute = active\n  active_value = true\n}}\n"
+            )
+        };
+        let local = read("local.conf");
+        write(
+            "local.conf",
+            &format!("{local}\nauth_mechanisms = plain login {mechanisms}\n{added}"),
+        );
         service.stack().restart_imap().await.unwrap();
         // Each process of Postfix remembers what Dovecot offered when it began.
         let master = service.state.join("mail/queue/pid/master.pid");

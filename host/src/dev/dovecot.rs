@@ -1,22 +1,59 @@
-//! Dovecot's configuration, from the templates of `host/mailserver/dovecot`.
+//! Dovecot's configuration, from the templates of `host/mailserver/dovecot` for the version that is installed.
 
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::Source;
 use super::demo::write_private;
 use super::folder::{LOOKUP_GROUP, Layout, MAIL_USER};
 use super::ports::Ports;
 use super::process::Grace;
 use super::template::fill;
+use super::{Source, source};
 
-const MAIN: &str = include_str!("../../mailserver/dovecot/dovecot.conf");
-const LOOKUP: &str = include_str!("../../mailserver/dovecot/lookup.conf.ext");
-const LAST_LOGINS: &str = include_str!("../../mailserver/dovecot/last-logins.conf.ext");
-const LOCAL: &str = include_str!("../../mailserver/dovecot/development.conf");
+/// A file of the configuration: its name and its template.
+type Template = (&'static str, &'static str);
+
+/// The files that do not depend on Dovecot's version.
+const ALWAYS: [Template; 2] = [
+    (
+        "common.conf",
+        include_str!("../../mailserver/dovecot/common.conf"),
+    ),
+    (
+        "local.conf",
+        include_str!("../../mailserver/dovecot/development.conf"),
+    ),
+];
+const V2_3: [Template; 3] = [
+    (
+        "dovecot.conf",
+        include_str!("../../mailserver/dovecot/2.3/dovecot.conf"),
+    ),
+    (
+        "lookup.conf.ext",
+        include_str!("../../mailserver/dovecot/2.3/lookup.conf.ext"),
+    ),
+    (
+        "last-logins.conf.ext",
+        include_str!("../../mailserver/dovecot/2.3/last-logins.conf.ext"),
+    ),
+];
+const V2_4: Template = (
+    "dovecot.conf",
+    include_str!("../../mailserver/dovecot/2.4/dovecot.conf"),
+);
+const V2_4_SQLITE: Template = (
+    "database.conf",
+    include_str!("../../mailserver/dovecot/2.4/sqlite.conf"),
+);
+const V2_4_POSTGRES: Template = (
+    "database.conf",
+    include_str!("../../mailserver/dovecot/2.4/pgsql.conf"),
+);
 
 /// The program, where Debian and Ubuntu put it.
 pub(super) const PROGRAM: &str = "/usr/sbin/dovecot";
@@ -38,7 +75,7 @@ pub(super) fn configure(
     let (config, mail) = (shown(&layout.dovecot), shown(&layout.mail));
     let (run, log) = (shown(&layout.run), shown(&layout.log));
     let key = shown(&layout.doveadm_key);
-    let values = [
+    let mut values = vec![
         ("config", config.as_str()),
         ("connect", source.dovecot.as_str()),
         ("doveadm_key", &key),
@@ -55,16 +92,63 @@ pub(super) fn configure(
         ("mail_user", MAIL_USER),
         ("run", &run),
     ];
-    for (name, template) in [
-        ("dovecot.conf", MAIN),
-        ("lookup.conf.ext", LOOKUP),
-        ("last-logins.conf.ext", LAST_LOGINS),
-        ("local.conf", LOCAL),
-    ] {
+    let mut templates = ALWAYS.to_vec();
+    let mut parameters = Vec::new();
+    match (Version::installed()?, &source.url) {
+        (Version::V2_3, _) => templates.extend(V2_3),
+        (Version::V2_4, None) => templates.extend([V2_4, V2_4_SQLITE]),
+        (Version::V2_4, Some(url)) => {
+            templates.extend([V2_4, V2_4_POSTGRES]);
+            let apart = source::parameters(url)?.into_iter();
+            parameters.extend(apart.map(|(name, value)| (name, quoted(&value))));
+        }
+    }
+    values.extend(
+        parameters
+            .iter()
+            .map(|(name, value)| (*name, value.as_str())),
+    );
+    for (name, template) in templates {
         layout.write(&layout.dovecot.join(name), &fill(template, &values)?)?;
     }
     let file = shown(&layout.dovecot.join("dovecot.conf"));
     Ok([PROGRAM, "-F", "-c", &file].map(Into::into).to_vec())
+}
+
+/// The versions that there are templates for. Their configurations differ so much that neither reads the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    V2_3,
+    V2_4,
+}
+
+impl Version {
+    /// That of the Dovecot on this machine.
+    pub(crate) fn installed() -> anyhow::Result<Self> {
+        let output = Command::new(PROGRAM)
+            .arg("--version")
+            .output()
+            .with_context(|| format!("cannot run {PROGRAM}"))?;
+        Self::read(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// Reads what `dovecot --version` prints, such as `2.4.1-4 (7d8c0e5759)`.
+    fn read(printed: &str) -> anyhow::Result<Self> {
+        let number = printed.split_whitespace().next().unwrap_or_default();
+        let mut parts = number.split(['.', '-']).map(str::parse::<u32>);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(2)), Some(Ok(3))) => Ok(Self::V2_3),
+            (Some(Ok(2)), Some(Ok(4))) => Ok(Self::V2_4),
+            _ => {
+                bail!("Dovecot {number} is not supported: Latchmail works with Dovecot 2.3 and 2.4")
+            }
+        }
+    }
+}
+
+/// A value as a quoted string of Dovecot 2.4.
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', r"\\").replace('"', r#"\""#))
 }
 
 /// A new key, which the service and Dovecot read, both of them as root.
@@ -73,4 +157,26 @@ fn make_key(file: &Path) -> anyhow::Result<()> {
     getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;
     write_private(file, &STANDARD.encode(random))
         .with_context(|| format!("cannot write {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_told_by_its_first_two_numbers() {
+        assert_eq!(
+            Version::read("2.3.19.1 (9b53102964)\n").unwrap(),
+            Version::V2_3
+        );
+        assert_eq!(
+            Version::read("2.4.1-4 (7d8c0e5759)\n").unwrap(),
+            Version::V2_4
+        );
+        assert_eq!(Version::read("2.4.5\n").unwrap(), Version::V2_4);
+        for unknown in ["", "2.2.36", "3.0.1", "2.40.1", "two.three"] {
+            let refused = Version::read(unknown).unwrap_err().to_string();
+            assert!(refused.contains("works with Dovecot 2.3 and 2.4"));
+        }
+    }
 }

@@ -20,6 +20,8 @@ mod template;
 mod tests;
 mod watch;
 
+#[cfg(test)]
+pub(crate) use dovecot::Version;
 pub use folder::unsuitable;
 #[cfg(test)]
 pub(crate) use ports::free as free_port;

@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+use anyhow::{Context as _, bail};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
 use super::folder::open_lookup_to_mail;
 use super::stack::Lookup;
 
@@ -9,13 +13,21 @@ use super::stack::Lookup;
 /// mail servers have no wider view than real ones.
 const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 
+/// The parameters of a connection that Dovecot 2.4's configuration has, as libpq names them.
+const PARAMETERS: [&str; 6] = ["host", "port", "user", "password", "dbname", "sslmode"];
+
+/// Each of [`PARAMETERS`] with its value. An empty value means libpq's default.
+pub(super) type Parameters = [(&'static str, String); PARAMETERS.len()];
+
 /// A look-up's spelling in the two configurations.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     /// Dovecot's `driver`.
     pub(super) driver: &'static str,
-    /// Dovecot's `connect`.
+    /// Dovecot 2.3's `connect`, and 2.4's file of an SQLite database.
     pub(super) dovecot: String,
+    /// The URL of a `PostgreSQL` database as it was given; see [`parameters`].
+    pub(super) url: Option<String>,
     /// The same for the last log-ins that it writes.
     pub(super) last_logins: String,
     /// Postfix's map type.
@@ -41,25 +53,56 @@ impl Source {
         Self {
             driver: "sqlite",
             dovecot: file.to_string(),
+            url: None,
             last_logins: last_logins.display().to_string(),
             maps: "sqlite",
             postfix: format!("dbpath = {file}"),
         }
     }
 
-    fn postgres(url: &str) -> Self {
+    fn postgres(given: &str) -> Self {
         // libpq takes both names of the scheme, Postfix tells a URL by the longer one.
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
         let mark = if rest.contains('?') { '&' } else { '?' };
         let url = format!("postgresql://{rest}{mark}{ROLE}");
         Self {
             driver: "pgsql",
             dovecot: url.clone(),
+            url: Some(given.to_owned()),
             last_logins: url.clone(),
             maps: "proxy:pgsql",
             postfix: format!("hosts = {url}"),
         }
     }
+}
+
+/// Takes a database's URL apart for Dovecot 2.4, which takes no URL, as libpq does (`PostgreSQL` documentation, section "Connection URIs").
+pub(super) fn parameters(url: &str) -> anyhow::Result<Parameters> {
+    let url = Url::parse(url).context("the database's URL is not valid")?;
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let mut parameters = PARAMETERS.map(|name| {
+        let value = match name {
+            "host" => url
+                .host_str()
+                .map(|host| decoded(host.trim_matches(['[', ']']))),
+            "port" => url.port().map(|port| port.to_string()),
+            "user" => Some(decoded(url.username())),
+            "password" => url.password().map(decoded),
+            "dbname" => Some(decoded(url.path().trim_start_matches('/'))),
+            _ => None,
+        };
+        (name, value.unwrap_or_default())
+    });
+    for (name, value) in url.query_pairs() {
+        match parameters.iter_mut().find(|(known, _)| *known == name) {
+            Some(parameter) => parameter.1 = value.into_owned(),
+            None => bail!(
+                "the database's URL has the parameter {name:?}; in Dovecot's configuration there are {} only",
+                PARAMETERS.join(", ")
+            ),
+        }
+    }
+    Ok(parameters)
 }
 
 #[cfg(test)]
@@ -79,5 +122,21 @@ mod tests {
                 .postfix
                 .ends_with("?host=/tmp&options=-crole%3Dlatchmail_mailserver")
         );
+    }
+
+    #[test]
+    fn a_postgres_url_is_taken_apart() {
+        let parts = |url| parameters(url).unwrap().map(|(_, value)| value);
+        assert_eq!(
+            parts("postgres://a%40b:p%2Fq@[::1]:5/b?sslmode=disable"),
+            ["::1", "5", "a@b", "p/q", "b", "disable"]
+        );
+        assert_eq!(
+            parts("postgresql:///b?host=/tmp"),
+            ["/tmp", "", "", "", "b", ""]
+        );
+        let refused = parameters("postgres://a/b?options=-cx").unwrap_err();
+        assert!(refused.to_string().contains("\"options\""), "{refused}");
+        assert!(parameters("no URL").is_err());
     }
 }

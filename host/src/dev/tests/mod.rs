@@ -21,6 +21,7 @@ use crate::directory::testing::{NOW, PostgresDatabase};
 
 mod lifetime;
 mod log_in;
+mod production;
 mod refusals;
 mod sessions;
 mod transport;

@@ -13,7 +13,7 @@ use rustix::process::{
 };
 
 use crate::config;
-use crate::dev::free_port;
+use crate::dev::{Version, free_port};
 
 /// What opens every mailbox of it.
 pub(super) const PASSWORD: &str = "lmk \"secret\\";
@@ -32,7 +32,15 @@ impl Dovecot {
         std::os::unix::fs::chown(folder.join("home"), Some(65534), Some(65534)).unwrap();
         // The same port is needed again after a restart.
         let port = free_port().unwrap().local_addr().unwrap().port();
-        let text = CONFIGURATION
+        let (first, last) = match Version::installed().unwrap() {
+            Version::V2_3 => ("", CONFIGURATION_2_3),
+            Version::V2_4 => (
+                "dovecot_config_version = 2.4.1\ndovecot_storage_version = 2.4.1",
+                CONFIGURATION_2_4,
+            ),
+        };
+        let text = [first, CONFIGURATION, last]
+            .concat()
             .replace("@FOLDER@", &folder.display().to_string())
             .replace("@PORT@", &port.to_string());
         std::fs::write(folder.join("dovecot.conf"), text).unwrap();
@@ -79,7 +87,11 @@ impl Dovecot {
     /// How many log-ins there were.
     pub(super) fn log_ins(&self) -> usize {
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap();
-        log.matches("Info: Login: user=").count()
+        let words = match Version::installed().unwrap() {
+            Version::V2_3 => "imap-login: Info: Login: ",
+            Version::V2_4 => "imap-login: Info: Logged in: ",
+        };
+        log.matches(words).count()
     }
 }
 
@@ -208,9 +220,7 @@ log_path = @FOLDER@/log
 protocols = imap
 listen = 127.0.0.1
 ssl = no
-disable_plaintext_auth = no
 auth_failure_delay = 0
-mail_location = mdbox:~/mdbox
 mail_uid = 65534
 mail_gid = 65534
 first_valid_uid = 1
@@ -224,21 +234,12 @@ service imap-login {
   }
 }
 service imap {
-  service_count = 500
   process_min_avail = 1
 }
 service anvil {
   unix_listener anvil-auth-penalty {
     mode = 0
   }
-}
-passdb {
-  driver = passwd-file
-  args = @FOLDER@/users
-}
-userdb {
-  driver = static
-  args = home=@FOLDER@/home/%u
 }
 namespace inbox {
   inbox = yes
@@ -258,6 +259,39 @@ namespace inbox {
   mailbox Drafts {
     auto = create
     special_use = \Drafts
+  }
+}
+";
+
+const CONFIGURATION_2_3: &str = r"
+disable_plaintext_auth = no
+mail_location = mdbox:~/mdbox
+service imap {
+  service_count = 500
+}
+passdb {
+  driver = passwd-file
+  args = @FOLDER@/users
+}
+userdb {
+  driver = static
+  args = home=@FOLDER@/home/%u
+}
+";
+
+const CONFIGURATION_2_4: &str = r"
+auth_allow_cleartext = yes
+mail_driver = mdbox
+mail_path = ~/mdbox
+service imap {
+  restart_request_count = 500
+}
+passdb passwd-file {
+  passwd_file_path = @FOLDER@/users
+}
+userdb static {
+  fields {
+    home = @FOLDER@/home/%{user}
   }
 }
 ";

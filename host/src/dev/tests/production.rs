@@ -1,0 +1,71 @@
+//! The settings of a real server, `production.conf`, beside those of a developer's machine.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::super::{Version, free_port};
+use super::{ANN, Folder, PASSWORD, PATIENCE, imap, stack};
+
+const CERTIFICATE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/src/fetch/tests/certificate.pem"
+);
+const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/fetch/tests/key.pem");
+
+/// What a mail client of openssl's is told when it logs in by TLS.
+async fn told_by_tls(port: u16) -> String {
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-quiet", "-crlf", "-verify_return_error"])
+        .args(["-CAfile", CERTIFICATE, "-verify_ip", "127.0.0.1"])
+        .args(["-connect", &format!("127.0.0.1:{port}")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let commands = format!("a LOGIN {ANN} {PASSWORD}\nb SELECT INBOX\nc LOGOUT\n");
+    let mut stdin = client.stdin.take().unwrap();
+    stdin.write_all(commands.as_bytes()).await.unwrap();
+    let output = timeout(PATIENCE, client.wait_with_output())
+        .await
+        .expect("Dovecot to hang up after LOGOUT")
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[tokio::test]
+async fn mail_clients_log_in_by_tls_and_the_machine_itself_without() {
+    let folder = Folder::new("production");
+    let (mut stack, _directory) = stack(&folder).await;
+    stack.stop_imap().await.unwrap();
+    let template = match Version::installed().unwrap() {
+        Version::V2_3 => include_str!("../../../mailserver/dovecot/2.3/production.conf"),
+        Version::V2_4 => include_str!("../../../mailserver/dovecot/2.4/production.conf"),
+    };
+    let imaps = free_port().unwrap().local_addr().unwrap().port();
+    let settings = template
+        .replace("/etc/ssl/private/mail.example.org.pem", CERTIFICATE)
+        .replace("/etc/ssl/private/mail.example.org.key", KEY)
+        .replace("port = 143", &format!("port = {}", stack.imap.port()))
+        .replace("port = 993", &format!("port = {imaps}"))
+        .replace("*, ::", "127.0.0.1");
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(folder.0.join("dovecot/local.conf"))
+        .unwrap();
+    file.write_all(settings.as_bytes()).unwrap();
+    stack.start_imap().await.unwrap();
+
+    let told = told_by_tls(imaps).await;
+    assert!(told.contains("a OK"), "{told}");
+    assert!(told.contains("b OK [READ-WRITE]"), "{told}");
+    imap(&stack).await;
+    stack.stop().await.unwrap();
+}
