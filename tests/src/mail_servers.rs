@@ -137,9 +137,10 @@ impl Borrowed {
     /// A pair that no other test uses, started if there is none. `None` if this run shares none.
     pub(crate) async fn pair(kind: Kind) -> Option<Self> {
         let shared = PathBuf::from(std::env::var_os(SHARED)?);
+        let version = std::env::var("LATCHMAIL_TEST_MAILSERVER").unwrap_or_default();
         let mut number = 0;
         loop {
-            let folder = shared.join(format!("{kind:?}-{number}").to_lowercase());
+            let folder = shared.join(format!("{kind:?}{version}-{number}").to_lowercase());
             number += 1;
             fs::create_dir_all(&folder).unwrap();
             let lock = File::create(folder.join("lock")).unwrap();
