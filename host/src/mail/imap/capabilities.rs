@@ -40,6 +40,25 @@ pub(in crate::mail) struct Capabilities {
 }
 
 impl Capabilities {
+    /// The required extensions that a server lacks, each with what does not work without it. Some servers name them only after log-in.
+    pub(in crate::mail) fn lacks(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        [
+            (
+                self.r#move,
+                "MOVE (RFC 6851)",
+                "messages cannot be moved to another folder",
+            ),
+            (
+                self.uid_plus,
+                "UIDPLUS (RFC 4315)",
+                "messages can be neither moved nor deleted",
+            ),
+        ]
+        .into_iter()
+        .filter(|(there, ..)| !there)
+        .map(|(_, extension, effect)| (extension, effect))
+    }
+
     /// Those that a CAPABILITY reply or response code names.
     pub(in crate::mail) fn of(named: &[Capability<'_>]) -> Self {
         let mut all = Self::default();

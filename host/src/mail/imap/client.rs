@@ -1,5 +1,7 @@
 //! Making a connection: TCP, TLS where configured, the greeting, and what the server can do. The log-in itself is in [`super::log_in`].
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use imap_proto::{Response, ResponseCode, Status};
@@ -21,6 +23,8 @@ use crate::mail::pool;
 pub(in crate::mail) struct Connector {
     dial: Dial,
     timeout: Duration,
+    /// Whether the log says already which required extensions the server lacks.
+    told: Arc<AtomicBool>,
 }
 
 impl pool::Connect for Connector {
@@ -37,6 +41,7 @@ impl Connector {
         Ok(Self {
             dial: Dial::new("imap.address", &config.address, config.tls)?,
             timeout: config.timeout,
+            told: Arc::default(),
         })
     }
 
@@ -63,9 +68,20 @@ impl Connector {
                 Some(capabilities) => capabilities,
                 None => asked(&mut wire).await?,
             };
+            self.tell_what_is_missing(capabilities);
             Ok(Session::new(wire, capabilities, self.timeout))
         })
         .await
+    }
+
+    /// Logs which required extensions the server lacks, at the first log-in after a start.
+    fn tell_what_is_missing(&self, capabilities: Capabilities) {
+        if self.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for (extension, effect) in capabilities.lacks() {
+            tracing::warn!(server = %self.dial, "the mail server does not offer {extension}: {effect}");
+        }
     }
 
     /// Whatever goes wrong before the log-in is done means that nothing was begun.

@@ -1,5 +1,6 @@
 //! Folders and messages: reading, searching, changing, sending.
 
+mod capabilities;
 mod isolation;
 mod mail_bounds;
 mod mail_corpus;
