@@ -1,5 +1,6 @@
 //! Postfix's configuration, from the templates of `host/mailserver/postfix`, and the sink that takes what it sends to the world.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -35,6 +36,9 @@ const MAPS: [(&str, &str); 5] = [
         include_str!("../../mailserver/postfix/senders.cf"),
     ),
 ];
+
+/// Where Debian and Ubuntu put Postfix's libraries, among them those that read databases.
+const LIBRARIES: &str = "/usr/lib/postfix";
 
 /// Postfix's own first process, where Debian and Ubuntu put it. Started directly it is up in a hundredth of the time that
 /// `postfix start` takes with its checks.
@@ -98,11 +102,27 @@ pub(super) fn configure(
     for name in ["main.cf", "master.cf"] {
         use std::os::unix::fs::PermissionsExt as _;
         let path = layout.postfix.join(name);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
             .with_context(|| format!("cannot open {} to Postfix", path.display()))?;
     }
+    copy_library(layout, source.driver)?;
     // -d: in the foreground, with the streams it was given.
     Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
+}
+
+/// Copies the library that reads the database into the configuration, and names it there. Postfix loads a library only where root owns it, and in a user
+/// namespace the packages' files belong to nobody.
+fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
+    let name = format!("postfix-{driver}.so");
+    let (from, to) = (Path::new(LIBRARIES).join(&name), layout.postfix.join(&name));
+    // Not in place: a predecessor that is still ending may use it.
+    let _ = fs::remove_file(&to);
+    fs::copy(&from, &to)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    layout.write(
+        &layout.postfix.join("dynamicmaps.cf"),
+        &format!("{driver} {} dict_{driver}_open\n", to.display()),
+    )
 }
 
 /// The command that starts the sink: one file a message in its folder.

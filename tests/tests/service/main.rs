@@ -9,3 +9,4 @@ mod directory;
 mod http;
 mod mail;
 mod modules;
+mod newcomers;

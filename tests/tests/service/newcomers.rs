@@ -1,0 +1,187 @@
+//! What `./just run` says on a machine where it cannot work, before it compiles anything, and that it works beside other mail servers.
+
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use latchmail_tests::{modules, program};
+use tempfile::TempDir;
+
+/// The project's folder.
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A folder that every user may pass through.
+fn folder() -> TempDir {
+    let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    folder
+}
+
+/// Runs a command that must fail, and returns what it printed last.
+fn last_words(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "it did not fail: {said}");
+    assert!(!said.contains("Compiling"), "{said}");
+    said.lines().last().unwrap_or_default().to_owned()
+}
+
+fn run() -> Command {
+    let mut run = Command::new(project().join("scripts/run"));
+    run.env("LATCHMAIL_LISTEN", "127.0.0.1:0");
+    run
+}
+
+/// A folder with links to the system's programs, but for some.
+fn programs_without(folder: &Path, without: &[&str]) -> PathBuf {
+    let programs = folder.join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    for program in std::fs::read_dir("/usr/bin").unwrap().flatten() {
+        let name = program.file_name();
+        if !without.iter().any(|one| name == *one) {
+            symlink(program.path(), programs.join(name)).unwrap();
+        }
+    }
+    programs
+}
+
+#[test]
+fn a_port_that_is_in_use_is_named_with_the_way_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = listener.local_addr().unwrap().to_string();
+    assert_eq!(
+        last_words(run().env("LATCHMAIL_LISTEN", &listen)),
+        format!(
+            "run: {listen} is in use by another program; LATCHMAIL_LISTEN=127.0.0.1:0 ./just run takes any free port"
+        )
+    );
+}
+
+#[test]
+fn without_a_rust_toolchain_it_says_where_to_get_one() {
+    let folder = folder();
+    let programs = programs_without(folder.path(), &["cargo", "rustc", "rustup"]);
+    assert_eq!(
+        last_words(run().env("PATH", programs)),
+        "setup: Rust is not installed; https://rustup.rs tells how"
+    );
+}
+
+/// The name of the system is a stub's: the tests run on Linux.
+#[test]
+fn another_operating_system_is_named() {
+    let folder = folder();
+    let programs = programs_without(folder.path(), &["uname"]);
+    let uname = programs.join("uname");
+    std::fs::write(&uname, "#!/bin/sh\necho Darwin\n").unwrap();
+    std::fs::set_permissions(&uname, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(
+        last_words(run().env("PATH", programs)),
+        "run: the mail servers run on Linux, not on Darwin; use a virtual machine or a container with Debian or Ubuntu"
+    );
+}
+
+#[test]
+fn a_linux_without_debians_packages_is_told_what_is_missing() {
+    let folder = folder();
+    let programs = programs_without(folder.path(), &["apt-get", "dpkg-query"]);
+    let cargo = std::env::var("CARGO_HOME")
+        .unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap()));
+    let path = format!("{}:{cargo}/bin", programs.display());
+    // Postfix is hidden from this process alone.
+    let hidden = "mount -t tmpfs none /usr/lib/postfix && exec \"$0\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "bash", "-c", hidden])
+        .arg(project().join("scripts/run"))
+        .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
+        .env("PATH", path);
+    let said = last_words(&mut command);
+    let expected = "setup: this is neither Debian nor Ubuntu, and Dovecot or Postfix is missing; install what Debian has in dovecot-core ";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+/// In the Debian 13 of the tests, which lacks PostgreSQL, cut off from every network.
+#[test]
+fn missing_packages_without_a_network_are_named() {
+    let home = std::env::var("HOME").unwrap();
+    let cache = std::env::var("XDG_CACHE_HOME").unwrap_or_else(|_| format!("{home}/.cache"));
+    let mut command = Command::new("unshare");
+    command
+        .arg("--net")
+        .arg(project().join("scripts/in-root"))
+        .arg(Path::new(&cache).join("latchmail/debian-13"))
+        .arg(project().join("scripts/setup"))
+        .arg("--tests");
+    let said = last_words(&mut command);
+    let expected = "setup: apt-get could not install the missing packages (its words are above); with a network: apt-get install postgresql ";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+#[test]
+fn a_user_without_subordinate_ids_is_told_the_command_with_sudo() {
+    let folder = folder();
+    let scripts = folder.path().join("scripts");
+    std::fs::create_dir(&scripts).unwrap();
+    let script = scripts.join("run");
+    std::fs::copy(project().join("scripts/run"), &script).unwrap();
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(&script)
+        .env("LATCHMAIL_LISTEN", "127.0.0.1:0");
+    let said = last_words(&mut command);
+    assert!(said.starts_with("run: the mail servers "), "{said}");
+    let way_out = r#"; run: sudo env "HOME=$HOME" "PATH=$PATH" ./just run"#;
+    assert!(said.ends_with(way_out), "{said}");
+}
+
+/// Another Dovecot and Postfix have the usual ports and folders, in a network of their own.
+#[test]
+fn it_runs_beside_other_mail_servers() {
+    let folder = folder();
+    let script = r#"
+        state=$1 program=$2
+        ip link set lo up
+        mount -t tmpfs none /run
+        mount -t tmpfs none /var/spool/postfix
+        mount -t tmpfs none /var/lib/postfix
+        postfix=$state/postfix
+        mkdir /run/dovecot "$postfix"
+        cp /etc/postfix/main.cf.proto "$postfix/main.cf"
+        cp /etc/postfix/master.cf.proto "$postfix/master.cf"
+        postconf -c "$postfix" -e inet_interfaces=127.0.0.1 setgid_group=postdrop mail_owner=postfix
+        dovecot -F &
+        postfix -c "$postfix" start
+        port() { for ((i = 0; i < 200; i++)); do (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return; sleep 0.05; done; echo "nothing at $1" >&2; return 1; }
+        port 143 && port 25 || exit 1
+        "$program" dev &
+        service=$!
+        for ((i = 0; i < 600; i++)); do [[ -s $state/run.json ]] && break; kill -0 $service || exit 1; sleep 0.05; done
+        grep -q baseUrl "$state/run.json" && port 143 && port 25
+        status=$?
+        kill -INT $service
+        wait $service
+        postfix -c "$postfix" stop
+        kill %1
+        exit $status
+    "#;
+    let output = Command::new("unshare")
+        .args(["--net", "--mount", "--propagation", "private", "--pid"])
+        .args(["--fork", "--kill-child", "--mount-proc", "bash", "-c"])
+        .args([script, "beside"])
+        .arg(folder.path())
+        .arg(program())
+        .env("LATCHMAIL_STATE", folder.path())
+        .env("LATCHMAIL_MODULES", modules())
+        .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
