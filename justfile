@@ -40,7 +40,7 @@ check: setup
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/follow scripts/debian-root scripts/in-root .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/follow scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/dependencies
 
 # Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
@@ -63,6 +63,10 @@ fixtures profile="dev": setup
 # Do what a page of docs/ says, pasting its blocks one after the other: `./just follow docs/modules.md`
 follow page: setup
     ./scripts/follow {{ quote(page) }}
+
+# Start a clean clone on another system and do what it says to try: `./just try-on trixie`, Debian 13
+try-on system:
+    ./scripts/try-on {{ quote(system) }}
 
 # Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py and the protocol's own clients and conformance suite too
 [positional-arguments]

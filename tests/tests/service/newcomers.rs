@@ -152,9 +152,9 @@ fn it_runs_beside_other_mail_servers() {
         mount -t tmpfs none /var/lib/postfix
         postfix=$state/postfix
         mkdir /run/dovecot "$postfix"
-        cp /etc/postfix/main.cf.proto "$postfix/main.cf"
+        echo compatibility_level=3.6 >"$postfix/main.cf"
         cp /etc/postfix/master.cf.proto "$postfix/master.cf"
-        postconf -c "$postfix" -e inet_interfaces=127.0.0.1 setgid_group=postdrop mail_owner=postfix
+        postconf -c "$postfix" -e inet_interfaces=127.0.0.1 maillog_file="$state/log" maillog_file_prefixes="$state"
         dovecot -F &
         postfix -c "$postfix" start
         port() { for ((i = 0; i < 200; i++)); do (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return; sleep 0.05; done; echo "nothing at $1" >&2; return 1; }
