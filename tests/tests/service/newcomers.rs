@@ -127,12 +127,14 @@ fn a_user_without_subordinate_ids_is_told_the_command_with_sudo() {
     let folder = folder();
     let scripts = folder.path().join("scripts");
     std::fs::create_dir(&scripts).unwrap();
-    let script = scripts.join("run");
-    std::fs::copy(project().join("scripts/run"), &script).unwrap();
+    for script in ["run", "as-root"] {
+        let from = project().join("scripts").join(script);
+        std::fs::copy(from, scripts.join(script)).unwrap();
+    }
     let mut command = Command::new("setpriv");
     command
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(&script)
+        .arg(scripts.join("run"))
         .env("LATCHMAIL_LISTEN", "127.0.0.1:0");
     let said = last_words(&mut command);
     assert!(said.starts_with("run: the mail servers "), "{said}");
