@@ -110,8 +110,8 @@ pub(super) fn configure(
     Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
 }
 
-/// Copies the library that reads the database into the configuration, and names it there. Postfix loads a library only where root owns it, and in a user
-/// namespace the packages' files belong to nobody.
+/// Copies the library that reads the database into the configuration, and names it there. Postfix loads a library only if root owns it, and in a user
+/// namespace root does not own the files of the machine's packages.
 fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     let name = format!("postfix-{driver}.so");
     let (from, to) = (Path::new(LIBRARIES).join(&name), layout.postfix.join(&name));

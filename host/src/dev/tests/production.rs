@@ -1,10 +1,8 @@
 //! The settings of a real server, `production.conf`, beside those of a developer's machine.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::process::Stdio;
 
-use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -17,22 +15,19 @@ const CERTIFICATE: &str = concat!(
 );
 const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/fetch/tests/key.pem");
 
-/// What a mail client of openssl's is told when it logs in by TLS.
-async fn told_by_tls(port: u16) -> String {
-    let mut client = Command::new("openssl")
+/// Logs in by TLS with openssl's client, and returns what the client printed.
+async fn told_by_tls(folder: &Folder, port: u16) -> String {
+    let commands = folder.0.join("commands");
+    let text = format!("a LOGIN {ANN} {PASSWORD}\nb SELECT INBOX\nc LOGOUT\n");
+    std::fs::write(&commands, text).unwrap();
+    let mut client = Command::new("openssl");
+    client
         .args(["s_client", "-quiet", "-crlf", "-verify_return_error"])
         .args(["-CAfile", CERTIFICATE, "-verify_ip", "127.0.0.1"])
         .args(["-connect", &format!("127.0.0.1:{port}")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let commands = format!("a LOGIN {ANN} {PASSWORD}\nb SELECT INBOX\nc LOGOUT\n");
-    let mut stdin = client.stdin.take().unwrap();
-    stdin.write_all(commands.as_bytes()).await.unwrap();
-    let output = timeout(PATIENCE, client.wait_with_output())
+        .stdin(File::open(commands).unwrap())
+        .kill_on_drop(true);
+    let output = timeout(PATIENCE, client.output())
         .await
         .expect("Dovecot to hang up after LOGOUT")
         .unwrap();
@@ -63,7 +58,7 @@ async fn mail_clients_log_in_by_tls_and_the_machine_itself_without() {
     file.write_all(settings.as_bytes()).unwrap();
     stack.start_imap().await.unwrap();
 
-    let told = told_by_tls(imaps).await;
+    let told = told_by_tls(&folder, imaps).await;
     assert!(told.contains("a OK"), "{told}");
     assert!(told.contains("b OK [READ-WRITE]"), "{told}");
     imap(&stack).await;

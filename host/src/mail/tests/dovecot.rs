@@ -19,6 +19,7 @@ use crate::dev::{Version, free_port};
 pub(super) const PASSWORD: &str = "lmk \"secret\\";
 
 pub(super) struct Dovecot {
+    version: Version,
     folder: PathBuf,
     port: u16,
     child: Child,
@@ -32,7 +33,8 @@ impl Dovecot {
         std::os::unix::fs::chown(folder.join("home"), Some(65534), Some(65534)).unwrap();
         // The same port is needed again after a restart.
         let port = free_port().unwrap().local_addr().unwrap().port();
-        let (first, last) = match Version::installed().unwrap() {
+        let version = Version::installed().unwrap();
+        let (first, last) = match version {
             Version::V2_3 => ("", CONFIGURATION_2_3),
             Version::V2_4 => (
                 "dovecot_config_version = 2.4.1\ndovecot_storage_version = 2.4.1",
@@ -47,6 +49,7 @@ impl Dovecot {
         std::fs::write(folder.join("users"), USERS).unwrap();
         let child = run(&folder, port);
         Self {
+            version,
             folder,
             port,
             child,
@@ -87,7 +90,7 @@ impl Dovecot {
     /// How many log-ins there were.
     pub(super) fn log_ins(&self) -> usize {
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap();
-        let words = match Version::installed().unwrap() {
+        let words = match self.version {
             Version::V2_3 => "imap-login: Info: Login: ",
             Version::V2_4 => "imap-login: Info: Logged in: ",
         };
