@@ -1,5 +1,7 @@
 //! Mail on its way: in, out, and how large it may be.
 
+use futures_util::future::join_all;
+
 use super::{ANN, Folder, Talk, a_mail_goes_all_the_way, arrived, imap, sent, stack, submission};
 
 #[tokio::test]
@@ -59,5 +61,27 @@ async fn a_message_as_large_as_the_service_takes_is_taken() {
         .await;
     assert!(answer.starts_with("250"), "{answer}");
     arrived(&mut imap(&stack).await, 1).await;
+    stack.stop().await.unwrap();
+}
+
+/// As many as Postfix makes at the same time (`default_destination_concurrency_limit`).
+#[tokio::test]
+async fn twenty_deliveries_to_one_account_at_the_same_time_are_taken() {
+    let folder = Folder::new("crowd");
+    let (stack, _directory) = stack(&folder).await;
+    let deliveries = (0..20).map(|_| async {
+        let mut lmtp = Talk::with(stack.lmtp).await;
+        lmtp.smtp("LHLO here.example").await;
+        lmtp.smtp("MAIL FROM:<friend@there.example>").await;
+        (lmtp.smtp(&format!("RCPT TO:<{ANN}>")).await, lmtp)
+    });
+    // None goes on before all have named the account.
+    for (answer, mut lmtp) in join_all(deliveries).await {
+        assert!(answer.starts_with("250"), "{answer}");
+        lmtp.smtp("DATA").await;
+        let answer = lmtp.smtp("Subject: one of many\r\n\r\nHello.\r\n.").await;
+        assert!(answer.starts_with("250"), "{answer}");
+    }
+    arrived(&mut imap(&stack).await, 20).await;
     stack.stop().await.unwrap();
 }
