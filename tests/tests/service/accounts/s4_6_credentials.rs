@@ -313,8 +313,11 @@ async fn a_mail_server_that_refuses_a_token_is_told_in_other_words_than_to_a_ses
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
     // The directory has it still, and the mail server takes it no more.
+    // No password has this hash.
     service
-        .execute("UPDATE app_passwords SET secret_hash = 'x'")
+        .execute(
+            "UPDATE app_passwords SET secret_hash = '0000000000000000000000000000000000000000000000000000000000000000'",
+        )
         .await;
     let refused = service.with_bearer(FOLDERS, text(&token, "token")).await;
     refused.fails(401, "This credential is no longer valid for mail access");
