@@ -489,6 +489,9 @@ pub struct Module {
     /// The largest body of an answer in bytes of the module's own, in MiB.
     #[serde(default = "default_response")]
     pub response: u32,
+    /// Whether it may respond with content that a browser runs: HTML, JavaScript, SVG and other XML.
+    #[serde(default)]
+    pub active_content: bool,
     /// The ceiling of a call's wall-clock time, in seconds; a route may ask for less.
     #[serde(default = "default_deadline", deserialize_with = "seconds")]
     pub deadline: Duration,

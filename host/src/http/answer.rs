@@ -10,12 +10,21 @@ use super::outgoing::Outgoing;
 use crate::error::Failure;
 use crate::modules::Content;
 
-/// Headers that an answer has unless its handler said otherwise. What is answered is data about one person, for programs.
-const USUAL: [(HeaderName, HeaderValue); 4] = [
+/// Headers that a response has unless a handler of the host sets another value; modules cannot set them. A response is data about one person, for programs.
+/// If a browser shows one as a page, it runs nothing and cannot reach the sign-in pages of the same origin.
+const USUAL: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (
         header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+        HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
     ),
     (
         header::REFERRER_POLICY,

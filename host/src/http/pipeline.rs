@@ -151,6 +151,9 @@ where
     B: Body<Data = Bytes> + Send + Unpin,
 {
     let http = state.http();
+    if registers_service_worker(&parts.headers) {
+        return Err(Failure::forbidden("Service workers are not allowed"));
+    }
     let (entry, segments) = match http.table().find(&parts.method, parts.uri.path()) {
         Lookup::Found { entry, segments } => (entry, segments),
         Lookup::Method { allow } => return wrong_method(state.as_ref(), parts, &allow),
@@ -208,6 +211,14 @@ where
         caller,
     };
     run(state, entry, request).await
+}
+
+/// Whether a browser requests the script of a service worker. A worker answers for the sign-in pages of its origin, even after its module was removed
+/// (Service Workers, section "Service Worker Script Request").
+fn registers_service_worker(headers: &HeaderMap) -> bool {
+    headers
+        .get("service-worker")
+        .is_some_and(|value| value == "script")
 }
 
 /// Who asks, where the route lets them in; the request is counted. Nobody is asked about a credential before its request was counted

@@ -269,26 +269,26 @@ impl Life {
         Ok(())
     }
 
-    /// What a new version may do that the one before cannot: the one that serves or, where none does, the one that was to. A module that is there and does not
-    /// serve could do nothing, which is said besides.
+    /// What needs the operator's consent. A new version is compared with the version that serves or, if none does, with the one that was to; a new module needs
+    /// consent to its public routes. That a module does not serve at present is reported too.
     async fn more_than_before(&self, slots: &Slots, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
-        let Some(slot) = slots.get(name) else {
-            return Vec::new();
-        };
-        let more = if let Some(old) = &slot.serving {
-            consent::more(old.manifest(), old.imports(), new)
-        } else {
-            let before = match &slot.digest {
-                Some(digest) => self.kept(name, digest, new.ceiling()).await.ok(),
-                None => None,
-            };
-            let mut more = vec!["it does not serve at present, and would".to_owned()];
-            more.extend(match before {
-                Some(before) => consent::more(&before.manifest, &before.imports, new),
-                None => consent::all(new),
-            });
-            more
+        let slot = slots.get(name);
+        let more = match (slot, slot.and_then(|slot| slot.serving.as_ref())) {
+            (None, _) => consent::public(new.manifest()),
+            (Some(_), Some(old)) => consent::more(old.manifest(), old.imports(), new),
+            (Some(slot), None) => {
+                let before = match &slot.digest {
+                    Some(digest) => self.kept(name, digest, new.ceiling()).await.ok(),
+                    None => None,
+                };
+                let mut more = vec!["it does not serve at present, and would".to_owned()];
+                more.extend(match before {
+                    Some(before) => consent::more(&before.manifest, &before.imports, new),
+                    None => consent::all(new),
+                });
+                more
+            }
         };
         more.into_iter()
             .map(|what| format!("module `{name}`: {what}"))

@@ -1,4 +1,4 @@
-//! What a new version may do that the one before could not: the operator has to say yes to it.
+//! What needs the operator's consent: the public routes of a new module, and what a new version may do that the version before it could not.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,15 @@ pub(super) fn more(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<
     let mut more = imports(old_imports, new.imports());
     more.extend(routes(&old.routes, &new.manifest().routes));
     more
+}
+
+/// What a new module opens to requests without a credential.
+pub(super) fn public(new: &Manifest) -> Vec<String> {
+    new.routes
+        .iter()
+        .filter(|route| route.access == Access::Public)
+        .map(|route| format!("it has the public route {} {}", route.method, route.path))
+        .collect()
 }
 
 /// The same where nothing is known of what was before.

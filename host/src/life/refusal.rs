@@ -15,7 +15,7 @@ pub enum Refusal {
     /// It does not go together with what there is.
     #[error("{0}")]
     Conflict(String),
-    /// The new version may do more than the one before: what, in words. The operator has to say yes to it.
+    /// What needs the operator's consent, in words.
     #[error("{}", yes(.0))]
     Consent(Vec<String>),
     /// The service failed.
@@ -24,10 +24,7 @@ pub enum Refusal {
 }
 
 fn yes(more: &[String]) -> String {
-    format!(
-        "The new version may do more than the one before and needs a yes: {}",
-        more.join("; ")
-    )
+    format!("This needs the operator's consent: {}", more.join("; "))
 }
 
 impl Refusal {

@@ -116,6 +116,8 @@ pub struct Ceiling {
     pub host_calls: u32,
     /// The largest body of an answer in bytes of the module's own, in MiB.
     pub response: u32,
+    /// Whether it may respond with content that a browser runs.
+    pub active_content: bool,
     /// What it may keep for one account, in KiB.
     pub store: u32,
     /// The hosts that it may reach.
@@ -178,7 +180,7 @@ pub struct Inspection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub ceiling: Option<Ceiling>,
-    /// What it may do that the version which serves, or is to, may not: what an install needs a yes for.
+    /// What it may do that the version which serves, or is to, may not: what needs the operator's consent to install.
     pub needs: Vec<String>,
     /// Why it cannot be installed. Nothing: it can.
     pub problems: Vec<String>,
@@ -280,6 +282,7 @@ impl Ceiling {
             reuse: ceiling.reuse,
             host_calls: ceiling.host_calls,
             response: ceiling.response,
+            active_content: ceiling.active_content,
             store: ceiling.store,
             hosts: ceiling.hosts.clone(),
             rolls_back: ceiling.breaker == Breaker::RollBack,

@@ -171,13 +171,12 @@ impl Module {
             tracing::info!(target: "module", module = &*self.name, "it wrote: {written}");
         }
         let table = &mut store.data_mut().call.table;
-        let response =
-            convert::response(response, self.budget.response, table).map_err(|detail| {
-                CallError::Answer {
-                    module: self.name.to_string(),
-                    detail,
-                }
-            })?;
+        let response = convert::response(response, self.budget, table).map_err(|detail| {
+            CallError::Answer {
+                module: self.name.to_string(),
+                detail,
+            }
+        })?;
         Ok((response, instance))
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use latchmail_bindings::exports::latchmail::host::module as wit;
 use wasmtime::component::ResourceTable;
 
-use super::{Access, BodyForm, Content, Manifest, Request, Response, Route};
+use super::sandbox::Budget;
+use super::{Access, BodyForm, Content, Manifest, Request, Response, Route, headers};
 use crate::api::held;
 
 /// The largest request body that a module may ask for: a message of 25 MB in base64, and room to spare.
@@ -16,10 +17,6 @@ const LARGEST_BODY: u32 = 40 * 1024 * 1024;
 /// Routes of one module, and the bytes of what it says of them: every one is compared with every other when it is loaded.
 const MOST_ROUTES: usize = 1000;
 const LARGEST_DESCRIPTION: usize = 1024 * 1024;
-
-/// Headers of one answer, and their bytes in all.
-const MOST_HEADERS: usize = 64;
-const LARGEST_HEADERS: usize = 16 * 1024;
 
 /// Request headers that are of use to a module. Never credentials.
 const HANDED_IN: [&str; 12] = [
@@ -36,31 +33,6 @@ const HANDED_IN: [&str; 12] = [
     "origin",
     "user-agent",
 ];
-
-/// Response headers that are the connection's or the host's own, or speak for the whole origin.
-const HOSTS_OWN: [&str; 18] = [
-    "alt-svc",
-    "clear-site-data",
-    "connection",
-    "content-length",
-    "date",
-    "keep-alive",
-    "nel",
-    "proxy-connection",
-    "report-to",
-    "reporting-endpoints",
-    "server",
-    "set-cookie",
-    "strict-transport-security",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-request-id",
-];
-
-/// Beginnings of response headers that are the host's own.
-const HOSTS_OWN_PREFIXES: [&str; 2] = ["x-ratelimit-", "access-control-"];
 
 /// A module's word on itself, checked as far as it can be on its own. The error is what follows "its manifest".
 pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
@@ -274,41 +246,18 @@ pub(crate) fn request(
     })
 }
 
-/// An answer on its way out of the sandbox that `table` belongs to; its body may have so many bytes of the module's own. The error says what is wrong
-/// with it.
+/// Checks a response on its way out of the sandbox that `table` belongs to, within what `budget` allows. The error says what is wrong with it.
 pub(crate) fn response(
     response: wit::Response,
-    largest: usize,
+    budget: Budget,
     table: &mut ResourceTable,
 ) -> Result<Response, String> {
     let status = StatusCode::from_u16(response.status)
         .ok()
         .filter(|s| (200..600).contains(&s.as_u16()))
         .ok_or_else(|| format!("status {}", response.status))?;
-    let bytes: usize = response
-        .headers
-        .iter()
-        .map(|(n, v)| n.len() + v.len())
-        .sum();
-    if response.headers.len() > MOST_HEADERS || bytes > LARGEST_HEADERS {
-        return Err(format!(
-            "{} headers of {bytes} bytes",
-            response.headers.len()
-        ));
-    }
-    let mut headers = HeaderMap::new();
-    for (name, value) in response.headers {
-        let lower = name.to_ascii_lowercase();
-        if HOSTS_OWN.contains(&lower.as_str())
-            || HOSTS_OWN_PREFIXES.iter().any(|p| lower.starts_with(p))
-        {
-            return Err(format!("header {lower:?} is the host's own"));
-        }
-        headers.append(
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("header name {name:?}"))?,
-            HeaderValue::from_str(&value).map_err(|_| format!("value of header {lower:?}"))?,
-        );
-    }
+    let headers = headers::response(response.headers, budget.active_content)?;
+    let largest = budget.response;
     let body = match response.body {
         wit::Body::Bytes(bytes) if bytes.len() > largest => {
             return Err(format!(
@@ -395,35 +344,5 @@ mod tests {
             ", \"/c\": {\"get\": {\"operationId\": \"getC\"}}}, \"components",
         );
         assert!(refused(a_manifest(other, &both)).contains("does not serve"));
-    }
-
-    #[test]
-    fn an_answer_may_not_set_what_is_the_hosts() {
-        let mut table = ResourceTable::new();
-        let mut answer = |status, name: &str, value: &str| {
-            response(
-                wit::Response {
-                    status,
-                    headers: vec![(name.into(), value.into())],
-                    body: wit::Body::Bytes(Vec::new()),
-                },
-                0,
-                &mut table,
-            )
-        };
-        assert!(answer(200, "content-type", "text/plain").is_ok());
-        for name in [
-            "Transfer-Encoding",
-            "Content-Length",
-            "X-Request-Id",
-            "X-RateLimit-Limit",
-            "Set-Cookie",
-        ] {
-            assert!(answer(200, name, "1").is_err(), "{name}");
-        }
-        assert!(answer(200, "x-a", "b\r\nx-c: d").is_err());
-        assert!(answer(200, "x a", "b").is_err());
-        assert!(answer(101, "x-a", "b").is_err());
-        assert!(answer(999, "x-a", "b").is_err());
     }
 }

@@ -40,6 +40,7 @@ const DESCRIBE_BUDGET: Budget = Budget {
     cpu: DESCRIBE,
     host_calls: 10_000,
     response: 1024 * 1024,
+    active_content: false,
 };
 
 /// How a component begins, and how a core module does.
@@ -366,6 +367,7 @@ impl Budget {
             cpu: ceiling.cpu,
             host_calls: ceiling.host_calls,
             response: ceiling.response as usize * 1024 * 1024,
+            active_content: ceiling.active_content,
         }
     }
 }

@@ -8,6 +8,7 @@ mod call;
 mod contract;
 mod convert;
 mod engine;
+mod headers;
 mod health;
 mod idle;
 mod linker;

@@ -66,6 +66,8 @@ pub(crate) struct Budget {
     pub(crate) host_calls: u32,
     /// The body of its answer, in bytes of its own.
     pub(crate) response: usize,
+    /// Whether it may respond with content that a browser runs.
+    pub(crate) active_content: bool,
 }
 
 /// What a guest's memory and tables may grow to. What goes beyond is refused, and remembered: a guest that gets no memory most often ends itself

@@ -31,7 +31,7 @@ struct Installed {
 /// New ones and new versions, all of them or none. Each serves as soon as this is answered; requests under way finish with the version that they began with.
 ///
 /// # Errors
-/// 400 for what is no module, 409 for what does not fit or needs a yes.
+/// 400 for what is no module, 409 for what does not fit or needs consent.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules",
@@ -41,7 +41,7 @@ struct Installed {
     responses(
         (status = 201, description = "They serve", body = Installed),
         (status = 400, description = "One cannot be loaded; the sentence says which, and why", body = ref("#/components/schemas/Error")),
-        (status = 409, description = "They do not go together with what there is, the configuration does not allow one, or it needs a yes (`accept`): the sentence says for what", body = ref("#/components/schemas/Error")),
+        (status = 409, description = "They do not go together with what there is, the configuration does not allow one, or it needs consent (`accept`): the sentence says for what", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub(super) async fn install_modules<S: Managing>(

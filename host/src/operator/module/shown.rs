@@ -98,7 +98,7 @@ pub(super) fn inspection(inspected: &Value) -> Vec<String> {
     ];
     lines.extend(what_it_is(inspected));
     for (heading, key) in [
-        ("needs a yes", "needs"),
+        ("needs consent", "needs"),
         ("cannot be installed", "problems"),
     ] {
         lines.extend(
@@ -176,6 +176,9 @@ fn beside(ceiling: &Value) -> Vec<String> {
     }
     if ceiling["reuse"] == true {
         lines.push("reuse     a sandbox serves one request after another".into());
+    }
+    if ceiling["activeContent"] == true {
+        lines.push("content   may respond with HTML, JavaScript and XML".into());
     }
     if ceiling["rollsBack"] == true {
         lines.push("breaker   rolled back where most requests trap".into());

@@ -7,4 +7,5 @@ mod s5_external_oauth;
 mod s5_oauth_attacks;
 mod s5_oauth_pages;
 mod s5_oauth_pages_attacks;
+mod s5_oauth_pages_modules;
 mod s5_oauth_pages_return;

@@ -119,7 +119,10 @@ async fn a_module_serves_as_soon_as_it_is_installed_and_is_described() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     version(&service).await.fails(404, "There is no such route");
-    let installed = install(&admin, &[of_version("1.0.0")], false)
+    let refused = install(&admin, &[of_version("1.0.0")], false).await;
+    refused.fails_about(409, "it has the public route GET /variant/version");
+    version(&service).await.fails(404, "There is no such route");
+    let installed = install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     assert_eq!(installed["modules"][0]["name"], "variant");
@@ -145,7 +148,7 @@ async fn an_earlier_version_serves_again_by_one_command_and_all_of_it_survives_a
     let mut service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     for version in ["1.0.0", "2.0.0", "3.0.0"] {
-        install(&admin, &[of_version(version)], false)
+        install(&admin, &[of_version(version)], true)
             .await
             .succeeds(201);
         serves(&service, version).await;
@@ -177,7 +180,7 @@ async fn an_earlier_version_serves_again_by_one_command_and_all_of_it_survives_a
 async fn a_version_that_fails_every_request_is_gone_by_one_command() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], false)
+    install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     install(&admin, &[that_does("trap", "2.0.0")], false)
@@ -204,7 +207,7 @@ async fn a_module_that_traps_on_most_requests_is_rolled_back_where_the_operator_
     let service =
         Service::with_mail_and(&format!("{NEW}\nnew_modules.breaker = 'roll-back'")).await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], false)
+    install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     install(&admin, &[that_does("trap", "2.0.0")], false)
@@ -302,7 +305,7 @@ async fn what_cannot_be_installed_is_refused_with_the_reason_and_changes_nothing
     ))
     .await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], false)
+    install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     let variant = Variant::default();
@@ -391,14 +394,14 @@ async fn a_set_is_installed_whole_or_not_at_all() {
         does: "trap in describe",
         ..other
     };
-    install(&admin, &[of_version("1.0.0"), broken.component()], false)
+    install(&admin, &[of_version("1.0.0"), broken.component()], true)
         .await
         .fails_about(400, "Component 2");
     version(&service).await.fails(404, "There is no such route");
-    install(&admin, &[of_version("1.0.0"), of_version("2.0.0")], false)
+    install(&admin, &[of_version("1.0.0"), of_version("2.0.0")], true)
         .await
         .fails_about(400, "Two of the components");
-    install(&admin, &[of_version("1.0.0"), other.component()], false)
+    install(&admin, &[of_version("1.0.0"), other.component()], true)
         .await
         .succeeds(201);
     serves(&service, "1.0.0").await;
@@ -464,7 +467,7 @@ async fn over_a_module_that_is_switched_off_a_version_is_compared_with_the_one_t
 async fn a_module_is_switched_off_and_on_and_removed() {
     let mut service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], false)
+    install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     drop(admin);
@@ -511,7 +514,7 @@ async fn the_last_good_version_serves_where_the_newest_cannot_be_loaded_at_the_s
     let mut service =
         Service::with_mail_and(&format!("{NEW}\nmodules.variant.paths = ['/variant/']")).await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], false)
+    install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     let moved = Variant {
@@ -613,8 +616,12 @@ async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() 
         assert!(said.contains(mention), "{said}");
     }
     version(&service).await.fails(404, "There is no such route");
-    let said = service
+    service
         .operator(&format!("module install {one}"), "")
+        .await
+        .fails_about("the public route GET /variant/version");
+    let said = service
+        .operator(&format!("module install --yes {one}"), "")
         .await
         .done();
     assert!(said.starts_with("variant 1.0.0 serves ("), "{said}");
@@ -694,7 +701,7 @@ async fn where_no_service_runs_the_verbs_say_so() {
 async fn what_is_done_to_modules_is_in_the_record() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], false)
+    install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     install(&admin, &[of_version("2.0.0")], false)
@@ -730,7 +737,7 @@ async fn the_probe_that_the_configuration_names_has_to_be_answered_before_a_vers
     let service =
         Service::with_mail_and(&format!("{NEW}\nnew_modules.probe = '/variant/version'")).await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], false)
+    install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
     for (does, mention) in [("fail", "answered with 500"), ("trap", "it gives up")] {

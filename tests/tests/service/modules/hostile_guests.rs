@@ -52,7 +52,7 @@ fn settings(source: &Path, more: &str) -> String {
 }
 
 /// What a guest does with a request, what its client is told, and what the operator reads.
-const DEEDS: [(&str, u16, &str, &str); 25] = [
+const DEEDS: [(&str, u16, &str, &str); 26] = [
     ("spin", 500, FAILED, "it used up its CPU time of 0.2 s"),
     (
         "call",
@@ -80,13 +80,19 @@ const DEEDS: [(&str, u16, &str, &str); 25] = [
     ("much", 500, FAILED, "it used up its memory of 8 MiB"),
     ("header-break", 500, FAILED, "value of header \"x-a\""),
     ("header-name", 500, FAILED, "header name \"x a\""),
+    ("headers", 500, FAILED, "10000 headers"),
     (
-        "header-own",
+        "page",
         500,
         FAILED,
-        "header \"content-length\" is the host's own",
+        "content type \"text/html\" needs `active_content = true`",
     ),
-    ("headers", 500, FAILED, "10000 headers"),
+    (
+        "script",
+        500,
+        FAILED,
+        "content type \"text/javascript\" needs `active_content = true`",
+    ),
     ("status-99", 500, FAILED, "status 99"),
     ("status-101", 500, FAILED, "status 101"),
     ("status-600", 500, FAILED, "status 600"),

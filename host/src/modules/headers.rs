@@ -1,0 +1,175 @@
+//! Response headers of modules: which of them a client receives, and which content types need the operator's permission.
+//!
+//! Modules share an origin with the sign-in pages. A header that speaks for the origin, and content that a browser runs, could take it over. The headers that
+//! protect the origin are set for every response in `http::answer`.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// The maximum number of headers of one response, and their size in bytes.
+const MAX_HEADERS: usize = 64;
+const MAX_SIZE: usize = 16 * 1024;
+
+/// Response headers that a module may set.
+const ALLOWED: [&str; 11] = [
+    "allow",
+    "cache-control",
+    "content-disposition",
+    "content-language",
+    "content-type",
+    "etag",
+    "idempotent-replayed",
+    "last-modified",
+    "location",
+    "retry-after",
+    "www-authenticate",
+];
+
+/// The prefix of the MCP headers, which a module may set.
+const MCP_PREFIX: &str = "mcp-";
+
+/// The response headers that a client receives. Headers that a module may not set are dropped and logged.
+///
+/// # Errors
+/// What is wrong with the headers. Without `active_content` this includes a content type that a browser runs.
+pub(super) fn response(
+    headers: Vec<(String, String)>,
+    active_content: bool,
+) -> Result<HeaderMap, String> {
+    let size: usize = headers.iter().map(|(n, v)| n.len() + v.len()).sum();
+    if headers.len() > MAX_HEADERS || size > MAX_SIZE {
+        return Err(format!("{} headers of {size} bytes", headers.len()));
+    }
+    let mut kept = HeaderMap::new();
+    let mut dropped = Vec::new();
+    for (name, value) in headers {
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("header name {name:?}"))?;
+        let value =
+            HeaderValue::from_str(&value).map_err(|_| format!("value of header {name:?}"))?;
+        if name == header::CONTENT_TYPE && kept.contains_key(&name) {
+            return Err("two content types".into());
+        }
+        if ALLOWED.contains(&name.as_str()) || name.as_str().starts_with(MCP_PREFIX) {
+            kept.append(name, value);
+        } else {
+            dropped.push(name);
+        }
+    }
+    if !dropped.is_empty() {
+        tracing::warn!(target: "module", headers = ?dropped, "dropped response headers that modules may not set");
+    }
+    // Without a type some browsers guess one.
+    let content_type = kept
+        .entry(header::CONTENT_TYPE)
+        .or_insert(HeaderValue::from_static("application/octet-stream"));
+    if !active_content && is_active(content_type) {
+        return Err(format!(
+            "content type {content_type:?} needs `active_content = true` in the module's section"
+        ));
+    }
+    Ok(kept)
+}
+
+/// Whether a browser may run content of this type. A value that is not `type/subtype` with optional parameters counts, because browsers read such values
+/// in different ways.
+fn is_active(content_type: &HeaderValue) -> bool {
+    let Ok(value) = content_type.to_str() else {
+        return true;
+    };
+    let essence = value.split(';').next().unwrap_or_default().trim_end();
+    let essence = essence.to_ascii_lowercase();
+    let Some((kind, subtype)) = essence.split_once('/') else {
+        return true;
+    };
+    let is_token = |text: &str| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b))
+    };
+    // Browsers split a value at commas and use the last type.
+    if !is_token(kind) || !is_token(subtype) || value.contains(',') {
+        return true;
+    }
+    kind == "multipart"
+        || ["html", "xml", "script", "xsl", "svg"]
+            .iter()
+            .any(|active| subtype.contains(active))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(name: &str, value: &str) -> Result<HeaderMap, String> {
+        response(vec![(name.into(), value.into())], false)
+    }
+
+    #[test]
+    fn headers_that_speak_for_the_origin_or_the_connection_are_dropped() {
+        assert_eq!(one("ETag", "\"1\"").unwrap()["etag"], "\"1\"");
+        assert_eq!(one("Mcp-Session-Id", "1").unwrap()["mcp-session-id"], "1");
+        for name in [
+            "Transfer-Encoding",
+            "Content-Length",
+            "X-Request-Id",
+            "X-RateLimit-Limit",
+            "Set-Cookie",
+            "Service-Worker-Allowed",
+            "Content-Security-Policy",
+            "Cross-Origin-Opener-Policy",
+            "Access-Control-Allow-Origin",
+            "Refresh",
+            "Link",
+        ] {
+            assert!(!one(name, "1").unwrap().contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn malformed_headers_are_errors() {
+        assert!(one("x-a", "b\r\nx-c: d").is_err());
+        assert!(one("x a", "b").is_err());
+        let twice = vec![("content-type".into(), "text/plain".into()); 2];
+        assert!(response(twice, true).is_err());
+    }
+
+    #[test]
+    fn content_that_a_browser_runs_needs_permission() {
+        for passive in [
+            "application/json",
+            "application/problem+json; charset=utf-8",
+            "text/plain ; charset=utf-8",
+            "text/event-stream",
+            "image/png",
+            "application/octet-stream",
+        ] {
+            assert!(one("content-type", passive).is_ok(), "{passive}");
+        }
+        for active in [
+            "text/html",
+            "TEXT/HTML;charset=utf-8",
+            "application/xhtml+xml",
+            "image/svg+xml",
+            "text/xml",
+            "application/rss+xml",
+            "text/javascript",
+            "application/x-ECMAScript",
+            "text/jscript",
+            "multipart/x-mixed-replace; boundary=b",
+            "text/html (comment",
+            "text/plain, text/html",
+            " text/html",
+            "html",
+            "",
+        ] {
+            assert!(one("content-type", active).is_err(), "{active}");
+            let headers = vec![("content-type".into(), active.into())];
+            assert!(response(headers, true).is_ok(), "{active}");
+        }
+        assert_eq!(
+            response(Vec::new(), false).unwrap()["content-type"],
+            "application/octet-stream"
+        );
+    }
+}
