@@ -1,4 +1,4 @@
-//! A request's body, read within bounds: bytes, time between two pieces, time for the whole, and memory for all bodies together.
+//! A request's body, read within bounds: bytes, time between two pieces, time for the whole, and the memory that the client can use ([`super::body_memory`]).
 //!
 //! What is refused is not read to its end here: the answer goes out at once, and the connection reads the rest away afterwards
 //! ([`super::connection`]), so that a client that is still writing sees it.
@@ -10,9 +10,9 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
+use super::body_memory::{LARGE, Share};
 use super::fields::Fields;
 use super::module;
 use crate::error::Failure;
@@ -23,8 +23,8 @@ const SMALL: u64 = 64 * 1024;
 const SMALL_PATIENCE: Duration = Duration::from_secs(1);
 /// The whole body may take this many times as long as one piece.
 const PIECES: u32 = 10;
-/// The unit of the budget: small bodies cost next to nothing.
-const KIB: usize = 1024;
+/// The minimum average speed of a body above [`LARGE`], in bytes per second.
+const MIN_SPEED: u128 = 64 * 1024;
 
 /// A body on its way in. It remembers whether it was read to its end, which a chunked one cannot tell of itself.
 #[derive(Debug)]
@@ -59,28 +59,6 @@ impl<B: Body<Data = Bytes> + Unpin> Intake<B> {
     }
 }
 
-/// How much of bodies may be in memory at a time, over all requests: a route's own bound alone would let its callers, together, ask
-/// for as much as they like.
-#[derive(Clone, Debug)]
-pub struct Budget(Arc<Semaphore>);
-
-impl Budget {
-    /// A budget of so many KiB.
-    #[must_use]
-    pub fn new(kibibytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(
-            kibibytes.min(Semaphore::MAX_PERMITS),
-        )))
-    }
-
-    fn take(&self, kibibytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        u32::try_from(kibibytes)
-            .ok()
-            .and_then(|kibibytes| Arc::clone(&self.0).try_acquire_many_owned(kibibytes).ok())
-            .ok_or_else(|| module::busy("The service is busy, please try again in a moment"))
-    }
-}
-
 /// What came of a body: what is left of it, and the fields that were set aside.
 #[derive(Debug, Default)]
 pub struct Taken {
@@ -90,10 +68,10 @@ pub struct Taken {
     pub fields: Vec<Bytes>,
 }
 
-/// Bytes of a body and its part of the budget, which ends with the last of them.
+/// Bytes of a body and its share of the memory, which ends with the last of them.
 struct Held {
     bytes: Bytes,
-    _share: Arc<OwnedSemaphorePermit>,
+    _share: Arc<Share>,
 }
 
 impl AsRef<[u8]> for Held {
@@ -146,7 +124,7 @@ impl Making {
         }
     }
 
-    fn made(self, share: OwnedSemaphorePermit) -> Taken {
+    fn made(self, share: Share) -> Taken {
         let (bytes, fields) = match self {
             Self::Whole { only, all } if all.is_empty() => (only, Vec::new()),
             Self::Whole { all, .. } => (all.freeze(), Vec::new()),
@@ -172,18 +150,19 @@ impl Making {
     }
 }
 
-/// Reads a body of at most `cap` bytes, with at most `patience` between two pieces of it, and sets the fields at `pointers` aside. What is in memory
-/// of it counts towards `budget` as it comes, so that who announces much and sends nothing takes nothing, and until the last of it is dropped.
+/// Reads a body of at most `cap` bytes, with at most `patience` between two pieces of it, and sets the fields at `pointers` aside. Of a body above [`LARGE`]
+/// at least [`MIN_SPEED`] must arrive on average, and it is read only with a permit of its account. What is in memory of the body counts towards `share` as it
+/// arrives, so a client that announces much and sends nothing takes nothing, and until the last of it is dropped.
 ///
 /// # Errors
-/// 413 where it is larger (at once where it says so itself), 408 where it does not come in time, 400 where it breaks off or a field is not
-/// what it has to be, 503 where the budget is spent (at once where it says how long it is).
-pub async fn read<B>(
+/// 413 if it is larger (at once if it says so itself), 408 if it does not arrive in time, 400 if it breaks off or a field is not
+/// what it has to be, 503 if there is no memory for it (at once if it says how long it is).
+pub(super) async fn read<B>(
     intake: &mut Intake<B>,
     cap: usize,
     pointers: &[String],
     patience: Duration,
-    budget: &Budget,
+    mut share: Share,
 ) -> Result<Taken, Failure>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -193,13 +172,19 @@ where
         .ok()
         .filter(|announced| *announced <= cap)
         .ok_or_else(|| too_large(cap))?;
-    drop(budget.take(announced.div_ceil(KIB))?);
-    let mut share = budget.take(0)?;
-    let whole = Instant::now() + patience.saturating_mul(PIECES);
+    let whole = patience.saturating_mul(PIECES);
+    if announced > LARGE {
+        admit_large(&mut share, whole).await?;
+    }
+    share.check(announced)?;
+    let quota = MIN_SPEED.saturating_mul(patience.as_millis()) / 1000;
+    let whole = Instant::now() + whole;
+    let mut pause = Instant::now() + patience;
     let mut making = Making::of(pointers);
-    let mut length = 0;
+    // The bytes so far, and those since `pause` was set.
+    let (mut length, mut recent) = (0, 0);
     loop {
-        let piece = timeout_at(whole.min(Instant::now() + patience), intake.piece())
+        let piece = timeout_at(whole.min(pause), intake.piece())
             .await
             .map_err(|_| {
                 Failure::new(
@@ -211,14 +196,28 @@ where
         let data =
             piece.map_err(|_| Failure::bad_request("The request's body could not be read"))?;
         length += data.len();
+        recent += data.len() as u128;
         if length > cap {
             return Err(too_large(cap));
         }
-        let held = making.held() + data.len();
-        share.merge(budget.take(held.div_ceil(KIB).saturating_sub(share.num_permits()))?);
+        if length > LARGE {
+            admit_large(&mut share, whole.saturating_duration_since(Instant::now())).await?;
+        }
+        if length <= LARGE || recent >= quota {
+            pause = Instant::now() + patience;
+            recent = 0;
+        }
+        share.grow_to(making.held() + data.len())?;
         making.take(data, announced)?;
     }
     Ok(making.made(share))
+}
+
+/// Waits for the permit for a large body.
+async fn admit_large(share: &mut Share, patience: Duration) -> Result<(), Failure> {
+    timeout(patience, share.admit_large()).await.map_err(|_| {
+        module::busy("Too many requests with large bodies, please try again in a moment")
+    })
 }
 
 /// Reads away what is left of a body that nobody wants, where that is little and its client is not waiting to be asked for it.
@@ -251,17 +250,20 @@ fn too_large(cap: usize) -> Failure {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::net::Ipv4Addr;
 
     use futures_util::{FutureExt as _, stream};
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
 
+    use super::super::body_memory::BodyMemory;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    fn plenty() -> Budget {
-        Budget::new(1024)
+    /// A share of 16 KiB.
+    fn plenty() -> Share {
+        Arc::new(BodyMemory::new(1)).share(None, Ipv4Addr::LOCALHOST.into(), 16 * 1024)
     }
 
     fn pieces(pieces: &'static [&'static str]) -> Intake<impl Body<Data = Bytes> + Unpin> {
@@ -274,7 +276,7 @@ mod tests {
     async fn a_body_up_to_its_cap_is_read_whole() {
         let mut body = pieces(&["ab", "", "cd", "e"]);
         assert_eq!(
-            read(&mut body, 5, &[], PATIENCE, &plenty())
+            read(&mut body, 5, &[], PATIENCE, plenty())
                 .await
                 .unwrap()
                 .bytes,
@@ -282,7 +284,7 @@ mod tests {
         );
         let mut none = pieces(&[]);
         assert_eq!(
-            read(&mut none, 0, &[], PATIENCE, &plenty())
+            read(&mut none, 0, &[], PATIENCE, plenty())
                 .await
                 .unwrap()
                 .bytes,
@@ -294,7 +296,7 @@ mod tests {
     async fn a_larger_one_is_refused_whether_it_says_so_or_not() {
         let mut declared = Intake::new(Full::new(Bytes::from_static(b"abcdef")));
         assert_eq!(
-            read(&mut declared, 5, &[], PATIENCE, &plenty())
+            read(&mut declared, 5, &[], PATIENCE, plenty())
                 .await
                 .unwrap_err()
                 .status,
@@ -302,7 +304,7 @@ mod tests {
         );
         let mut counted = pieces(&["abc", "def"]);
         assert_eq!(
-            read(&mut counted, 5, &[], PATIENCE, &plenty())
+            read(&mut counted, 5, &[], PATIENCE, plenty())
                 .await
                 .unwrap_err()
                 .status,
@@ -311,13 +313,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bodies_share_a_budget_for_as_long_as_somebody_has_them() {
-        const LARGE: &[u8] = &[b'x'; 3000];
-        let budget = Budget::new(4);
-        let ask = async |intake: &mut Intake<Full<Bytes>>| {
-            read(intake, 10_000, &[], PATIENCE, &budget).await
-        };
+    async fn a_body_counts_for_as_long_as_a_part_of_it_is_held() {
+        const LARGE: &[u8] = &[b'x'; 700 * 1024];
+        const CAP: usize = 1024 * 1024;
+        let memory = Arc::new(BodyMemory::new(1));
+        let share = || memory.share(None, Ipv4Addr::LOCALHOST.into(), CAP);
         let large = || Intake::new(Full::new(Bytes::from_static(LARGE)));
+        let ask = async |intake: &mut Intake<Full<Bytes>>| {
+            read(intake, CAP, &[], PATIENCE, share()).await
+        };
         let held = ask(&mut large()).await.unwrap().bytes;
         assert_eq!(held, LARGE);
         let part = held.slice(10..20);
@@ -329,24 +333,56 @@ mod tests {
             (503, "retry-after")
         );
         assert!(!unread.ended, "refused by what it announced");
-        let mut growing = pieces(vec!["a", &*"x".repeat(3000).leak()].leak());
-        let refused = read(&mut growing, 10_000, &[], PATIENCE, &budget).await;
+        let mut growing = pieces(vec!["a", &*"x".repeat(700 * 1024).leak()].leak());
+        let refused = read(&mut growing, CAP, &[], PATIENCE, share()).await;
         assert_eq!(refused.unwrap_err().status, 503);
         let small = Intake::new(Full::new(Bytes::from_static(b"small")));
         assert!(ask(&mut { small }).await.is_ok());
         drop(part);
         assert!(ask(&mut large()).await.is_ok());
-        assert_eq!(budget.0.available_permits(), 4);
     }
 
     #[tokio::test]
     async fn an_announcement_takes_nothing() {
-        let budget = Budget::new(4);
+        let memory = Arc::new(BodyMemory::new(1));
+        let share = || memory.share(None, Ipv4Addr::LOCALHOST.into(), LARGE);
         let stuck = stream::pending::<Result<Frame<Bytes>, Infallible>>();
         let mut stuck = Intake::new(Box::pin(StreamBody::new(stuck)));
-        let mut reading = Box::pin(read(&mut stuck, 4096, &[], PATIENCE, &budget));
+        let mut reading = Box::pin(read(&mut stuck, LARGE, &[], PATIENCE, share()));
         assert!((&mut reading).now_or_never().is_none(), "it waits");
-        assert_eq!(budget.0.available_permits(), 4);
+        assert!(share().check(LARGE).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_large_body_that_becomes_slow_is_not_waited_for() {
+        const CAP: usize = 40 * 1024 * 1024;
+        const PAUSE: Duration = Duration::from_millis(10);
+        let patience = PAUSE * 10;
+        let memory = Arc::new(BodyMemory::new(256));
+        // Returns the number of pieces after the first.
+        let pieces = async |bytes: usize| {
+            let share = memory.share(Some("ada"), Ipv4Addr::LOCALHOST.into(), CAP);
+            let mut sent = 0_u32;
+            let body = stream::unfold(&mut sent, |sent| async move {
+                let piece = if *sent == 0 {
+                    Bytes::from(vec![b'x'; 2 * LARGE])
+                } else {
+                    tokio::time::sleep(PAUSE).await;
+                    Bytes::from(vec![b'x'; bytes])
+                };
+                *sent += 1;
+                Some((Ok::<_, Infallible>(Frame::data(piece)), sent))
+            });
+            let mut body = Intake::new(Box::pin(StreamBody::new(body)));
+            let refused = read(&mut body, CAP, &[], patience, share).await;
+            assert_eq!(refused.unwrap_err().status, 408);
+            drop(body);
+            sent - 1
+        };
+        assert!(pieces(1).await <= 10);
+        let before = Instant::now();
+        pieces(8 * 1024).await;
+        assert!(before.elapsed() >= patience * PIECES);
     }
 
     #[tokio::test]
@@ -356,7 +392,7 @@ mod tests {
         let before = Instant::now();
         let patience = Duration::from_millis(20);
         assert_eq!(
-            read(&mut stuck, 5, &[], patience, &plenty())
+            read(&mut stuck, 5, &[], patience, plenty())
                 .await
                 .unwrap_err()
                 .status,
@@ -374,7 +410,7 @@ mod tests {
         }))));
         let before = Instant::now();
         let patience = Duration::from_millis(100);
-        let refused = read(&mut slow, 100_000, &[], patience, &plenty())
+        let refused = read(&mut slow, 100_000, &[], patience, plenty())
             .await
             .unwrap_err();
         assert_eq!(refused.status, 408);

@@ -21,6 +21,7 @@ pub mod admin;
 mod answer;
 pub mod auth;
 pub mod body;
+mod body_memory;
 mod boundary;
 pub mod client;
 mod connection;
@@ -57,7 +58,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::error::{Failure, StartError};
 use crate::limits::{Key, Limits};
-use body::Budget;
+use body_memory::BodyMemory;
 use client::Proxies;
 use cors::Cors;
 pub use message::{Reply, Request};
@@ -113,8 +114,8 @@ pub struct Http<S> {
     pub limits: Limits,
     table: ArcSwap<Table<S>>,
     config: config::Http,
-    /// What bodies may take of the memory.
-    bodies: Budget,
+    /// The memory for request bodies.
+    bodies: Arc<BodyMemory>,
     clock: Clock,
     cors: Cors,
     proxies: Proxies,
@@ -148,7 +149,7 @@ impl<S> Http<S> {
         Ok(Self {
             limits: Limits::new(&config.limits, clock.clone())?,
             table: ArcSwap::from_pointee(table),
-            bodies: Budget::new(config.http.body_memory.saturating_mul(1024)),
+            bodies: Arc::new(BodyMemory::new(config.http.body_memory)),
             config: config.http.clone(),
             clock,
             cors: Cors::parse(&config.cors_origins)?,

@@ -184,12 +184,14 @@ where
         Some(caller) => Some(entered(state.as_ref(), caller, mailbox.as_deref()).await?),
         None => None,
     };
+    let account = caller.as_ref().map(|caller| caller.account.as_str());
+    let share = http.bodies.share(account, client, entry.route.max_body);
     let taken = body::read(
         body,
         entry.route.max_body,
         &entry.route.blob_fields,
         http.config.body_timeout,
-        &http.bodies,
+        share,
     )
     .await?;
     // Who was let in a while ago may be shut out by now: a body can be on its way for minutes.

@@ -1,5 +1,6 @@
 //! Requests as such: who may call which route, how often, and what happens to malformed ones.
 
+mod body_memory;
 mod dns;
 mod rude_clients;
 mod rude_requests;
