@@ -3,6 +3,8 @@
 //! Each area is a bucket per key that holds the whole minute's budget and fills again evenly. It decides and counts; which area a
 //! route counts towards is the route's word, and who pays is [`Key`]'s. What it remembers is bounded, whoever comes.
 
+mod failures;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,6 +23,8 @@ use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config;
 use crate::error::{Failure, StartError};
+
+pub use failures::{Attempt, Failures};
 
 /// `X-RateLimit-Limit`: requests a minute.
 pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -74,7 +78,6 @@ areas! {
     Tokens = tokens,
     AppPasswords = app_passwords,
     SignIn = sign_in,
-    SignInAddress = sign_in_address,
     Unproven = unproven,
     Registration = registration,
     PasswordChange = password_change,
@@ -113,6 +116,8 @@ pub enum Key {
     Client(IpAddr),
     /// A mail address that somebody tries to sign in to.
     Address(Box<str>),
+    /// The same from one client network.
+    AddressFrom(Box<str>, IpAddr),
     /// Clients of one region, once there are too many to tell apart: an IPv4 /16, an IPv6 /32.
     Region(IpAddr),
     /// Addresses with one hash, likewise.
@@ -151,7 +156,7 @@ impl Key {
                 let region = Ipv6Addr::from_bits(v6.to_bits() >> 96 << 96);
                 Cow::Owned(Self::Region(region.into()))
             }
-            Self::Address(address) => {
+            Self::Address(address) | Self::AddressFrom(address, _) => {
                 let [high, low, ..] = hashes.hash_one(address).to_be_bytes();
                 Cow::Owned(Self::Addresses(u16::from_be_bytes([high, low])))
             }
@@ -183,8 +188,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The headers that every limited answer carries. Where a handler counted once more ([`Limits::check_address`]), those of the
-    /// budget of which less is left: it is the one that the client meets first.
+    /// The headers that every limited answer carries. If a handler set those of another budget, the ones of the budget of which less is
+    /// left are kept: the client meets that one first.
     pub fn write(&self, headers: &mut HeaderMap) {
         let there = headers
             .get(REMAINING)
@@ -196,28 +201,25 @@ impl Verdict {
         }
     }
 
-    /// The same on an answer that is a failure.
-    #[must_use]
-    pub fn on(&self, mut failure: Failure) -> Failure {
-        failure.headers.extend(self.headers());
-        failure
-    }
-
     /// The answer to a request that is too much.
     ///
     /// # Errors
     /// 429 `Too many requests, please try again later` where the budget is spent.
     pub fn admit(self) -> Result<Self, Failure> {
-        let Some(seconds) = self.retry_after else {
-            return Ok(self);
-        };
+        match self.retry_after {
+            Some(seconds) => Err(self.refusal(seconds)),
+            None => Ok(self),
+        }
+    }
+
+    fn refusal(self, seconds: u64) -> Failure {
         let mut failure = Failure::new(
             StatusCode::TOO_MANY_REQUESTS,
             "Too many requests, please try again later",
         )
         .with(header::RETRY_AFTER, seconds.into());
         failure.headers.extend(self.headers());
-        Err(failure)
+        failure
     }
 
     fn headers(self) -> [(HeaderName, HeaderValue); 3] {
@@ -235,9 +237,15 @@ type Buckets = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationM
 pub struct Limits {
     clock: Clock,
     budgets: Vec<Budget>,
+    /// Failed attempts to sign in to one address, a minute, from one client network.
+    sign_in_address: NonZeroU32,
+    sign_in_failures: Failures,
     hashes: RandomState,
     swept: AtomicU64,
 }
+
+/// An address can have this many times as many failed attempts to sign in from all networks together as from one.
+const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// The budgets of one area.
 struct Budget {
@@ -255,12 +263,14 @@ impl Limits {
     /// # Errors
     /// A sentence that names the area where a limit is 0.
     pub fn new(config: &config::Limits, clock: Clock) -> Result<Self, StartError> {
+        let at_least_one = |limit, key| {
+            NonZeroU32::new(limit)
+                .ok_or_else(|| StartError::new(format!("`limits.{key}` must be at least 1")))
+        };
         let budgets = Area::ALL
             .iter()
             .map(|area| {
-                let limit = NonZeroU32::new(area.configured(config)).ok_or_else(|| {
-                    StartError::new(format!("`limits.{}` must be at least 1", area.name()))
-                })?;
+                let limit = at_least_one(area.configured(config), area.name())?;
                 let buckets = Buckets::new(
                     Quota::per_minute(limit),
                     DashMapStateStore::default(),
@@ -276,6 +286,8 @@ impl Limits {
             .collect::<Result<_, StartError>>()?;
         Ok(Self {
             swept: AtomicU64::new(clock.monotonic().as_secs()),
+            sign_in_address: at_least_one(config.sign_in_address, "sign_in_address")?,
+            sign_in_failures: Failures::new(clock.clone()),
             clock,
             budgets,
             hashes: RandomState::new(),
@@ -319,14 +331,26 @@ impl Limits {
         }
     }
 
-    /// Counts one attempt to sign in to `address`, whoever makes it. For the action that reads the address from the body; the
-    /// client itself was counted before.
+    /// Begins an attempt to sign in to `address`. The client itself was counted before. `known` says that the address signed in from the client's network
+    /// before: then failures from other networks do not count against this attempt, so no stranger can lock its owner out.
     ///
     /// # Errors
-    /// 429 `Too many requests, please try again later` where the budget is spent.
-    pub fn check_address(&self, address: &str) -> Result<Verdict, Failure> {
-        let key = Key::Address(address.to_lowercase().into());
-        self.check(Area::SignInAddress, &key).admit()
+    /// 429 if the address has had too many failures from the client's network, or from all networks together.
+    pub fn sign_in_attempt(
+        &self,
+        address: &str,
+        client: IpAddr,
+        known: bool,
+    ) -> Result<Attempt<'_>, Failure> {
+        let address: Box<str> = address.to_lowercase().into();
+        let from = Key::AddressFrom(address.clone(), network(client));
+        let strict = self.sign_in_address;
+        let all = (!known).then(|| {
+            let limit = strict.saturating_mul(ALL_NETWORKS);
+            (Key::Address(address), limit)
+        });
+        self.sign_in_failures
+            .attempt([(from, strict)].into_iter().chain(all))
     }
 
     fn sweep(&self) {
@@ -481,15 +505,27 @@ mod tests {
     }
 
     #[test]
-    fn attempts_on_one_address_are_counted_whoever_makes_them() {
+    fn strangers_use_up_their_own_attempts_on_an_address_and_not_the_owners() {
         let (limits, _) = limits();
+        let attempt = |network: u8, known| {
+            limits.sign_in_attempt("A@example.org", [192, 0, 2, network].into(), known)
+        };
         for _ in 0..5 {
-            limits.check_address("a@example.org").unwrap();
+            drop(attempt(1, false).ok().unwrap());
         }
-        let failure = limits.check_address("A@Example.org").unwrap_err();
+        let failure = attempt(1, false).err().unwrap();
         assert_eq!(failure.status, StatusCode::TOO_MANY_REQUESTS);
         let names: Vec<_> = failure.headers.iter().map(|(name, _)| name).collect();
         assert_eq!(names, [&header::RETRY_AFTER, &LIMIT, &REMAINING, &RESET]);
+        attempt(2, false).ok().unwrap().succeeded();
+        for network in 10..29 {
+            for _ in 0..5 {
+                drop(attempt(network, false).ok().unwrap());
+            }
+        }
+        assert!(attempt(2, false).is_err(), "100 from all networks");
+        assert!(attempt(2, true).is_ok());
+        assert!(attempt(1, true).is_err());
     }
 
     #[test]

@@ -4,10 +4,13 @@
 //! Strangers can fail as often as the limits let them. Of one address and for one reason they get [`LISTED`] rows a day; then the newest row
 //! stands for those after it.
 
+use std::net::IpAddr;
+
 use super::db::{Tx, on, on_tx};
 use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::limits::network;
 
 /// Failures of one kind, on one address and for one reason, that have rows of their own in a day (UTC).
 const LISTED: i64 = 100;
@@ -29,6 +32,10 @@ const INSERT: &str = "INSERT INTO security_events \
     (at, kind, account_id, address, actor, credential, client, request_id, subject, detail) \
     VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10)";
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
+
+/// Where an account's owner was before: the clients of its latest registration and sign-ins.
+const CLIENTS: &str = "SELECT client FROM security_events WHERE account_id = (SELECT id FROM accounts WHERE address = $1) \
+    AND kind IN ('account_created', 'signed_in', 'client_agreed_to') AND client IS NOT NULL ORDER BY at DESC, id DESC LIMIT 500";
 
 /// The newest of some: $1 is whose.
 macro_rules! list {
@@ -288,6 +295,22 @@ impl Directory {
             .bind(wanted.until.millis())
             .bind(i64::from(wanted.limit))
             .fetch_all(pool).await)?)
+    }
+
+    /// Whether an account's owner registered or signed in from a client's network before.
+    ///
+    /// # Errors
+    /// [`Error`] if the database fails.
+    pub async fn signed_in_from(&self, address: &str, client: IpAddr) -> Result<bool, Error> {
+        let clients: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(CLIENTS)
+            .bind(address)
+            .fetch_all(pool).await)?;
+        let is_there = |before: &String| {
+            before
+                .parse()
+                .is_ok_and(|before| network(before) == network(client))
+        };
+        Ok(clients.iter().any(is_there))
     }
 
     /// Forgets what happened before an instant, up to a bound.

@@ -1,5 +1,7 @@
 //! `POST /api/v1/auth/login`: begins a web session with an address and a password, and a code where the account asks for one.
 
+use std::net::IpAddr;
+
 use http::{Method, StatusCode};
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
@@ -10,6 +12,7 @@ use crate::app::App;
 use crate::auth::{address, passwords};
 use crate::error::Failure;
 use crate::http::{Reply, Request};
+use crate::limits::Attempt;
 use crate::modules::{Access, Route};
 
 /// An address, its password, and a code where two-factor sign-in is on.
@@ -71,7 +74,7 @@ pub fn route() -> Route {
 pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
     let body = credentials(&request.body)
         .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
-    let verdict = app.http.limits.check_address(&body.email)?;
+    let attempt = attempt(app, &body.email, request.client).await?;
     let signed_in = app
         .auth
         .sign_in(
@@ -80,11 +83,27 @@ pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
             body.code.as_ref(),
             &request.origin(),
         )
-        .await
-        .map_err(|failure| verdict.on(failure))?;
-    let mut reply = Reply::json(StatusCode::OK, &AuthTokens::new(signed_in, None))?;
-    verdict.write(&mut reply.headers);
-    Ok(reply)
+        .await;
+    attempt.settle(&signed_in);
+    Reply::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
+}
+
+/// Begins an attempt to sign in to an address (specification, section 8).
+///
+/// # Errors
+/// 429 if there were too many failed attempts on the address.
+pub(crate) async fn attempt<'a>(
+    app: &'a App,
+    address: &str,
+    client: IpAddr,
+) -> Result<Attempt<'a>, Failure> {
+    let limits = &app.http.limits;
+    match limits.sign_in_attempt(address, client, false) {
+        Err(_) if app.directory.signed_in_from(address, client).await? => {
+            limits.sign_in_attempt(address, client, true)
+        }
+        attempt => attempt,
+    }
 }
 
 /// The body with the address folded to lower case; none where it is no address with a password.

@@ -154,12 +154,15 @@ async fn signed_in(
 ) -> Result<Reply, Failure> {
     let filled = filled.as_ref();
     let agreed = async {
-        let (address, filled) = checked(app, filled)?;
+        let (address, filled, attempt) = checked(app, request, filled).await?;
         let (password, code) = (filled.password.clone(), filled.code.as_ref());
         let origin = request.origin();
-        app.oauth
+        let agreed = app
+            .oauth
             .agree_to_device(&known.user_code, &address, password, code, &origin)
-            .await
+            .await;
+        attempt.settle(&agreed);
+        agreed
     };
     match agreed.await {
         Ok(()) => done(

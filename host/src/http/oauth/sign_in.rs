@@ -11,8 +11,9 @@ use crate::app::App;
 use crate::auth::sessions::CODE_REQUIRED;
 use crate::auth::{address, passwords};
 use crate::error::Failure;
+use crate::http::auth::login::attempt;
 use crate::http::{Reply, Request};
-use crate::limits::Area;
+use crate::limits::{Area, Attempt};
 use crate::modules::Content;
 use crate::oauth::authorization::{Authorization, Unfit};
 use crate::oauth::parameters::Parameters;
@@ -101,26 +102,30 @@ async fn signing_in(
     wish: &Authorization,
     filled: Option<&Filled>,
 ) -> Result<String, Failure> {
-    let (address, filled) = checked(app, filled)?;
+    let (address, filled, attempt) = checked(app, request, filled).await?;
     let code = filled.code.as_ref();
     let password = filled.password.clone();
-    app.oauth
+    let agreed = app
+        .oauth
         .agree(wish, &address, password, code, &request.origin())
-        .await
+        .await;
+    attempt.settle(&agreed);
+    agreed
 }
 
-/// What was filled in, where it can be anybody's; the attempt is counted towards the address.
-pub(super) fn checked<'a>(
-    app: &App,
+/// The address and the fields of a form, and the attempt to sign in that begins with them.
+pub(super) async fn checked<'a>(
+    app: &'a App,
+    request: &Request,
     filled: Option<&'a Filled>,
-) -> Result<(String, &'a Filled), Failure> {
+) -> Result<(String, &'a Filled, Attempt<'a>), Failure> {
     let filled = filled
         .filter(|filled| passwords::can_be(&filled.password))
         .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
     let address = address::fold(filled.address.trim())
         .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
-    app.http.limits.check_address(&address)?;
-    Ok((address, filled))
+    let attempt = attempt(app, &address, request.client).await?;
+    Ok((address, filled, attempt))
 }
 
 /// The page of a sign-in that failed, once more, as far as it was the person's to get right.

@@ -1,0 +1,194 @@
+//! Limits on failed attempts, for signing in and for confirming a password.
+//!
+//! An attempt is counted when it begins and is given back when it succeeds, so attempts made at the same time cannot exceed the limit together. Each key has a
+//! bucket that refills evenly over a minute (GCRA). What an attempt counts towards is the caller's decision.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::RandomState;
+use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::{Key, MOST_KEYS, Verdict, whole_seconds};
+use crate::clock::Clock;
+use crate::error::Failure;
+
+/// The time in which an empty bucket refills.
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// The failures of all keys.
+pub struct Failures {
+    clock: Clock,
+    /// For each key the instant at which its bucket is full again, on the monotonic clock.
+    full_at: Mutex<HashMap<Key, Duration>>,
+    hashes: RandomState,
+}
+
+/// An attempt that has begun. It counts as a failure unless it is given back.
+#[must_use]
+pub struct Attempt<'f> {
+    failures: &'f Failures,
+    counted: Vec<(Key, Duration)>,
+}
+
+impl Failures {
+    /// No failures so far.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            full_at: Mutex::default(),
+            hashes: RandomState::new(),
+        }
+    }
+
+    /// Begins an attempt that counts towards each of these keys, with the number of failures that it can have a minute.
+    ///
+    /// # Errors
+    /// 429 if a key has no attempt left. The attempt then counts towards none of them.
+    pub fn attempt(
+        &self,
+        keys: impl IntoIterator<Item = (Key, NonZeroU32)>,
+    ) -> Result<Attempt<'_>, Failure> {
+        let now = self.clock.monotonic();
+        let mut attempt = Attempt {
+            failures: self,
+            counted: Vec::new(),
+        };
+        for (key, limit) in keys {
+            let interval = WINDOW / limit.get();
+            let mut full_at = self.full_at();
+            if full_at.len() >= MOST_KEYS {
+                full_at.retain(|_, full_at| *full_at > now);
+            }
+            let key = if full_at.len() < MOST_KEYS {
+                key
+            } else {
+                key.crowd(&self.hashes).into_owned()
+            };
+            let before = full_at.get(&key).copied().unwrap_or(now).max(now);
+            let after = before + interval;
+            if let Some(wait) = after
+                .checked_sub(now + WINDOW)
+                .filter(|wait| !wait.is_zero())
+            {
+                drop(full_at);
+                attempt.succeeded();
+                let reset = self.clock.now().plus(before.saturating_sub(now));
+                let seconds = whole_seconds(wait);
+                let verdict = Verdict {
+                    limit: limit.get(),
+                    remaining: 0,
+                    reset: reset.plus(Duration::from_millis(999)).seconds(),
+                    retry_after: Some(seconds),
+                };
+                return Err(verdict.refusal(seconds));
+            }
+            full_at.insert(key.clone(), after);
+            attempt.counted.push((key, interval));
+        }
+        Ok(attempt)
+    }
+
+    fn full_at(&self) -> MutexGuard<'_, HashMap<Key, Duration>> {
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attempt<'_> {
+    /// Gives the attempt back unless `result` is that of wrong credentials (401).
+    pub fn settle<T>(self, result: &Result<T, Failure>) {
+        if !matches!(result, Err(failure) if failure.status == StatusCode::UNAUTHORIZED) {
+            self.succeeded();
+        }
+    }
+
+    /// Gives the attempt back.
+    pub fn succeeded(self) {
+        let mut full_at = self.failures.full_at();
+        for (key, interval) in self.counted {
+            if let Some(full_at) = full_at.get_mut(&key) {
+                *full_at = full_at.saturating_sub(interval);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failures").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+
+    const FIVE: NonZeroU32 = NonZeroU32::new(5).unwrap();
+
+    fn key(address: &str) -> Key {
+        Key::Address(address.into())
+    }
+
+    #[test]
+    fn failures_count_and_successes_do_not() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let failures = Failures::new(clock.clone());
+        for _ in 0..20 {
+            failures
+                .attempt([(key("a"), FIVE)])
+                .ok()
+                .unwrap()
+                .succeeded();
+        }
+        for _ in 0..5 {
+            drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
+        }
+        let refused = failures.attempt([(key("a"), FIVE)]).err().unwrap();
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(refused.headers[0].1, "12");
+        assert!(failures.attempt([(key("b"), FIVE)]).is_ok());
+        clock.advance(Duration::from_secs(12));
+        drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
+        assert!(failures.attempt([(key("a"), FIVE)]).is_err());
+    }
+
+    #[test]
+    fn attempts_at_the_same_time_cannot_exceed_the_limit() {
+        let failures = Failures::new(Clock::manual(Timestamp::from_millis(0)));
+        let begun: Vec<_> = (0..5)
+            .map(|_| failures.attempt([(key("a"), FIVE)]).ok().unwrap())
+            .collect();
+        assert!(failures.attempt([(key("a"), FIVE)]).is_err());
+        begun.into_iter().for_each(Attempt::succeeded);
+        assert!(failures.attempt([(key("a"), FIVE)]).is_ok());
+    }
+
+    #[test]
+    fn an_attempt_that_one_key_refuses_counts_towards_none() {
+        let one = NonZeroU32::MIN;
+        let failures = Failures::new(Clock::manual(Timestamp::from_millis(0)));
+        drop(failures.attempt([(key("b"), one)]).ok().unwrap());
+        for _ in 0..3 {
+            let both = [(key("a"), one), (key("b"), one)];
+            assert!(failures.attempt(both).is_err());
+        }
+        assert!(failures.attempt([(key("a"), one)]).is_ok());
+    }
+
+    #[test]
+    fn keys_whose_bucket_is_full_are_forgotten() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let failures = Failures::new(clock.clone());
+        for n in 0..MOST_KEYS {
+            drop(failures.attempt([(key(&n.to_string()), FIVE)]).ok());
+        }
+        clock.advance(WINDOW);
+        drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
+        assert_eq!(failures.full_at().len(), 1);
+    }
+}
