@@ -36,6 +36,7 @@ pub mod auth;
 pub mod caller;
 pub mod clock;
 pub mod config;
+mod cpu;
 pub mod dev;
 mod dial;
 pub mod directory;

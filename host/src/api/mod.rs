@@ -25,6 +25,7 @@ pub use settings::Settings;
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use latchmail_bindings::latchmail::host::types::Error;
 use wasmtime::component::ResourceTable;
 
@@ -33,6 +34,7 @@ use crate::auth::Auth;
 use crate::auth::account::Session;
 use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
 use crate::domains::Domains;
+use crate::error::Failure;
 use crate::fetch::Fetch;
 use crate::mail::{Access, Guest, Mail};
 use crate::outbox::{Outbox, Sender};
@@ -41,6 +43,9 @@ use crate::teams::Teams;
 
 /// Handles that a guest may hold at a time: each costs the host memory.
 pub(crate) const MOST_HANDLES: usize = 1024;
+
+/// The number of passwords that a module can have checked in one request.
+const MAX_PASSWORD_CHECKS: u32 = 3;
 
 /// The rooms that capabilities delegate to.
 #[derive(Clone, Debug)]
@@ -72,6 +77,8 @@ pub struct Call {
     caller: Option<Caller>,
     origin: Origin,
     lines: u32,
+    /// Passwords that were checked in this call.
+    password_checks: u32,
     /// The sender that was checked in this call.
     sender: Option<Sender>,
     /// The host's resources that the guest holds handles of: they end with the call.
@@ -98,6 +105,16 @@ impl Own {
     }
 }
 
+/// What a module receives of a result. A rate limit (429) ends the call instead, and the client receives it whatever the module would have responded.
+fn unless_limited<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
+    match result {
+        Err(failure) if failure.status == StatusCode::TOO_MANY_REQUESTS => {
+            Err(wasmtime::Error::new(failure))
+        }
+        result => Ok(result.map_err(Error::from)),
+    }
+}
+
 impl Call {
     /// A call of `module` on behalf of `caller`; without one for a public route, and while a module is asked what it is.
     #[must_use]
@@ -117,9 +134,24 @@ impl Call {
             caller,
             origin,
             lines: 0,
+            password_checks: 0,
             sender: None,
             table,
         }
+    }
+
+    /// Counts a password that a module has checked.
+    ///
+    /// # Errors
+    /// Ends the call if there were [`MAX_PASSWORD_CHECKS`] before.
+    fn count_password_check(&mut self) -> wasmtime::Result<()> {
+        if self.password_checks == MAX_PASSWORD_CHECKS {
+            return Err(wasmtime::Error::msg(format!(
+                "it had more than {MAX_PASSWORD_CHECKS} passwords checked"
+            )));
+        }
+        self.password_checks += 1;
+        Ok(())
     }
 
     /// The caller.

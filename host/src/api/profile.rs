@@ -6,11 +6,12 @@ use latchmail_bindings::latchmail::host::profile::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use secrecy::SecretString;
 
-use super::{Call, Own};
+use super::{Call, Own, unless_limited};
 use crate::auth::Auth;
 use crate::auth::account::PasswordChange;
 use crate::caller::{Caller, Scope};
 use crate::directory::profiles::Changes;
+use crate::error::Failure;
 
 impl Host for Call {
     async fn get(&mut self) -> wasmtime::Result<Result<wit::Details, Error>> {
@@ -31,8 +32,12 @@ impl Host for Call {
         current: String,
         new: String,
     ) -> wasmtime::Result<Result<wit::PasswordChange, Error>> {
+        self.count_password_check()?;
         let (current, new) = (SecretString::from(current), SecretString::from(new));
-        Ok(async move { self.own()?.new_password(current, new).await }.await)
+        match self.own() {
+            Ok(own) => unless_limited(own.new_password(current, new).await),
+            Err(error) => Ok(Err(error)),
+        }
     }
 }
 
@@ -65,7 +70,7 @@ impl Own {
         &self,
         current: SecretString,
         new: SecretString,
-    ) -> Result<wit::PasswordChange, Error> {
+    ) -> Result<wit::PasswordChange, Failure> {
         let changed = self
             .auth
             .change_password(self.session(), current, new, self.origin.clone());

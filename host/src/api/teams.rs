@@ -7,7 +7,7 @@ use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Ref
 use latchmail_bindings::latchmail::host::types::Error;
 use secrecy::SecretString;
 
-use super::{Call, Own};
+use super::{Call, Own, unless_limited};
 use crate::directory::teams::{Grant, Refusal};
 use crate::teams::rights::{AliasSet, GrantedFolder, Resource, Right, Rights};
 use crate::teams::{self, Listed, Roster, Seen, Teams, Wanted};
@@ -34,12 +34,18 @@ impl Host for Call {
         password: String,
         grant: wit::NewGrant,
     ) -> wasmtime::Result<Result<wit::Invited, Refused>> {
+        self.count_password_check()?;
         let password = SecretString::from(password);
-        Ok(async move {
-            let asker = self.asker().map_err(Refused::Failed)?;
-            asker.invite(&team, &username, password, grant).await
+        let asker = match self.asker() {
+            Ok(asker) => asker,
+            Err(error) => return Ok(Err(Refused::Failed(error))),
+        };
+        match asker.invite(&team, &username, password, grant).await {
+            Err(teams::Error::Failed(failure)) => {
+                Ok(unless_limited(Err(failure))?.map_err(Refused::Failed))
+            }
+            invited => Ok(invited.map_err(Refused::from)),
         }
-        .await)
     }
 
     async fn add_grant(
@@ -126,7 +132,7 @@ impl Asker {
         username: &str,
         password: SecretString,
         grant: wit::NewGrant,
-    ) -> Result<wit::Invited, Refused> {
+    ) -> Result<wit::Invited, teams::Error> {
         let own = &self.own;
         let grant = wanted(grant);
         let invited =

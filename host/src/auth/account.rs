@@ -1,6 +1,7 @@
 //! What a signed-in person does to the account itself: mail clients' app passwords, the list of all that can reach it, its profile, its
 //! password.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -18,6 +19,10 @@ use crate::directory::password::{Change, Outcome, Renewed};
 use crate::directory::profiles::{self, Changes, Profile};
 use crate::directory::sessions::{Asking, Made};
 use crate::error::Failure;
+use crate::limits::Key;
+
+/// All sessions of an account together can have this many times as many wrong passwords as one.
+const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// The web session that asks for a change to its account.
 #[derive(Clone, Copy, Debug)]
@@ -184,26 +189,35 @@ impl Auth {
     /// Whether this is an account's password: asked where a session alone is not enough. A wrong one is recorded as `failed`.
     ///
     /// # Errors
-    /// 500.
+    /// 429 if the session or the account has had too many wrong ones; 500.
     pub async fn confirm(
         &self,
-        account: &str,
+        session: Session<'_>,
         password: SecretString,
         failed: Kind,
         origin: &Origin,
     ) -> Result<bool, Failure> {
-        let verified = self.verified(account, password, failed, origin).await?;
+        let verified = self.verified(session, password, failed, origin).await?;
         Ok(verified.is_some())
     }
 
-    /// The hash that an account's password was verified against; none of a wrong one, which is recorded as `failed`.
+    /// The hash that an account's password was verified against; none of a wrong one, which is recorded as `failed`. Wrong ones are limited here, so that the
+    /// limit holds for every caller. They neither count towards the limits of signing in nor block it.
     async fn verified(
         &self,
-        account: &str,
+        session: Session<'_>,
         password: SecretString,
         failed: Kind,
         origin: &Origin,
     ) -> Result<Option<String>, Failure> {
+        let Session { account, sid } = session;
+        let attempt = self.confirmations.attempt([
+            (Key::Session(sid.into()), self.wrong_passwords),
+            (
+                Key::Account(account.into()),
+                self.wrong_passwords.saturating_mul(ALL_SESSIONS),
+            ),
+        ])?;
         let as_long_as_any = passwords::can_be(&password);
         let hash = self.directory.password_hash(account).await?;
         let right = as_long_as_any && self.passwords.verify(password, hash.as_deref()).await?;
@@ -211,6 +225,8 @@ impl Auth {
         if verified.is_none() {
             let failed = Event::of(failed, account, self.clock.now());
             self.directory.record(failed, origin).await?;
+        } else {
+            attempt.succeeded();
         }
         Ok(verified)
     }
@@ -219,7 +235,7 @@ impl Auth {
     /// OAuth grants and API tokens end.
     ///
     /// # Errors
-    /// 400 for a new password that will not do; 401 where the session ended meanwhile; 500. Nothing was changed then.
+    /// 400 for a new password that will not do; 401 where the session ended meanwhile; 429 after too many wrong passwords; 500. Nothing was changed then.
     pub async fn change_password(
         &self,
         session: Session<'_>,
@@ -231,7 +247,7 @@ impl Auth {
         let Session { account, sid } = session;
         let same = current.expose_secret().as_bytes();
         let same = bool::from(same.ct_eq(new.expose_secret().as_bytes()));
-        let verified = self.verified(account, current, Kind::PasswordChangeFailed, &origin);
+        let verified = self.verified(session, current, Kind::PasswordChangeFailed, &origin);
         let Some(checked) = verified.await? else {
             return Ok(PasswordChange::Wrong);
         };

@@ -45,6 +45,7 @@ pub mod two_factor;
 pub mod user_agent;
 mod uses;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
@@ -70,7 +71,7 @@ use crate::config::{self, Config};
 use crate::directory::Directory;
 use crate::error::{Failure, StartError};
 use crate::fetch::Fetch;
-use crate::limits::Key;
+use crate::limits::{Failures, Key};
 use crate::mail::Mail;
 
 /// API and OAuth tokens whose ids are remembered.
@@ -123,6 +124,10 @@ pub struct Auth {
     keys: Arc<Keyring>,
     access_tokens: AccessTokens,
     passwords: Passwords,
+    /// Passwords that were to confirm something, and were wrong.
+    confirmations: Failures,
+    /// How many of them one session can have a minute.
+    wrong_passwords: NonZeroU32,
     uses: Uses,
     /// The authorization server for agents, where it is elsewhere.
     external: Option<External>,
@@ -150,12 +155,15 @@ impl Auth {
         Ok(Self {
             directory,
             mail,
-            clock,
+            clock: clock.clone(),
             registration: config.registration.clone(),
             keys: Arc::new(Keyring::load(&config.key_file)?),
             access_tokens: AccessTokens::new(&config.base_url()),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
+            confirmations: Failures::new(clock),
+            wrong_passwords: NonZeroU32::new(config.limits.password_change)
+                .unwrap_or(NonZeroU32::MIN),
             uses: Uses::default(),
             external: None,
             known_tokens: Cache::new(REMEMBERED),

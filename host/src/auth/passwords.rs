@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::secrets;
+use crate::cpu;
 use crate::error::Failure;
 
 /// The longest password, in bytes. A longer one is refused before it is hashed.
@@ -91,11 +92,11 @@ impl Passwords {
             .acquire_owned()
             .await
             .map_err(Failure::internal)?;
-        spawn_blocking(move || {
+        spawn_blocking(cpu::charged(move || {
             // Held by the work itself: a client that hangs up does not free the memory.
             let _slot = slot;
             work()
-        })
+        }))
         .await
         .map_err(Failure::internal)?
     }

@@ -6,7 +6,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 use wasmtime::component::ResourceTableError;
@@ -14,6 +13,7 @@ use wasmtime::{CallHook, PoolConcurrencyLimitError};
 
 use super::engine::Runs;
 use crate::api::MOST_HANDLES;
+use crate::cpu::{Elsewhere, thread_time};
 
 /// The least of the host's memory that what a guest hands over at once may take: the arguments of a call, a manifest.
 const LEAST_HANDOVER: usize = 16 * 1024 * 1024;
@@ -91,6 +91,7 @@ impl HostCalls {
 pub(crate) struct CpuTime {
     most: Duration,
     taken: Duration,
+    elsewhere: Elsewhere,
 }
 
 impl CpuTime {
@@ -98,6 +99,7 @@ impl CpuTime {
         Self {
             most,
             taken: Duration::ZERO,
+            elsewhere: Elsewhere::default(),
         }
     }
 
@@ -124,8 +126,8 @@ impl CpuTime {
         poll_fn(move |context| {
             let _runs = Runs::begin();
             let before = thread_time();
-            let polled = self.apart(|| future.as_mut().poll(context));
-            self.taken += thread_time().saturating_sub(before);
+            let polled = self.apart(|| self.elsewhere.scope(|| future.as_mut().poll(context)));
+            self.taken += thread_time().saturating_sub(before) + self.elsewhere.collect();
             if polled.is_pending() && self.taken >= self.most {
                 return Poll::Ready(Err(Exceeded::CpuTime(self.most).into()));
             }
@@ -138,11 +140,6 @@ impl CpuTime {
 fn has_others() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
-}
-
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Why a guest was ended that did nothing wrong but took too much.

@@ -10,6 +10,7 @@ use super::sandbox::{self, Instance};
 use super::{CallError, Failing, Module, Request, Response, Route, convert};
 use crate::api::Call;
 use crate::caller::{Caller, Origin};
+use crate::error::Failure;
 
 /// How long a request waits for a sandbox to become free before it is told that there is none.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -161,6 +162,15 @@ impl Module {
         let response = match called {
             Ok(response) => response,
             Err(error) => {
+                let error = match error.downcast::<Failure>() {
+                    Ok(failure) => {
+                        return Err(CallError::Limited {
+                            module: self.name.to_string(),
+                            failure,
+                        });
+                    }
+                    Err(error) => error,
+                };
                 let trapped = trapped(sandbox::trap(store, &error));
                 // To wipe its memory may take long, too.
                 cpu.apart(|| drop(instance));

@@ -69,6 +69,7 @@ impl Health {
                 state.counts.busy += 1;
                 return false;
             }
+            CallError::Limited { .. } => return false,
         }
         state.saw(true)
     }

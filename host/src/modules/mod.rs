@@ -37,6 +37,7 @@ use crate::api::{Services, Settings};
 use crate::caller::{Caller, Origin};
 use crate::clock::Clock;
 use crate::config;
+use crate::error::Failure;
 use health::Health;
 use idle::Idle;
 use room::Room;
@@ -105,6 +106,14 @@ pub enum CallError {
     Busy {
         /// Which module.
         module: String,
+    },
+    /// The host ended the call because the caller reached a rate limit.
+    #[error("module {module}: {failure}")]
+    Limited {
+        /// Which module.
+        module: String,
+        /// The response.
+        failure: Failure,
     },
     /// The guest's answer is not one that may be sent.
     #[error("module {module} answered wrongly: {detail}")]

@@ -40,9 +40,9 @@ impl Teams {
         let entered = self.managed(session.account, mailbox).await?;
         let grant = wanted.judged()?;
         let address = self.invitee(username)?;
-        let confirmed =
-            self.auth
-                .confirm(session.account, password, Kind::InvitationFailed, origin);
+        let confirmed = self
+            .auth
+            .confirm(session, password, Kind::InvitationFailed, origin);
         if !confirmed.await? {
             return Err(Error::WrongPassword);
         }

@@ -9,3 +9,4 @@ mod modules_reuse;
 mod modules_room;
 mod modules_serving;
 mod modules_swap;
+mod password_guesses;

@@ -1,0 +1,112 @@
+//! A module that guesses its caller's password while it serves the caller's request.
+
+use latchmail_tests::{Log, PASSWORD, Person, Service, Setup, fixtures};
+use serde_json::{Value, json};
+
+const TOO_MANY: &str = "Too many requests, please try again later";
+
+/// A service with the module that guesses.
+async fn service(more: &str) -> Service {
+    let source = fixtures().join("fixture_guesser.wasm");
+    Setup::default()
+        .with_mail()
+        .with(&format!(
+            "modules.guesser.source = '{}'
+modules.guesser.grants = ['profile', 'teams']
+modules.guesser.paths = ['/guesser/']
+{more}",
+            source.display()
+        ))
+        .start()
+        .await
+}
+
+fn wrong(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("Wrong-Horse-{n}")).collect()
+}
+
+/// The caller's team, by whose invitations passwords can be tried too.
+async fn team(person: &Person<'_>) -> Value {
+    let teams = person.ask("GET /api/v1/teams").await.succeeds(200);
+    teams["teams"][0]["id"].clone()
+}
+
+async fn still_has_its_password(person: &Person<'_>) {
+    let login = json!({ "email": person.address, "password": PASSWORD });
+    let login = person.service.post("/api/v1/auth/login", &login).await;
+    assert_eq!(login.status, 200, "{}", login.json);
+}
+
+#[tokio::test]
+async fn one_request_checks_three_passwords_and_no_more() {
+    let log = Log::keep();
+    let service = service("").await;
+    let ada = service.person("ada").await;
+    for team in [Value::Null, team(&ada).await] {
+        let mut passwords = wrong(2);
+        let body = json!({ "passwords": passwords, "team": team });
+        let learned = ada.post("/guesser/guess", &body).await.succeeds(200);
+        assert_eq!(learned.as_array().unwrap().len(), 2);
+        passwords = wrong(3);
+        passwords.push(PASSWORD.into());
+        let body = json!({ "passwords": passwords, "team": team });
+        let ended = ada.post("/guesser/guess", &body).await;
+        ended.fails(500, "The operation could not be completed");
+        let lines = log.about(ended.header("x-request-id").unwrap());
+        let reason = "it had more than 3 passwords checked";
+        assert!(lines.iter().any(|line| line.contains(reason)), "{lines:?}");
+    }
+    still_has_its_password(&ada).await;
+}
+
+#[tokio::test]
+async fn wrong_passwords_are_limited_for_whoever_checks_them() {
+    let service = service("limits.password_change = 5\nlimits.sign_in_address = 5").await;
+    let ada = service.person("ada").await;
+    let team = team(&ada).await;
+    let guess = async |passwords: Vec<String>, team: &Value| {
+        let body = json!({ "passwords": passwords, "team": team });
+        ada.post("/guesser/guess", &body).await
+    };
+    guess(wrong(3), &Value::Null).await.succeeds(200);
+    guess(wrong(2), &team).await.succeeds(200);
+    // The client receives the refusal itself, whatever the module does.
+    for team in [&Value::Null, &team] {
+        let refused = guess(vec![PASSWORD.into()], team).await;
+        refused.fails(429, TOO_MANY);
+        assert!(refused.header("retry-after").is_some());
+    }
+    // The module is not to blame for it.
+    let operator = service.operator("module list --json", "").await.done();
+    let modules: Value = serde_json::from_str(&operator).unwrap();
+    let list = modules["modules"]
+        .as_array()
+        .or(modules.as_array())
+        .unwrap();
+    let guesser = list.iter().find(|module| module["name"] == "guesser");
+    assert_eq!(guesser.unwrap()["health"]["trapped"], 0, "{operator}");
+    // The routes of the service itself have the same limit.
+    let change = json!({ "current_password": PASSWORD, "new_password": "Another-Horse-9" });
+    let refused = ada.post("/api/v1/profile/password", &change).await;
+    refused.fails(429, TOO_MANY);
+    // It neither counts towards signing in nor blocks it.
+    still_has_its_password(&ada).await;
+    service.clock.advance(std::time::Duration::from_mins(1));
+    let ada = ada.again().await;
+    let changed = ada.post("/api/v1/profile/password", &change).await;
+    changed.succeeds(200);
+}
+
+#[tokio::test]
+async fn the_work_of_checking_a_password_is_charged_to_the_module() {
+    let log = Log::keep();
+    // Less than one check takes.
+    let service = service("modules.guesser.cpu = 0.005").await;
+    let ada = service.person("ada").await;
+    let body = json!({ "passwords": wrong(3), "team": null });
+    let ended = ada.post("/guesser/guess", &body).await;
+    ended.fails(500, "The operation could not be completed");
+    let lines = log.about(ended.header("x-request-id").unwrap());
+    let reason = "it used up its CPU time of 0.005 s";
+    assert!(lines.iter().any(|line| line.contains(reason)), "{lines:?}");
+}
