@@ -130,14 +130,19 @@ impl Mail {
     ) -> Result<Option<Vec<u64>>, Error> {
         // Two that move the same message do so one after the other: a server may copy it twice before it removes it once.
         let _turn = self.changing.turn(&access.account).await;
+        let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
             // By the names that folders have at this moment: the server is told a name, and says too late which folder has it.
             if access.guest.is_some() {
                 self.keep_track(access).await?;
             }
             let reach = self.reach(access).await?.admit(to, Right::MailWrite)?;
-            if reach.is_none() {
+            let Some(reach) = reach else {
                 return Ok(None);
+            };
+            // Otherwise a member without the right to read a folder could read its messages in another one.
+            if access.guest.is_some() && reach.judge_path(to, Right::MailRead) == Judged::Allowed {
+                rights.push(Right::MailRead);
             }
         }
         // In order between the looks.
@@ -145,7 +150,7 @@ impl Mail {
         let mut tried: Vec<(u64, Arc<Place>)> = Vec::new();
         for look in Look::turns(access) {
             let mut places = self
-                .reached(access, &left, *look)
+                .reached(access, &left, *look, &rights)
                 .await
                 .map_err(|error| halfway(&done, error))?;
             places.retain(|place| !tried.contains(place));
@@ -182,23 +187,26 @@ impl Mail {
         Ok(Some(done))
     }
 
-    /// Where messages are, as far as that is known and they may be changed there.
+    /// Where messages are, as far as that is known and the caller holds `rights` there.
     async fn reached(
         &self,
         access: &Access,
         uids: &[u64],
         look: Look,
+        rights: &[Right],
     ) -> Result<Vec<(u64, Arc<Place>)>, Error> {
         let mut places = self.looked_up(access, uids, look).await?;
         let reach = self.reach(access).await?;
-        let judged = |place: &Place| reach.judge_spot(place.spot(), Right::MailWrite);
-        if places
-            .iter()
-            .any(|(_, place)| judged(place) == Judged::Denied)
-        {
-            return Err(Error::Denied(Right::MailWrite));
+        for &right in rights {
+            let judged = |place: &Place| reach.judge_spot(place.spot(), right);
+            if places
+                .iter()
+                .any(|(_, place)| judged(place) == Judged::Denied)
+            {
+                return Err(Error::Denied(right));
+            }
+            places.retain(|(_, place)| judged(place) == Judged::Allowed);
         }
-        places.retain(|(_, place)| judged(place) == Judged::Allowed);
         Ok(places)
     }
 

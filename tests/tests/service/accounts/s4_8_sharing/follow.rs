@@ -281,3 +281,44 @@ async fn a_key_of_one_guest_is_not_another_ones() {
     assert_ne!(ids[0], ids[1]);
     assert_eq!(ids[0], ids[2]);
 }
+
+#[tokio::test]
+async fn a_member_cannot_read_messages_by_moving_them_to_a_folder_that_it_can_read() {
+    let service = Service::with_mail().await;
+    let mut world = World::new(&service).await;
+    let secret = world.put("Alpha", "secret").await;
+    let (alpha, beta) = (world.folder("Alpha").await, world.folder("Beta").await);
+    let write = Grant::on("folder", &alpha, &["mail:write"]);
+    world.invite("bob", &write).await.succeeds(201);
+    let bob = world.bob.clone();
+    let writes_beta = Grant::on("folder", &beta, &["mail:write"]);
+    let beta_grant = world.grant(&writes_beta).await;
+    world
+        .change(&beta_grant, &["mail:read", "mail:write"])
+        .await;
+    let one = format!("POST /api/v1/mail/messages/{secret}/move");
+    let many = "POST /api/v1/mail/messages/bulk/move";
+    for (line, body) in [
+        (&*one, json!({ "destination": "Beta" })),
+        (many, json!({ "destination": "Beta", "uids": [secret] })),
+    ] {
+        let refused = world.send(&bob, line, &body).await;
+        refused.fails_about(403, "mail:read");
+    }
+    let listed = world
+        .ask(&bob, "GET /api/v1/mail/folders/Beta/messages")
+        .await;
+    assert_eq!(listed.succeeds(200)["total"], 0);
+    // Where Bob can read it, moving it is allowed, and so it is where Bob can read neither.
+    world.change(&beta_grant, &["mail:write"]).await;
+    let moved = world
+        .send(&bob, &one, &json!({ "destination": "Beta" }))
+        .await;
+    moved.succeeds(200);
+    world.grant(&Grant::on("folder", &beta, READ)).await;
+    world.grant(&Grant::on("folder", &alpha, READ)).await;
+    let back = world
+        .send(&bob, &one, &json!({ "destination": "Alpha" }))
+        .await;
+    back.succeeds(200);
+}

@@ -107,10 +107,17 @@ impl Case<'_, '_> {
         let either = |here: u16| if into == 200 { here } else { into };
         let destination = json!({ "destination": FOLDERS[to] });
         let line = format!("POST /api/v1/mail/messages/{moved}/move");
-        self.asks(&line, Some(&destination), either(write)).await;
+        let permitted = if self.reads_no_more_by_moving(at) {
+            200
+        } else {
+            403
+        };
+        let alone = if write == 200 { permitted } else { write };
+        self.asks(&line, Some(&destination), either(alone)).await;
         let many = json!({ "destination": FOLDERS[to], "uids": [moved_too] });
         let line = "POST /api/v1/mail/messages/bulk/move";
-        self.asks(line, Some(&many), either(passed)).await;
+        let together = if write == 200 { permitted } else { passed };
+        self.asks(line, Some(&many), either(together)).await;
 
         let line = format!("DELETE /api/v1/mail/messages/{deleted}");
         self.asks(&line, None, write).await;
@@ -119,10 +126,16 @@ impl Case<'_, '_> {
         self.asks(line, Some(&many), passed).await;
     }
 
+    /// Whether a move lets the member read no more than it can read in the folder that the message is in.
+    fn reads_no_more_by_moving(&self, at: usize) -> bool {
+        self.over(at, "mail:read") == 200 || self.over(1 - at, "mail:read") != 200
+    }
+
     /// Where the messages have to be afterwards, by what was allowed: for each folder which of its messages are in which.
     fn expected(&self, at: usize) -> ([bool; 6], [bool; 6]) {
         let write = self.grants.is_some() && self.over(at, "mail:write") == 200;
-        let moved = write && self.over(1 - at, "mail:write") == 200;
+        let moved =
+            write && self.over(1 - at, "mail:write") == 200 && self.reads_no_more_by_moving(at);
         let here = [true, true, !moved, !moved, !write, !write];
         let there = [false, false, moved, moved, false, false];
         (here, there)
