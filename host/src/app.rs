@@ -1,6 +1,6 @@
 //! The rooms put together: [`App::start`] makes a running service of a configuration. `main` starts one, and so do the tests.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,8 +75,12 @@ impl http::State for App {
         &self.http
     }
 
-    fn recognise(&self, headers: &HeaderMap) -> Result<(Recognised, Option<Key>), Failure> {
-        let recognised = self.auth.recognise(headers)?;
+    fn recognise(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<(Recognised, Option<Key>), Failure> {
+        let recognised = self.auth.recognise(headers, client)?;
         let key = recognised.key();
         Ok((recognised, key))
     }

@@ -16,6 +16,7 @@ use super::keyring::Keyring;
 use super::secrets;
 use crate::clock::Timestamp;
 use crate::error::Failure;
+use crate::limits::Attempt;
 
 /// How long an access token is good (specification, section 8).
 pub const LIFETIME: Duration = Duration::from_mins(15);
@@ -106,25 +107,38 @@ impl AccessTokens {
             nbf: now.seconds(),
             exp: now.plus(LIFETIME).seconds(),
         };
-        encode(&header(&key.kid), &claims, &key.signing)
-            .map(SecretString::from)
-            .map_err(Failure::internal)
+        let token = encode(&header(&key.kid), &claims, &key.signing).map_err(Failure::internal)?;
+        self.signed.insert(Sha256::digest(&token).into(), claims);
+        Ok(token.into())
     }
 
-    /// What a token says, where this service signed it and it is good at `now`; else none.
-    #[must_use]
-    pub fn verify(&self, keys: &Keyring, token: &str, now: Timestamp) -> Option<Claims> {
+    /// What a token says, where this service signed it and it is good at `now`; else none. `attempt` is called before the signature of a token that was not
+    /// verified or signed here before; a wrong signature counts as a failure.
+    ///
+    /// # Errors
+    /// That of `attempt`.
+    pub fn verify<'f>(
+        &self,
+        keys: &Keyring,
+        token: &str,
+        now: Timestamp,
+        attempt: impl FnOnce() -> Result<Attempt<'f>, Failure>,
+    ) -> Result<Option<Claims>, Failure> {
         let digest: Digest = Sha256::digest(token).into();
         let claims = if let Some(claims) = self.signed.get(&digest) {
             claims
         } else {
-            let claims = self.signed_claims(keys, token)?;
+            let attempt = attempt()?;
+            let Some(claims) = self.signed_claims(keys, token) else {
+                return Ok(None);
+            };
+            attempt.succeeded();
             self.signed.insert(digest, claims.clone());
             claims
         };
         let now = now.seconds();
         let good = claims.nbf.max(claims.iat) <= now.saturating_add(SKEW) && now < claims.exp;
-        good.then_some(claims)
+        Ok(good.then_some(claims))
     }
 
     /// What a token says, where its signature is good.
@@ -158,12 +172,22 @@ mod tests {
 
     use super::super::keyring::tests::keyring;
     use super::*;
+    use crate::clock::Clock;
+    use crate::limits::Failures;
 
     const BASE: &str = "https://mail.example";
     const NOW: Timestamp = Timestamp::from_millis(1_795_161_600_000);
 
     fn service() -> AccessTokens {
         AccessTokens::new(BASE)
+    }
+
+    impl AccessTokens {
+        fn verified(&self, keys: &Keyring, token: &str, now: Timestamp) -> Option<Claims> {
+            let failures = Failures::new(Clock::system());
+            self.verify(keys, token, now, || failures.attempt([]))
+                .unwrap()
+        }
     }
 
     fn good_header(keys: &Keyring) -> Value {
@@ -209,7 +233,7 @@ mod tests {
         let token = service().sign(&keys, "account", "session", NOW).unwrap();
         let verify = |after: u64| {
             let then = NOW.plus(Duration::from_secs(after));
-            service().verify(&keys, token.expose_secret(), then)
+            service().verified(&keys, token.expose_secret(), then)
         };
         let claims = verify(0).unwrap();
         assert_eq!(
@@ -232,7 +256,7 @@ mod tests {
         let token = service()
             .sign(&keyring(&[1]), "account", "session", NOW)
             .unwrap();
-        let verify = |keys: &[u8]| service().verify(&keyring(keys), token.expose_secret(), NOW);
+        let verify = |keys: &[u8]| service().verified(&keyring(keys), token.expose_secret(), NOW);
         assert!(verify(&[2, 1]).is_some());
         assert!(verify(&[2]).is_none());
     }
@@ -241,7 +265,7 @@ mod tests {
     fn the_token_that_the_attacks_start_from_is_good() {
         let keys = keyring(&[1]);
         let token = signed(&keys, &good_header(&keys), &good_claims());
-        assert!(service().verify(&keys, &token, NOW).is_some());
+        assert!(service().verified(&keys, &token, NOW).is_some());
     }
 
     #[test]
@@ -278,7 +302,7 @@ mod tests {
             json!("EdDSA"),
         ] {
             let token = signed(&keys, &header, &good_claims());
-            assert!(service().verify(&keys, &token, NOW).is_none(), "{header}");
+            assert!(service().verified(&keys, &token, NOW).is_none(), "{header}");
         }
     }
 
@@ -321,7 +345,7 @@ mod tests {
         ]);
         for claims in attacks {
             let token = signed(&keys, &good_header(&keys), &claims);
-            assert!(service().verify(&keys, &token, NOW).is_none(), "{claims}");
+            assert!(service().verified(&keys, &token, NOW).is_none(), "{claims}");
         }
     }
 
@@ -365,7 +389,7 @@ mod tests {
             String::new(),
             "..".into(),
         ] {
-            assert!(service().verify(&keys, &token, NOW).is_none(), "{token}");
+            assert!(service().verified(&keys, &token, NOW).is_none(), "{token}");
         }
     }
 }

@@ -45,6 +45,7 @@ pub mod two_factor;
 pub mod user_agent;
 mod uses;
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -128,6 +129,10 @@ pub struct Auth {
     confirmations: Failures,
     /// How many of them one session can have a minute.
     wrong_passwords: NonZeroU32,
+    /// Access tokens whose signature was wrong.
+    signatures: Failures,
+    /// How many of them one client can send a minute.
+    wrong_signatures: NonZeroU32,
     uses: Uses,
     /// The authorization server for agents, where it is elsewhere.
     external: Option<External>,
@@ -161,7 +166,9 @@ impl Auth {
             access_tokens: AccessTokens::new(&config.base_url()),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
-            confirmations: Failures::new(clock),
+            confirmations: Failures::new(clock.clone()),
+            signatures: Failures::new(clock),
+            wrong_signatures: NonZeroU32::new(config.limits.unproven).unwrap_or(NonZeroU32::MIN),
             wrong_passwords: NonZeroU32::new(config.limits.password_change)
                 .unwrap_or(NonZeroU32::MIN),
             uses: Uses::default(),
@@ -192,12 +199,16 @@ impl Auth {
     /// The credential of a request with these headers (specification, section 5), as far as it proves itself: nobody is asked.
     ///
     /// # Errors
-    /// 401 with the specification's text where there is no credential or none that can be used.
-    pub fn recognise(&self, headers: &HeaderMap) -> Result<Recognised, Failure> {
+    /// 401 with the specification's text where there is no credential or none that can be used; 429 for a token that was not verified before, if the client has
+    /// sent too many whose signature was wrong.
+    pub fn recognise(&self, headers: &HeaderMap, client: IpAddr) -> Result<Recognised, Failure> {
         match header::presented(headers)? {
             Presented::AccessToken(token) => self
                 .access_tokens
-                .verify(&self.keys, token, self.clock.now())
+                .verify(&self.keys, token, self.clock.now(), || {
+                    let limit = (Key::client(client), self.wrong_signatures);
+                    self.signatures.attempt([limit])
+                })?
                 .map(Recognised::Session)
                 .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),
             Presented::ApiToken(token) => {

@@ -77,7 +77,7 @@ impl Stage {
             header::AUTHORIZATION,
             HeaderValue::from_str(header).unwrap(),
         );
-        let recognised = self.auth.recognise(&headers)?;
+        let recognised = self.auth.recognise(&headers, [192, 0, 2, 1].into())?;
         self.auth.authenticate(recognised).await
     }
 

@@ -46,6 +46,7 @@ mod wire;
 
 use std::fmt;
 use std::future::ready;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
@@ -78,8 +79,12 @@ pub trait State: Sized + Send + Sync + 'static {
     /// requests count towards, where it proves by itself that this service gave it out.
     ///
     /// # Errors
-    /// 401 where there is no credential or none that can be used.
-    fn recognise(&self, headers: &HeaderMap) -> Result<(Self::Credential, Option<Key>), Failure>;
+    /// 401 where there is no credential or none that can be used; 429 if the client sent too many that were made up.
+    fn recognise(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<(Self::Credential, Option<Key>), Failure>;
 
     /// Who presents this credential.
     ///

@@ -197,7 +197,8 @@ where
     // Who was let in a while ago may be shut out by now: a body can be on its way for minutes.
     let caller = match caller {
         Some(_) if http.clock.monotonic().saturating_sub(admitted) > FRESH => {
-            let caller = look_again(state.as_ref(), entry.route.access, &parts.headers).await?;
+            let access = entry.route.access;
+            let caller = look_again(state.as_ref(), access, &parts.headers, client).await?;
             Some(entered(state.as_ref(), caller, mailbox.as_deref()).await?)
         }
         caller => caller,
@@ -235,7 +236,7 @@ async fn admit<S: State>(
 ) -> Result<Caller, Failure> {
     let access = entry.route.access;
     let limits = &state.http().limits;
-    let recognised = state.recognise(headers);
+    let recognised = state.recognise(headers, client);
     let proven = match &recognised {
         Ok((credential, _)) if access == Access::OAuth => state.agent_key(credential),
         Ok((_, key)) => key.clone(),
@@ -275,8 +276,9 @@ async fn look_again<S: State>(
     state: &S,
     access: Access,
     headers: &HeaderMap,
+    client: IpAddr,
 ) -> Result<Caller, Failure> {
-    let again = match state.recognise(headers) {
+    let again = match state.recognise(headers, client) {
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };

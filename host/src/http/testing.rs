@@ -1,6 +1,7 @@
 //! A small service for the tests of the surface: routes of their own and credentials that are their own names.
 
 use std::future::ready;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -96,7 +97,11 @@ impl State for Small {
         &self.http
     }
 
-    fn recognise(&self, headers: &HeaderMap) -> Result<(String, Option<Key>), Failure> {
+    fn recognise(
+        &self,
+        headers: &HeaderMap,
+        _client: IpAddr,
+    ) -> Result<(String, Option<Key>), Failure> {
         let presented = headers
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));

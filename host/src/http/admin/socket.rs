@@ -46,7 +46,11 @@ impl State for Socket {
         &self.http
     }
 
-    fn recognise(&self, _headers: &HeaderMap) -> Result<((), Option<Key>), Failure> {
+    fn recognise(
+        &self,
+        _headers: &HeaderMap,
+        _client: IpAddr,
+    ) -> Result<((), Option<Key>), Failure> {
         // Nothing here is limited.
         Ok(((), Some(Key::client(peer()))))
     }

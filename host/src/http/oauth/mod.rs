@@ -13,7 +13,7 @@ mod resource;
 mod sign_in;
 mod token;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,8 +69,12 @@ impl State for Apart {
         &self.http
     }
 
-    fn recognise(&self, headers: &HeaderMap) -> Result<(Recognised, Option<Key>), Failure> {
-        self.app.recognise(headers)
+    fn recognise(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<(Recognised, Option<Key>), Failure> {
+        self.app.recognise(headers, client)
     }
 
     async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {

@@ -428,6 +428,28 @@ async fn credentials_that_are_made_up_are_counted_for_the_client_and_hurt_no_ses
 }
 
 #[tokio::test]
+async fn wrong_signatures_of_a_client_leave_tokens_that_were_verified_before_alone() {
+    let mut service = Setup::default()
+        .with_mail()
+        .with_default_limits()
+        .with("limits.unproven = 6")
+        .start()
+        .await;
+    let tokens = [service.person("ada").await, service.person("bob").await].map(|p| p.access);
+    let [ada, bob] = tokens;
+    service.restart().await;
+    counted(&service, &service.with_bearer(FOLDERS, &ada).await, 60, 59);
+    for n in 0..6 {
+        let made_up = format!("{ada}{n}");
+        let answer = service.with_bearer(FOLDERS, &made_up).await;
+        answer.fails(401, "Invalid or expired access token");
+    }
+    // Nothing is known of this one since the start, so its signature would have to be verified.
+    refused(&service, &service.with_bearer(FOLDERS, &bob).await, 6);
+    counted(&service, &service.with_bearer(FOLDERS, &ada).await, 60, 58);
+}
+
+#[tokio::test]
 async fn a_session_that_is_over_has_no_more_look_ups_than_one_that_is_not_has_requests() {
     let service = limited().await;
     let ada = service.person("ada").await;
