@@ -31,6 +31,14 @@ impl Site {
         Self::serve(page, "127.0.0.1:0", None).await
     }
 
+    /// One that redirects every request to a URL.
+    pub async fn redirecting(to: &str) -> Self {
+        let answer = format!(
+            "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        Self::answering(answer, "127.0.0.1:0", None).await
+    }
+
     /// The same at this machine's address of IPv6.
     pub async fn start_v6(page: &str) -> Self {
         Self::serve(page, "[::1]:0", None).await
@@ -64,13 +72,17 @@ impl Site {
     }
 
     async fn serve(page: &str, at: &str, tls: Option<TlsAcceptor>) -> Self {
-        let listener = TcpListener::bind(at).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let answer = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
             page.len()
         );
+        Self::answering(answer, at, tls).await
+    }
+
+    async fn answering(answer: String, at: &str, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind(at).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let kept = Arc::clone(&asked);
         let serving = tokio::spawn(async move {
             let mut connections = JoinSet::new();

@@ -227,7 +227,7 @@ async fn no_site_puts_the_pages_in_a_frame_or_has_them_load_anything() {
     let id = registered(&service, &["https://app.example/cb", "com.example.app:/cb"]).await;
     let agent = Client::known(&service, &id);
     for (uri, leads_to) in [
-        ("https://app.example/cb", "https://app.example"),
+        ("https://app.example/cb", "https:"),
         ("com.example.app:/cb", "com.example.app:"),
     ] {
         let page = agent.page_with(&[("redirect_uri", uri)]).await;

@@ -35,6 +35,23 @@ async fn a_browser_lets_the_form_lead_to_a_site() {
 }
 
 #[tokio::test]
+async fn a_client_can_redirect_from_its_callback_to_another_origin() {
+    let service = service().await;
+    let welcome = Site::start(WELCOME).await;
+    let callback = Site::redirecting(&welcome.at("/welcome")).await;
+    let ada = service.person("ada").await;
+    let agent = Client::called(&service, "An agent", &["http://127.0.0.1/callback"]).await;
+    let back = callback.at("/callback");
+    let browser = Browser::open(&service.state, &Look::DESK).await;
+    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    browser.sign_in(&ada.address, PASSWORD).await;
+    browser.arrives(&welcome.at("/welcome")).await;
+    browser.shows("You are back").await;
+    assert_eq!(callback.asked("/callback?code=").len(), 1);
+    assert_eq!(browser.complaints().await.join("\n"), "");
+}
+
+#[tokio::test]
 async fn a_browser_lets_the_form_lead_to_an_application_at_an_address_of_ipv6() {
     let service = service().await;
     let application = Site::start_v6(WELCOME).await;
