@@ -45,6 +45,7 @@ pub mod dns;
 pub mod domains;
 pub mod error;
 pub mod fetch;
+pub mod hardening;
 mod hexadecimal;
 pub mod http;
 pub mod life;

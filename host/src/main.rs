@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use latchmail::app::App;
 use latchmail::clock::Clock;
 use latchmail::config::{self, Config};
+use latchmail::hardening;
 use latchmail::operator::{self, account, audit, client, domain, module};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
@@ -121,6 +122,7 @@ fn misread(error: &clap::Error) -> ExitCode {
 }
 
 fn run(verb: Verb) -> anyhow::Result<()> {
+    hardening::disable_core_dumps().context("cannot disable core dumps")?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
         match verb {
@@ -153,6 +155,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let running = App::start(config, Clock::system()).await?;
+    hardening::deny_memory_access().context("cannot protect the memory of the process")?;
     tracing::info!(address = %running.address, "serving");
     tokio::select! {
         _ = interrupt.recv() => {}

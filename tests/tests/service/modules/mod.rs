@@ -2,6 +2,7 @@
 
 mod contract;
 mod hostile_guests;
+mod memory_protection;
 mod modules_authors;
 mod modules_http_client;
 mod modules_languages;
