@@ -5,6 +5,7 @@
 
 mod accounts;
 mod agents;
+mod attacks;
 mod directory;
 mod http;
 mod mail;

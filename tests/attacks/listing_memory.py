@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Messages with huge headers make listings use the memory of the service.
+
+Fills the account's inbox over SMTP, then lists it eight times at once. The password is in ACCOUNT_PASSWORD. With --pid, a process of the service on this
+machine, the growth of its memory is measured.
+"""
+
+import concurrent.futures
+import smtplib
+import time
+
+import attack
+
+options = attack.arguments(
+    __doc__,
+    ("--url", "the service"),
+    ("--smtp", "host:port of the server for incoming mail"),
+    ("--account", "the account's address"),
+    ("--messages", "messages", "100"),
+    ("--pid", "the service's process", ""),
+    ("--most", "growth of memory that is accepted, in MiB", "128"),
+)
+token = attack.sign_in(options.url, options.account, attack.password("ACCOUNT_PASSWORD"))
+
+
+def total():
+    return attack.request(options.url, "GET", "/api/v1/mail/folders/INBOX/messages?limit=1", token).json["total"]
+
+
+def peak():
+    """The highest memory so far, in MiB."""
+    with open(f"/proc/{options.pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM"))
+
+
+expected = total() + int(options.messages)
+host, port = options.smtp.rsplit(":", 1)
+# Header fields of 240 KiB that a listing reads, folded into lines that servers accept.
+recipients = ",\r\n ".join(f"recipient-{n}@example.com" for n in range(7000))
+with smtplib.SMTP(host, int(port), timeout=60) as client:
+    for n in range(int(options.messages)):
+        message = f"From: someone@example.com\r\nTo: {recipients}\r\nSubject: {n}\r\n\r\n" + "<style>" * 9000
+        client.sendmail("someone@example.com", [options.account], message)
+while total() < expected:
+    time.sleep(0.5)
+before = peak() if options.pid else 0
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    listing = lambda _: attack.request(options.url, "GET", "/api/v1/mail/folders/INBOX/messages?limit=100", token).status
+    statuses = set(pool.map(listing, range(8)))
+problems = []
+if not statuses <= {200, 503}:
+    problems.append(f"listings ended with {sorted(statuses)}")
+if options.pid:
+    grown = peak() - before
+    print(f"the memory grew by {grown} MiB")
+    if grown > int(options.most):
+        problems.append(f"eight listings took {grown} MiB")
+attack.verdict(problems)

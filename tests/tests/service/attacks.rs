@@ -1,0 +1,69 @@
+//! The scripts of `tests/attacks` against a service that withstands them.
+
+use std::path::Path;
+
+use latchmail_tests::{PASSWORD, Person, Said, Service, Setup, fixtures};
+use tokio::process::Command;
+
+/// Runs a script with these arguments after `--url`, and every password that it may need.
+async fn attack(service: &Service, script: &str, arguments: &[&str]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks");
+    let mut command = Command::new("python3");
+    // Scripts leave nothing in the source tree.
+    command.arg("-B").arg(folder.join(script));
+    command.args(["--url", &service.base]).args(arguments);
+    for who in ["ATTACKER", "VICTIM", "ACCOUNT", "OWNER", "MEMBER"] {
+        command.env(format!("{who}_PASSWORD"), PASSWORD);
+    }
+    let said = Said::by(&mut command, "").await;
+    assert_eq!(said.status, 0, "{script}: {said:?}");
+    assert!(said.out.ends_with("withstood\n"), "{script}: {said:?}");
+}
+
+/// A service on which a script finds an origin, with the modules that attack.
+async fn service() -> Service {
+    let module = |name: &str, grants: &str| {
+        format!(
+            "modules.{name}.source = '{}'\nmodules.{name}.grants = [{grants}]\nmodules.{name}.paths = ['/{name}/']\nmodules.{name}.active_content = true\n",
+            fixtures().join(format!("fixture_{name}.wasm")).display()
+        )
+    };
+    Setup::default()
+        .with_mail()
+        .with_default_limits()
+        .with("base_url = ''\nhttp.body_memory = 96\nlimits.registration = 100\nlimits.mail = 1000\nlimits.sign_in = 1000")
+        .with(&(module("hostile", "'caller'") + &module("guesser", "'profile', 'teams'")))
+        .start()
+        .await
+}
+
+async fn receives_a_message(person: &Person<'_>) {
+    let message = format!(
+        "From: Grace <grace@outside.test>\r\nTo: {}\r\nSubject: Secret\r\n\r\nA secret.\r\n",
+        person.address
+    );
+    person.receives(&message).await;
+    person.arrives("Secret").await;
+}
+
+#[tokio::test]
+async fn the_service_withstands_the_scripted_attacks() {
+    let service = service().await;
+    let (ada, mallory) = (service.person("ada").await, service.person("mallory").await);
+    receives_a_message(&ada).await;
+    for path in ["/hostile/page", "/hostile/script"] {
+        attack(&service, "module_origin.py", &["--path", path]).await;
+    }
+    let accounts = ["--attacker", &*mallory.address, "--victim", &ada.address];
+    // Other tests use the machine at the same time, so the times mean nothing here.
+    let once = ["--runs", "1", "--requests", "5", "--ratio", "inf"];
+    let arguments: Vec<&str> = accounts.into_iter().chain(once).collect();
+    attack(&service, "slow_bodies.py", &arguments).await;
+    let members = ["--owner", &*ada.address, "--member", &mallory.address];
+    attack(&service, "write_without_read.py", &members).await;
+    let from = ["--from", "127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5"];
+    let owner = ["--account", &*ada.address];
+    attack(&service, "lock_out.py", &[owner, from].concat()).await;
+    let guesses = ["--module-path", "/guesser/guess"];
+    attack(&service, "password_guesses.py", &[owner, guesses].concat()).await;
+}
