@@ -14,6 +14,8 @@ pub(crate) struct PasswordRequest {
     /// At least 8 characters, with an upper-case letter, a lower-case letter and a digit.
     #[schema(format = "password", min_length = 8)]
     new_password: String,
+    /// The two-factor code or a recovery code, if two-factor sign-in is on.
+    code: Option<String>,
 }
 
 /// Change the password
@@ -29,7 +31,7 @@ pub(crate) struct PasswordRequest {
     responses(
         (status = 200, description = "It is changed", body = latchmail_sdk::Succeeded),
         (status = 400, description = "`New password must be different from current password`, or what it lacks", body = latchmail_sdk::Failed),
-        (status = 401, description = "`Current password is incorrect`", body = latchmail_sdk::Failed)
+        (status = 401, description = "`Current password is incorrect`, for a wrong `code` too; `Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn change_password(
@@ -39,6 +41,9 @@ pub(crate) fn change_password(
     let body: PasswordRequest = request.json()?;
     if body.current_password.is_empty() {
         return Err(Failure::bad_request("current_password is required"));
+    }
+    if let Some(code) = &body.code {
+        host.present_code(code);
     }
     let changed = host
         .change_password(&body.current_password, &body.new_password)

@@ -43,6 +43,9 @@ pub enum Blob {
 pub trait Caller {
     /// The caller of this request.
     fn current(&self) -> Identity;
+
+    /// Presents the two-factor code of this request, for functions that take the account's password. Does nothing unless a host overrides it.
+    fn present_code(&self, _code: &str) {}
 }
 
 /// The caller's mail. Reading needs `mail:read`, changing `mail:write`. Each function may also answer `CredentialRefused`, `Unavailable`, `Denied` or
@@ -436,6 +439,10 @@ pub struct Host;
 impl Caller for Host {
     fn current(&self) -> Identity {
         caller::current()
+    }
+
+    fn present_code(&self, code: &str) {
+        caller::present_code(code);
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct InvitationRequest {
     /// The password of whoever invites.
     #[schema(format = Password, min_length = 1)]
     password: String,
+    /// The two-factor code or a recovery code of whoever invites, if two-factor sign-in is on.
+    code: Option<String>,
     /// What the grant is on.
     resource_kind: ResourceKind,
     /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
@@ -60,6 +62,7 @@ pub(crate) struct Invitation {
     responses(
         (status = 201, description = "They are a member", body = Invitation),
         (status = 400, description = "The text names the field", body = latchmail_sdk::Failed),
+        (status = 401, description = "`Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `Your password is not right`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such user`, `There is no such folder`, `There is no such alias`", body = latchmail_sdk::Failed),
         (status = 409, description = "`They are a member already`, `The plan's guests are all in use`", body = latchmail_sdk::Failed),
@@ -73,6 +76,9 @@ pub(crate) fn invite_member(
     let body: InvitationRequest = request.json()?;
     if body.password.is_empty() {
         return Err(Failure::bad_request("password must not be empty"));
+    }
+    if let Some(code) = &body.code {
+        host.present_code(code);
     }
     let rights = request::in_order(body.rights)?;
     let resource = Resource {

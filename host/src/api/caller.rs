@@ -2,6 +2,8 @@
 
 use latchmail_bindings::latchmail::host::caller::{Host, Identity, Kind};
 
+use secrecy::SecretString;
+
 use super::{Call, convert};
 use crate::caller::{Credential, Scope};
 
@@ -29,5 +31,10 @@ impl Host for Call {
                 .map(convert::scope)
                 .collect(),
         })
+    }
+
+    async fn present_code(&mut self, code: String) -> wasmtime::Result<()> {
+        self.code = Some(SecretString::from(code));
+        Ok(())
     }
 }

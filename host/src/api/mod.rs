@@ -27,11 +27,13 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use latchmail_bindings::latchmail::host::types::Error;
+use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
 
 use crate::aliases::Aliases;
 use crate::auth::Auth;
-use crate::auth::account::Session;
+use crate::auth::account::{Confirmation, Session};
+use crate::auth::sessions::CODE_REQUIRED;
 use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
 use crate::domains::Domains;
 use crate::error::Failure;
@@ -79,6 +81,8 @@ pub struct Call {
     lines: u32,
     /// Passwords that were checked in this call.
     password_checks: u32,
+    /// The two-factor code that was presented in this call.
+    code: Option<SecretString>,
     /// The sender that was checked in this call.
     sender: Option<Sender>,
     /// The host's resources that the guest holds handles of: they end with the call.
@@ -93,6 +97,8 @@ struct Own {
     sid: String,
     /// What acts for the session.
     app_password: String,
+    /// The two-factor code that was presented.
+    code: Option<SecretString>,
     origin: Origin,
 }
 
@@ -103,12 +109,23 @@ impl Own {
             sid: &self.sid,
         }
     }
+
+    fn confirmation(&self, password: SecretString) -> Confirmation<'_> {
+        Confirmation {
+            session: self.session(),
+            password,
+            code: self.code.as_ref(),
+        }
+    }
 }
 
-/// What a module receives of a result. A rate limit (429) ends the call instead, and the client receives it whatever the module would have responded.
-fn unless_limited<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
+/// What a module receives of the confirmation of a password. A rate limit (429) and a missing two-factor code (401) end the call instead, and the client receives
+/// them whatever the module would have responded.
+fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
     match result {
-        Err(failure) if failure.status == StatusCode::TOO_MANY_REQUESTS => {
+        Err(failure)
+            if failure.status == StatusCode::TOO_MANY_REQUESTS || failure.text == CODE_REQUIRED =>
+        {
             Err(wasmtime::Error::new(failure))
         }
         result => Ok(result.map_err(Error::from)),
@@ -135,6 +152,7 @@ impl Call {
             origin,
             lines: 0,
             password_checks: 0,
+            code: None,
             sender: None,
             table,
         }
@@ -181,6 +199,7 @@ impl Call {
                 address: caller.address.clone(),
                 sid: sid.clone(),
                 app_password: caller.mail.id.clone(),
+                code: self.code.clone(),
                 origin: self.origin.clone(),
             }),
             Credential::ApiToken { .. } | Credential::OAuth { .. } => {

@@ -6,7 +6,7 @@ use latchmail_bindings::latchmail::host::profile::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use secrecy::SecretString;
 
-use super::{Call, Own, unless_limited};
+use super::{Call, Own, confirmed};
 use crate::auth::Auth;
 use crate::auth::account::PasswordChange;
 use crate::caller::{Caller, Scope};
@@ -35,7 +35,7 @@ impl Host for Call {
         self.count_password_check()?;
         let (current, new) = (SecretString::from(current), SecretString::from(new));
         match self.own() {
-            Ok(own) => unless_limited(own.new_password(current, new).await),
+            Ok(own) => confirmed(own.new_password(current, new).await),
             Err(error) => Ok(Err(error)),
         }
     }
@@ -71,9 +71,9 @@ impl Own {
         current: SecretString,
         new: SecretString,
     ) -> Result<wit::PasswordChange, Failure> {
-        let changed = self
-            .auth
-            .change_password(self.session(), current, new, self.origin.clone());
+        let changed =
+            self.auth
+                .change_password(self.confirmation(current), new, self.origin.clone());
         Ok(match changed.await? {
             PasswordChange::Changed => wit::PasswordChange::Changed,
             PasswordChange::Same => wit::PasswordChange::Same,

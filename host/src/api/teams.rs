@@ -7,7 +7,7 @@ use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Ref
 use latchmail_bindings::latchmail::host::types::Error;
 use secrecy::SecretString;
 
-use super::{Call, Own, unless_limited};
+use super::{Call, Own, confirmed};
 use crate::directory::teams::{Grant, Refusal};
 use crate::teams::rights::{AliasSet, GrantedFolder, Resource, Right, Rights};
 use crate::teams::{self, Listed, Roster, Seen, Teams, Wanted};
@@ -42,7 +42,7 @@ impl Host for Call {
         };
         match asker.invite(&team, &username, password, grant).await {
             Err(teams::Error::Failed(failure)) => {
-                Ok(unless_limited(Err(failure))?.map_err(Refused::Failed))
+                Ok(confirmed(Err(failure))?.map_err(Refused::Failed))
             }
             invited => Ok(invited.map_err(Refused::from)),
         }
@@ -135,9 +135,13 @@ impl Asker {
     ) -> Result<wit::Invited, teams::Error> {
         let own = &self.own;
         let grant = wanted(grant);
-        let invited =
-            self.teams
-                .invite(own.session(), team, username, password, grant, &own.origin);
+        let invited = self.teams.invite(
+            own.confirmation(password),
+            team,
+            username,
+            grant,
+            &own.origin,
+        );
         let invited = invited.await?;
         Ok(wit::Invited {
             membership: invited.membership,

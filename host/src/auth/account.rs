@@ -9,6 +9,8 @@ use subtle::ConstantTimeEq as _;
 
 use super::sealing::Purpose;
 use super::secrets::{self, AppPassword};
+use super::sessions::CODE_REQUIRED;
+use super::two_factor::Checked;
 use super::uses::to_the_minute;
 use super::{Auth, detached, passwords, person};
 use crate::caller::Origin;
@@ -18,6 +20,7 @@ use crate::directory::events::{Event, Kind};
 use crate::directory::password::{Change, Outcome, Renewed};
 use crate::directory::profiles::{self, Changes, Profile};
 use crate::directory::sessions::{Asking, Made};
+use crate::directory::two_factor::Person;
 use crate::error::Failure;
 use crate::limits::Key;
 
@@ -31,6 +34,16 @@ pub struct Session<'a> {
     pub account: &'a str,
     /// The session's id.
     pub sid: &'a str,
+}
+
+/// The password of a session's account, where the session alone is not enough, with the two-factor code if one came with it.
+pub struct Confirmation<'a> {
+    /// The session.
+    pub session: Session<'a>,
+    /// The password.
+    pub password: SecretString,
+    /// The code.
+    pub code: Option<&'a SecretString>,
 }
 
 impl<'a> Session<'a> {
@@ -189,15 +202,14 @@ impl Auth {
     /// Whether this is an account's password: asked where a session alone is not enough. A wrong one is recorded as `failed`.
     ///
     /// # Errors
-    /// 429 if the session or the account has had too many wrong ones; 500.
+    /// 401 `Two-factor code required`; 429 if the session or the account has had too many wrong ones; 500.
     pub async fn confirm(
         &self,
-        session: Session<'_>,
-        password: SecretString,
+        confirmation: Confirmation<'_>,
         failed: Kind,
         origin: &Origin,
     ) -> Result<bool, Failure> {
-        let verified = self.verified(session, password, failed, origin).await?;
+        let verified = self.verified(confirmation, failed, origin).await?;
         Ok(verified.is_some())
     }
 
@@ -205,12 +217,15 @@ impl Auth {
     /// limit holds for every caller. They neither count towards the limits of signing in nor block it.
     async fn verified(
         &self,
-        session: Session<'_>,
-        password: SecretString,
+        confirmation: Confirmation<'_>,
         failed: Kind,
         origin: &Origin,
     ) -> Result<Option<String>, Failure> {
-        let Session { account, sid } = session;
+        let Confirmation {
+            session: Session { account, sid },
+            password,
+            code,
+        } = confirmation;
         let attempt = self.confirmations.attempt([
             (Key::Session(sid.into()), self.wrong_passwords),
             (
@@ -221,33 +236,50 @@ impl Auth {
         let as_long_as_any = passwords::can_be(&password);
         let hash = self.directory.password_hash(account).await?;
         let right = as_long_as_any && self.passwords.verify(password, hash.as_deref()).await?;
-        let verified = hash.filter(|_| right);
-        if verified.is_none() {
-            let failed = Event::of(failed, account, self.clock.now());
-            self.directory.record(failed, origin).await?;
-        } else {
-            attempt.succeeded();
+        let now = self.clock.now();
+        if let Some(hash) = hash.filter(|_| right) {
+            match self.second_factor(account, code, now).await? {
+                Checked::Missing => {
+                    attempt.succeeded();
+                    return Err(Failure::unauthorized(CODE_REQUIRED));
+                }
+                Checked::Passed(factor) => {
+                    let person = Person {
+                        account_id: account,
+                        password_hash: &hash,
+                        factor: &factor,
+                        at: now,
+                    };
+                    if self.directory.use_factor(person).await? {
+                        attempt.succeeded();
+                        return Ok(Some(hash));
+                    }
+                }
+                Checked::WrongCode => self.directory.wrong_code(account, now, origin).await?,
+                Checked::Wrong(_) => {}
+            }
         }
-        Ok(verified)
+        let failed = Event::of(failed, account, now);
+        self.directory.record(failed, origin).await?;
+        Ok(None)
     }
 
     /// Changes an account's password on the word of its session, which goes on with another app password. All other web sessions,
     /// OAuth grants and API tokens end.
     ///
     /// # Errors
-    /// 400 for a new password that will not do; 401 where the session ended meanwhile; 429 after too many wrong passwords; 500. Nothing was changed then.
+    /// 400 for a new password that will not do; 401 where the session ended meanwhile, or `Two-factor code required`; 429 after too many wrong passwords; 500. Nothing was changed then.
     pub async fn change_password(
         &self,
-        session: Session<'_>,
-        current: SecretString,
+        confirmation: Confirmation<'_>,
         new: SecretString,
         origin: Origin,
     ) -> Result<PasswordChange, Failure> {
         person::new_password("new_password", new.expose_secret())?;
-        let Session { account, sid } = session;
-        let same = current.expose_secret().as_bytes();
+        let Session { account, sid } = confirmation.session;
+        let same = confirmation.password.expose_secret().as_bytes();
         let same = bool::from(same.ct_eq(new.expose_secret().as_bytes()));
-        let verified = self.verified(session, current, Kind::PasswordChangeFailed, &origin);
+        let verified = self.verified(confirmation, Kind::PasswordChangeFailed, &origin);
         let Some(checked) = verified.await? else {
             return Ok(PasswordChange::Wrong);
         };

@@ -180,7 +180,7 @@ impl Auth {
                 return Err(self.refused(&attempt, reason, CODE_REQUIRED, now).await?);
             }
             Checked::WrongCode => {
-                self.directory.wrong_code(account, now, origin).await?;
+                self.directory.wrong_code(&account.id, now, origin).await?;
                 return Err(Failure::unauthorized(INVALID));
             }
             Checked::Wrong(reason) => {

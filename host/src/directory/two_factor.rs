@@ -6,7 +6,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::accounts::Account;
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::sessions::{self, NewSession};
@@ -42,6 +41,7 @@ const TAKE_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, 
     WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
 const FORGIVE: &str =
     "UPDATE two_factor SET wrong_codes = 0, refused_until = 0 WHERE account_id = $1";
+const ADDRESS: &str = "SELECT address FROM accounts WHERE id = $1";
 const COUNT_WRONG: &str = "UPDATE two_factor SET wrong_codes = wrong_codes + 1 \
     WHERE account_id = $1 RETURNING wrong_codes";
 const REFUSE_UNTIL: &str = "UPDATE two_factor SET refused_until = $2 WHERE account_id = $1";
@@ -189,30 +189,48 @@ impl Directory {
     /// [`Error`] where the database fails; nothing was counted then.
     pub async fn wrong_code(
         &self,
-        account: &Account,
+        account_id: &str,
         now: Timestamp,
         origin: &Origin,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        tx.lock_account(&account.id).await?;
+        tx.lock_account(account_id).await?;
         let wrong: Option<i64> = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_WRONG)
-            .bind(&account.id)
+            .bind(account_id)
             .fetch_optional(db).await)?;
         let mut detail = "wrong two-factor code".to_owned();
         let wrong = wrong.and_then(|wrong| u32::try_from(wrong).ok());
         if let Some(wrong) = wrong.filter(|wrong| *wrong >= FORGIVEN) {
             let until = now.plus(wait_after(wrong));
             on_tx!(&mut tx, db => sqlx::query(REFUSE_UNTIL)
-                .bind(&account.id)
+                .bind(account_id)
                 .bind(until.millis())
                 .execute(db).await.map(drop))?;
             detail = format!("{detail}, {wrong} in a row: none is taken before {until}");
         }
+        let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(ADDRESS)
+            .bind(account_id)
+            .fetch_optional(db).await)?;
         let failed = Event {
-            address: &account.address,
-            ..Event::of(Kind::SignInFailed, &account.id, now).detail(&detail)
+            address: address.as_deref().unwrap_or_default(),
+            ..Event::of(Kind::SignInFailed, account_id, now).detail(&detail)
         };
         events::commit(tx, failed, origin).await
+    }
+
+    /// Uses up what a person has shown, who does not sign in with it. Whether it was still good.
+    ///
+    /// # Errors
+    /// [`Error`] if the database fails; nothing was used up then.
+    pub async fn use_factor(&self, person: Person<'_>) -> Result<bool, Error> {
+        if *person.factor == Factor::None {
+            return Ok(true);
+        }
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(person.account_id).await?;
+        let right = matches!(shown(&mut tx, person).await?, Shown::Right { .. });
+        tx.commit().await?;
+        Ok(right)
     }
 
     /// Gives an account a second factor. Whether it did: not where it has one.

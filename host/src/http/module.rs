@@ -44,7 +44,7 @@ pub fn reply(response: Response) -> Reply {
 #[must_use]
 pub fn failure(method: &Method, error: CallError) -> Failure {
     match error {
-        CallError::Limited { failure, .. } => return failure,
+        CallError::Refused { failure, .. } => return failure,
         CallError::Busy { .. } => busy("The service is busy, please try again in a moment"),
         CallError::Deadline { .. } if reads(method) => late(),
         CallError::Deadline { .. } => unknown(),

@@ -164,7 +164,7 @@ impl Module {
             Err(error) => {
                 let error = match error.downcast::<Failure>() {
                     Ok(failure) => {
-                        return Err(CallError::Limited {
+                        return Err(CallError::Refused {
                             module: self.name.to_string(),
                             failure,
                         });

@@ -69,7 +69,7 @@ impl Health {
                 state.counts.busy += 1;
                 return false;
             }
-            CallError::Limited { .. } => return false,
+            CallError::Refused { .. } => return false,
         }
         state.saw(true)
     }

@@ -107,9 +107,9 @@ pub enum CallError {
         /// Which module.
         module: String,
     },
-    /// The host ended the call because the caller reached a rate limit.
+    /// The host ended the call with a response of its own.
     #[error("module {module}: {failure}")]
-    Limited {
+    Refused {
         /// Which module.
         module: String,
         /// The response.

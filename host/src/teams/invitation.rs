@@ -1,9 +1,7 @@
 //! Invitation: a password checked, a name read as an address, and what is to act for guests made, for the directory to keep where nothing does.
 
-use secrecy::SecretString;
-
 use super::{Error, Teams, Wanted, told};
-use crate::auth::account::Session;
+use crate::auth::account::Confirmation;
 use crate::auth::{address, secrets};
 use crate::caller::Origin;
 use crate::directory::events::Kind;
@@ -30,19 +28,19 @@ impl Teams {
     /// [`Error`]; nobody was let in then.
     pub async fn invite(
         &self,
-        session: Session<'_>,
+        confirmation: Confirmation<'_>,
         mailbox: &str,
         username: &str,
-        password: SecretString,
         wanted: Wanted,
         origin: &Origin,
     ) -> Result<Invited, Error> {
+        let session = confirmation.session;
         let entered = self.managed(session.account, mailbox).await?;
         let grant = wanted.judged()?;
         let address = self.invitee(username)?;
         let confirmed = self
             .auth
-            .confirm(session, password, Kind::InvitationFailed, origin);
+            .confirm(confirmation, Kind::InvitationFailed, origin);
         if !confirmed.await? {
             return Err(Error::WrongPassword);
         }

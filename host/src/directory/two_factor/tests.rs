@@ -1,4 +1,5 @@
 use super::*;
+use crate::directory::accounts::Account;
 use crate::directory::testing::{Fresh, NOW, both, session};
 
 /// The hash that every account of the fixtures has.
@@ -189,7 +190,7 @@ async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
     let ada = ada(directory).await;
     let wrong = async |times: u32| {
         for _ in 0..times {
-            let counted = directory.wrong_code(&ada, NOW, &origin).await;
+            let counted = directory.wrong_code(&ada.id, NOW, &origin).await;
             counted.unwrap();
         }
         let found = directory.two_factor("a").await.unwrap().unwrap();
@@ -227,7 +228,9 @@ async fn of_wrong_codes_at_once_each_counts(fresh: Fresh) {
     let guesses: Vec<_> = (0..12)
         .map(|_| {
             let (directory, ada) = (fresh.directory.clone(), ada.clone());
-            tokio::spawn(async move { directory.wrong_code(&ada, NOW, &Origin::default()).await })
+            tokio::spawn(
+                async move { directory.wrong_code(&ada.id, NOW, &Origin::default()).await },
+            )
         })
         .collect();
     for guess in guesses {

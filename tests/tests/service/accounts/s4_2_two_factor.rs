@@ -362,3 +362,57 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
         assert!(line.is_none(), "{secret} in {line:?}");
     }
 }
+
+#[tokio::test]
+async fn what_takes_the_password_takes_the_code_too() {
+    let service = Service::with_mail().await;
+    let (ada, _bob) = (service.person("ada").await, service.person("bob").await);
+    let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);
+    let team = teams["teams"][0]["id"].as_str().unwrap();
+    let invitations = format!("/api/v1/teams/{team}/invitations");
+    let device = Device::of(&ada).await;
+    let with = |mut body: Value, code: Value| {
+        body["code"] = code;
+        body
+    };
+    let invitation = json!({
+        "username": "bob", "password": PASSWORD, "resource_kind": "mailbox", "resource_id": null,
+        "resource_label": null, "rights": ["mail:read"],
+    });
+    let change = json!({ "current_password": PASSWORD, "new_password": "Another-Horse-9" });
+    for (path, body, status, wrong) in [
+        (
+            &*invitations,
+            &invitation,
+            403,
+            "Your password is not right",
+        ),
+        (
+            "/api/v1/profile/password",
+            &change,
+            401,
+            "Current password is incorrect",
+        ),
+    ] {
+        ada.post(path, body).await.fails(401, REQUIRED);
+        for code in ["000000x", "1234567", &device.code(&service, 3600)] {
+            let answer = ada.post(path, &with(body.clone(), json!(code))).await;
+            answer.fails(status, wrong);
+        }
+    }
+    // A code is good once, whatever it is for.
+    let code = json!(device.code(&service, 0));
+    let invited = ada
+        .post(&invitations, &with(invitation, code.clone()))
+        .await;
+    invited.succeeds(201);
+    let used = ada
+        .post("/api/v1/profile/password", &with(change.clone(), code))
+        .await;
+    used.fails(401, "Current password is incorrect");
+    let recovery = json!(device.recovery[0]);
+    let changed = ada
+        .post("/api/v1/profile/password", &with(change, recovery))
+        .await;
+    changed.succeeds(200);
+}
