@@ -36,5 +36,5 @@ CREATE TABLE team_keys (
 -- The guest who made an alias; NULL for its owner's own.
 ALTER TABLE addresses ADD COLUMN made_by TEXT;
 
--- The MAILBOXID of a folder (RFC 8474), where the mail server has such: it goes before the service's own id.
+-- The mail server's id of a folder, where it has such (X-GUID, MAILBOXID of RFC 8474): it goes before the service's own id.
 ALTER TABLE folders ADD COLUMN object_id TEXT;

@@ -277,7 +277,7 @@ impl Mail {
         }
     }
 
-    /// Writes down where messages are now. Where that fails they are found again by their identity.
+    /// Writes down where messages are now. If that fails they are found again by their identity.
     async fn moved(
         &self,
         access: &Access,
@@ -294,8 +294,16 @@ impl Mail {
             .collect();
         if !places.is_empty() {
             let validity = moved.uid_validity;
-            let written = index::moved(&self.db, &access.account, to, validity, &places).await;
-            if let Err(error) = written {
+            let written = async {
+                let moved = index::moved(&self.db, &access.account, to, validity, &places).await?;
+                if !moved {
+                    // Another client has made the folder since folders were listed last.
+                    self.keep_track(access).await?;
+                    index::moved(&self.db, &access.account, to, validity, &places).await?;
+                }
+                Ok::<_, Error>(())
+            };
+            if let Err(error) = written.await {
                 tracing::error!(%error, "where messages were moved to could not be written down");
             }
         }

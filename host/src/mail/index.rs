@@ -179,8 +179,8 @@ pub(super) async fn rivals(
 }
 
 /// Gives numbers to those of `messages` that have none: that of a message of the same identity that is `gone` from its place, for then it is that
-/// message; else a new one. Equal identities pair in the order of their UIDs. New numbers are given in the order of the IMAP UIDs. The
-/// folder is noted where it is seen for the first time. All of it happens or nothing.
+/// message; else a new one. Equal identities pair in the order of their UIDs. New numbers are given in the order of the IMAP UIDs. None
+/// where the folder is not noted under that UIDVALIDITY. All of it happens or nothing.
 pub(super) async fn allot(
     db: &Db,
     account: &str,
@@ -188,13 +188,15 @@ pub(super) async fn allot(
     opened: Opened,
     messages: &[(u32, Identity)],
     gone: &[Rival],
-) -> Result<HashMap<u32, u64>, Error> {
+) -> Result<Option<HashMap<u32, u64>>, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
     // Another may have been here in the meantime.
     let known = on_tx!(&mut tx, tx => known(account, path, opened, messages).build_query_as().fetch_all(tx).await)?;
     let mut known = Known::of(known);
-    let folder = folders::noted(&mut tx, account, path, opened, known.folder.take()).await?;
+    let Some(folder) = known.folder_at(opened) else {
+        return Ok(None);
+    };
     let mut new: Vec<(u32, Identity)> = messages
         .iter()
         .filter(|(imap_uid, _)| !known.numbers.contains_key(imap_uid))
@@ -252,7 +254,7 @@ pub(super) async fn allot(
         );
     }
     tx.commit().await?;
-    Ok(known.numbers)
+    Ok(Some(known.numbers))
 }
 
 impl Rival {
@@ -322,12 +324,14 @@ impl Known {
         known
     }
 
+    /// The folder's id, where it is noted under that UIDVALIDITY.
+    fn folder_at(&self, opened: Opened) -> Option<String> {
+        let (id, validity) = self.folder.as_ref()?;
+        (*validity == i64::from(opened.uid_validity)).then(|| id.clone())
+    }
+
     fn lacks(&self, opened: Opened, messages: &[(u32, Identity)]) -> bool {
-        let seen = self
-            .folder
-            .as_ref()
-            .is_some_and(|(_, validity)| *validity == i64::from(opened.uid_validity));
-        !seen
+        self.folder_at(opened).is_none()
             || messages
                 .iter()
                 .any(|(imap_uid, _)| !self.numbers.contains_key(imap_uid))
@@ -335,9 +339,7 @@ impl Known {
 }
 
 pub(super) use changes::{forget, moved};
-pub(super) use folders::{
-    Noted, Seen, follow, is_another, is_known, note, noted_folders, sample, seen_to, survey,
-};
+pub(super) use folders::{Noted, Seen, is_known, note, noted_folders, seen_to};
 
 #[cfg(test)]
 mod tests;

@@ -21,53 +21,18 @@ const AT_ONCE: usize = 100;
 /// How often a message that moves while it is sought is gone after.
 const TRIES: usize = 4;
 
-/// A folder as the mail server tells of it.
-pub(super) struct Standing {
-    pub(super) path: String,
-    pub(super) opened: Opened,
-    object_id: Option<String>,
-}
-
-impl Standing {
-    /// As it was listed with its [`POSITIONS`]; none where it was not.
-    pub(super) fn of(listed: &Listed) -> Option<Self> {
-        let standing = listed.standing?;
-        Some(Self {
-            path: listed.path.clone(),
-            object_id: listed.object_id.clone(),
-            opened: Opened {
-                exists: standing.messages,
-                uid_validity: standing.uid_validity,
-                uid_next: standing.uid_next,
-            },
-        })
-    }
-
-    /// As it is to be noted.
-    pub(super) fn seen(&self) -> Seen<'_> {
-        Seen {
-            path: &self.path,
-            opened: self.opened,
-            object_id: self.object_id.as_deref(),
-        }
-    }
-
-    /// Whether it is a noted folder, under the name that it was noted by.
-    pub(super) fn is(&self, noted: &Noted) -> bool {
-        noted.path == self.path
-            && noted.uid_validity() == self.opened.uid_validity
-            && self.has_the_id_of(noted) != Some(false)
-    }
-
-    /// The same, and noted with all that there is to note.
-    pub(super) fn is_wholly(&self, noted: &Noted) -> bool {
-        self.is(noted) && noted.object_id() == self.object_id.as_deref()
-    }
-
-    /// Whether the mail server has the same id for both, where it has any.
-    fn has_the_id_of(&self, noted: &Noted) -> Option<bool> {
-        Some(self.object_id.as_deref()? == noted.object_id()?)
-    }
+/// A folder as it was listed with its [`POSITIONS`]; none where it was not.
+pub(super) fn seen(listed: &Listed) -> Option<Seen> {
+    let standing = listed.standing?;
+    Some(Seen {
+        path: listed.path.clone(),
+        object_id: listed.object_id.clone(),
+        opened: Opened {
+            exists: standing.messages,
+            uid_validity: standing.uid_validity,
+            uid_next: standing.uid_next,
+        },
+    })
 }
 
 /// The places where a message is looked for, one after the other: where it was seen last, then where it is found again.
@@ -139,21 +104,32 @@ impl Mail {
         }
         let _turn = self.seeking.turn(account).await;
         if !index::is_known(&self.db, account).await? {
-            let standings = self.standings(access).await?;
-            self.survey(access, &standings).await?;
+            self.note(access, &self.standings(access).await?).await?;
         }
         self.kept.acquaint(account);
         Ok(())
     }
 
-    /// Notes folders as they stand before any message of the account has a number.
-    pub(super) async fn survey(
+    /// Notes folders as they are listed now. Returns them in that order.
+    pub(super) async fn note(
         &self,
         access: &Access,
-        standings: &[Standing],
-    ) -> Result<(), Error> {
-        let folders: Vec<Seen<'_>> = standings.iter().map(Standing::seen).collect();
-        Ok(index::survey(&self.db, &access.account, &folders).await?)
+        standings: &[Seen],
+    ) -> Result<Vec<Noted>, Error> {
+        let account = &access.account;
+        let noted = index::noted_folders(&self.db, account).await?;
+        let mut noted: HashMap<String, Noted> = noted
+            .into_iter()
+            .map(|noted| (noted.path.clone(), noted))
+            .collect();
+        if standings
+            .iter()
+            .all(|seen| noted.get(&seen.path).is_some_and(|noted| noted.is(seen)))
+        {
+            let same = standings.iter().filter_map(|seen| noted.remove(&seen.path));
+            return Ok(same.collect());
+        }
+        Ok(index::note(&self.db, account, standings).await?)
     }
 
     /// The service's numbers of messages of a folder, by IMAP UID.
@@ -175,16 +151,12 @@ impl Mail {
     pub(super) async fn seek(&self, access: &Access) -> Result<(), Error> {
         let _turn = self.seeking.turn(&access.account).await;
         let standings = self.standings(access).await?;
-        self.follow(access, &standings).await?;
-        let noted = index::noted_folders(&self.db, &access.account).await?;
-        for Standing { path, opened, .. } in standings {
-            let from = noted
-                .iter()
-                .find(|noted| noted.path == path && noted.uid_validity() == opened.uid_validity)
-                .map_or(1, Noted::uid_next);
+        let noted = self.note(access, &standings).await?;
+        for (Seen { path, opened, .. }, noted) in standings.iter().zip(noted) {
+            let from = noted.uid_next();
             let nothing_new = opened.exists == 0 || (1..=from).contains(&opened.uid_next);
             if !nothing_new {
-                self.take_in(access, &path, from).await?;
+                self.take_in(access, path, from).await?;
             }
         }
         Ok(())
@@ -194,7 +166,7 @@ impl Mail {
     pub(super) async fn keep_track(&self, access: &Access) -> Result<(), Error> {
         let _turn = self.seeking.turn(&access.account).await;
         let standings = self.standings(access).await?;
-        self.follow(access, &standings).await.map(drop)
+        self.note(access, &standings).await.map(drop)
     }
 
     /// Looks at the messages of a folder from a UID on.
@@ -241,32 +213,35 @@ impl Mail {
         messages: &[(u32, Identity)],
     ) -> Result<HashMap<u32, u64>, Error> {
         let account = &access.account;
-        // Another folder may have got the name of one that was noted: that one is followed before its name is taken from it.
-        if index::is_another(&self.db, account, path, opened).await? {
-            self.follow(access, &self.standings(access).await?).await?;
-        }
         let identities: BTreeSet<Identity> = messages.iter().map(|(_, i)| *i).collect();
         let identities: Vec<Identity> = identities.into_iter().collect();
-        let mut rivals = index::rivals(&self.db, account, &identities).await?;
         let mut gone = Vec::new();
-        if !rivals.is_empty() {
-            let (homeless, astray) = self.gone(access, rivals).await?;
-            gone = homeless;
-            // A folder that is not where it was may have another name; its messages did not move then.
-            if astray && self.follow(access, &self.standings(access).await?).await? {
-                rivals = index::rivals(&self.db, account, &identities).await?;
-                (gone, _) = self.gone(access, rivals).await?;
-            }
+        if !index::rivals(&self.db, account, &identities)
+            .await?
+            .is_empty()
+        {
+            // A message whose folder was renamed did not leave its location.
+            self.note(access, &self.standings(access).await?).await?;
+            let rivals = index::rivals(&self.db, account, &identities).await?;
+            gone = self.gone(access, rivals).await?;
         }
-        let numbers = index::allot(&self.db, account, path, opened, messages, &gone).await?;
+        let allot = || index::allot(&self.db, account, path, opened, messages, &gone);
+        let mut numbers = allot().await?;
+        if numbers.is_none() {
+            self.note(access, &self.standings(access).await?).await?;
+            numbers = allot().await?;
+        }
+        let numbers = numbers.ok_or_else(|| {
+            Error::Unavailable("the folders change faster than they can be read".into())
+        })?;
         for rival in &gone {
             self.kept.forget_place(account, rival.placed.number());
         }
         Ok(numbers)
     }
 
-    /// Those that are not where they were seen; and whether the folder of any is not what it was.
-    async fn gone(&self, access: &Access, rivals: Vec<Rival>) -> Result<(Vec<Rival>, bool), Error> {
+    /// Those that are not where they were seen.
+    async fn gone(&self, access: &Access, rivals: Vec<Rival>) -> Result<Vec<Rival>, Error> {
         let mut folders: BTreeMap<(String, u32), Vec<u32>> = BTreeMap::new();
         for rival in &rivals {
             let spot = rival.placed.place.spot();
@@ -274,103 +249,23 @@ impl Mail {
             folders.entry(folder).or_default().push(spot.uid);
         }
         let mut present = BTreeSet::new();
-        let mut astray = false;
         for ((path, uid_validity), uids) in folders {
             let mut lease = self.pool.lease(access, Some(&path)).await?;
             let there = reading!(lease, session => session.present(&path, uid_validity, &uids));
-            match there {
-                Some(uids) => {
-                    present.extend(
-                        uids.into_iter()
-                            .map(|uid| (path.clone(), uid_validity, uid)),
-                    );
-                }
-                None => astray = true,
-            }
+            let there = there.unwrap_or_default().into_iter();
+            present.extend(there.map(|uid| (path.clone(), uid_validity, uid)));
         }
         let gone = rivals.into_iter().filter(|rival| {
             let spot = rival.placed.place.spot();
             !present.contains(&(spot.path.to_owned(), spot.uid_validity, spot.uid))
         });
-        Ok((gone.collect(), astray))
-    }
-
-    /// Finds folders that were renamed: one that is gone and one that nobody noted, of the same UIDVALIDITY, in which the same messages have the same
-    /// UIDs. Answers whether there was any.
-    pub(super) async fn follow(
-        &self,
-        access: &Access,
-        standings: &[Standing],
-    ) -> Result<bool, Error> {
-        let noted = index::noted_folders(&self.db, &access.account).await?;
-        let lost: Vec<&Noted> = noted
-            .iter()
-            .filter(|noted| !standings.iter().any(|standing| standing.is(noted)))
-            .collect();
-        let strays: Vec<&Standing> = standings
-            .iter()
-            .filter(|standing| !noted.iter().any(|noted| standing.is(noted)))
-            .collect();
-        let mut renamed = Vec::new();
-        for lost in lost {
-            // Where the mail server tells which is which there is nothing to guess.
-            let mut same = strays
-                .iter()
-                .filter(|stray| stray.has_the_id_of(lost) == Some(true));
-            if let Some(stray) = same.next() {
-                renamed.push((lost.clone(), stray.path.clone()));
-                continue;
-            }
-            let like = |stray: &&&Standing| {
-                stray.has_the_id_of(lost).is_none()
-                    && stray.opened.uid_validity == lost.uid_validity()
-                    && stray.opened.uid_next >= lost.uid_next()
-            };
-            let mut alike = strays.iter().filter(like);
-            if let (Some(stray), None) = (alike.next(), alike.next())
-                && self.holds_the_same(access, lost, stray).await?
-            {
-                renamed.push((lost.clone(), stray.path.clone()));
-            }
-        }
-        if renamed.is_empty() {
-            return Ok(false);
-        }
-        index::follow(&self.db, &access.account, &renamed).await?;
-        Ok(true)
-    }
-
-    /// Whether the newest messages known of one folder are in the other, each under its UID. An empty one, which has none to tell it by, is told by its
-    /// UIDVALIDITY alone. One whose messages all went away meanwhile, and that has others, is not told.
-    async fn holds_the_same(
-        &self,
-        access: &Access,
-        noted: &Noted,
-        standing: &Standing,
-    ) -> Result<bool, Error> {
-        if standing.opened.exists == 0 {
-            return Ok(true);
-        }
-        let sample: HashMap<u32, Identity> =
-            index::sample(&self.db, noted).await?.into_iter().collect();
-        let spots: Vec<Spot<'_>> = sample
-            .keys()
-            .map(|uid| Spot {
-                path: &standing.path,
-                uid_validity: standing.opened.uid_validity,
-                uid: *uid,
-            })
-            .collect();
-        let mut lease = self.pool.lease(access, Some(&standing.path)).await?;
-        let found = reading!(lease, session => session.identities_at(&spots));
-        let agree = |message: &imap::Fetched| sample.get(&message.uid) == Some(&identity(message));
-        Ok(!found.is_empty() && found.iter().all(agree))
+        Ok(gone.collect())
     }
 
     /// The folders that can be opened, as they stand.
-    async fn standings(&self, access: &Access) -> Result<Vec<Standing>, Error> {
+    async fn standings(&self, access: &Access) -> Result<Vec<Seen>, Error> {
         let mut lease = self.pool.lease(access, None).await?;
         let folders = reading!(lease, session => session.folders(POSITIONS));
-        Ok(folders.iter().filter_map(Standing::of).collect())
+        Ok(folders.iter().filter_map(seen).collect())
     }
 }

@@ -31,8 +31,10 @@ pub(in crate::mail) struct Capabilities {
     pub(in crate::mail) literal_plus: bool,
     /// `MOVE` (RFC 6851).
     pub(in crate::mail) r#move: bool,
-    /// `OBJECTID`: folders have ids (RFC 8474).
+    /// `OBJECTID`: folders and messages have ids (RFC 8474).
     pub(in crate::mail) object_id: bool,
+    /// Dovecot's `X-GUID`: the same. The server does not name this among its capabilities; it is asked whether it knows it.
+    pub(in crate::mail) guid: bool,
     /// `UNSELECT` (RFC 3691).
     pub(in crate::mail) unselect: bool,
     /// `UIDPLUS`: some messages can be expunged, and copies name their UIDs (RFC 4315).
@@ -57,6 +59,17 @@ impl Capabilities {
         .into_iter()
         .filter(|(there, ..)| !there)
         .map(|(_, extension, effect)| (extension, effect))
+    }
+
+    /// What STATUS is asked for to get a folder's id. `X-GUID` comes first, so that the ids of a mailbox stay the same when Dovecot learns `OBJECTID`.
+    pub(in crate::mail) fn folder_ids(self) -> Option<&'static str> {
+        match self {
+            Self { guid: true, .. } => Some("X-GUID"),
+            Self {
+                object_id: true, ..
+            } => Some("MAILBOXID"),
+            _ => None,
+        }
     }
 
     /// Those that a CAPABILITY reply or response code names.

@@ -1,7 +1,7 @@
 //! Making a connection: TCP, TLS where configured, the greeting, and what the server can do. The log-in itself is in [`super::log_in`].
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use imap_proto::{Response, ResponseCode, Status};
@@ -25,6 +25,8 @@ pub(in crate::mail) struct Connector {
     timeout: Duration,
     /// Whether the log says already which required extensions the server lacks.
     told: Arc<AtomicBool>,
+    /// Whether the server that has these capabilities knows X-GUID, once it was asked.
+    guid: Arc<Mutex<Option<(Capabilities, bool)>>>,
 }
 
 impl pool::Connect for Connector {
@@ -42,6 +44,7 @@ impl Connector {
             dial: Dial::new("imap.address", &config.address, config.tls)?,
             timeout: config.timeout,
             told: Arc::default(),
+            guid: Arc::default(),
         })
     }
 
@@ -64,14 +67,39 @@ impl Connector {
                 None => asked(&mut wire).await?,
             };
             let after = log_in(&mut wire, before, credential).await?;
-            let capabilities = match after {
+            let mut capabilities = match after {
                 Some(capabilities) => capabilities,
                 None => asked(&mut wire).await?,
             };
+            capabilities.guid = self.knows_guid(&mut wire, capabilities).await?;
             self.tell_what_is_missing(capabilities);
             Ok(Session::new(wire, capabilities, self.timeout))
         })
         .await
+    }
+
+    /// Whether the server knows X-GUID. It is asked at the first log-in, and again when its capabilities are others: then it was updated or replaced.
+    async fn knows_guid(&self, wire: &mut Wire, can: Capabilities) -> Result<bool, Error> {
+        let before = *self.guid.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, knows)) = before
+            && of == can
+        {
+            return Ok(knows);
+        }
+        let tags = [wire.queue("STATUS INBOX (X-GUID)")];
+        let mut knows = false;
+        let outcomes = wire
+            .finish(&tags, &mut |_, frame| {
+                knows |= frame.id.is_some();
+                Ok(())
+            })
+            .await?;
+        // NO is about the folder.
+        if !outcomes.iter().any(|o| matches!(o.status, Status::No)) {
+            let mut guid = self.guid.lock().unwrap_or_else(PoisonError::into_inner);
+            *guid = Some((can, knows));
+        }
+        Ok(knows)
     }
 
     /// Logs which required extensions the server lacks, at the first log-in after a start.

@@ -12,6 +12,7 @@ use chrono::DateTime;
 use imap_proto::{AttributeValue, MessageSection, SectionPath};
 
 use super::set::set;
+use super::wire::Frame;
 use crate::clock::Timestamp;
 use crate::mail::bounds;
 
@@ -115,7 +116,7 @@ impl Collected {
         !self.0.is_empty()
     }
 
-    pub(super) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Bytes) {
+    pub(super) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Frame) {
         let (message, [flags, bytes]) = self.0.entry(seq).or_default();
         message.seq = seq;
         for attribute in attributes {
@@ -139,7 +140,7 @@ impl Collected {
                     *bytes = true;
                     let data = data
                         .as_ref()
-                        .map(|data| shared(frame, data))
+                        .map(|data| shared(&frame.bytes, data))
                         .unwrap_or_default();
                     match section {
                         None => message.whole = data,
@@ -197,8 +198,11 @@ mod tests {
     fn collected(replies: &[&'static [u8]]) -> Vec<Fetched> {
         let mut collected = Collected::default();
         for reply in replies {
-            let frame = Bytes::from_static(reply);
-            let Response::Fetch(seq, attributes) = Response::parse(&frame).unwrap().1 else {
+            let frame = Frame {
+                bytes: Bytes::from_static(reply),
+                id: None,
+            };
+            let Response::Fetch(seq, attributes) = Response::parse(&frame.bytes).unwrap().1 else {
                 panic!("not a FETCH");
             };
             collected.add(seq, &attributes, &frame);

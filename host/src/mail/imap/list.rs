@@ -4,6 +4,7 @@ use bytes::Bytes;
 use imap_proto::{MailboxDatum, MailboxListData, NameAttribute, Response, Status, StatusAttribute};
 
 use super::session::Session;
+use super::wire::Frame;
 use super::{Error, quoted, utf7};
 use crate::mail::types::Role;
 
@@ -25,7 +26,7 @@ pub(in crate::mail) struct Listed {
     pub(in crate::mail) roles: Vec<Role>,
     /// What STATUS tells of it, once known.
     pub(in crate::mail) standing: Option<Standing>,
-    /// Its MAILBOXID, where the server has such (RFC 8474).
+    /// The server's id of it, if the server has such: MAILBOXID (RFC 8474) or X-GUID.
     pub(in crate::mail) object_id: Option<String>,
 }
 
@@ -54,16 +55,16 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    pub(super) fn add(&mut self, reply: &Response<'_>, frame: &Bytes) {
+    pub(super) fn add(&mut self, reply: &Response<'_>, frame: &Frame) {
         match reply {
             Response::MailboxData(MailboxDatum::List(data)) => {
-                let folder = listed(data, frame);
+                let folder = listed(data, &frame.bytes);
                 if !self.folders.iter().any(|known| known.name == folder.name) {
                     self.folders.push(folder);
                 }
             }
             Response::MailboxData(MailboxDatum::Status { mailbox, status }) => {
-                let name = unescaped(mailbox, frame);
+                let name = unescaped(mailbox, &frame.bytes);
                 if let Some(folder) = self.folders.iter_mut().find(|known| known.name == name) {
                     let mut standing = Standing::default();
                     for item in status {
@@ -76,6 +77,7 @@ impl Collected {
                         }
                     }
                     folder.standing = Some(standing);
+                    folder.object_id.clone_from(&frame.id);
                 }
             }
             _ => {}
@@ -87,10 +89,9 @@ impl Session {
     /// The folders that can be opened, with what is asked of each ([`COUNTS`] or [`POSITIONS`]), in the server's order.
     pub(in crate::mail) async fn folders(&mut self, asked: &str) -> Result<Vec<Listed>, Error> {
         let can = self.capabilities;
-        let asked = &if can.object_id {
-            format!("{asked} MAILBOXID")
-        } else {
-            asked.to_owned()
+        let asked = &match can.folder_ids() {
+            Some(ids) => format!("{asked} {ids}"),
+            None => asked.to_owned(),
         };
         let list = if can.list_extended && can.list_status && can.special_use {
             format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({asked}))"#)
@@ -133,11 +134,6 @@ impl Session {
         }
         // A NO is of a folder that went away meanwhile.
         collected.folders.retain(|folder| folder.standing.is_some());
-        for (name, id) in self.object_ids() {
-            if let Some(folder) = collected.folders.iter_mut().find(|f| f.name == name) {
-                folder.object_id = Some(id);
-            }
-        }
         Ok(collected.folders)
     }
 }
@@ -179,16 +175,6 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
     }
 }
 
-/// The folder that a reply to STATUS is about, by its name on the wire.
-pub(super) fn status_of(reply: &Response<'_>, frame: &Bytes) -> Option<String> {
-    match reply {
-        Response::MailboxData(MailboxDatum::Status { mailbox, .. }) => {
-            Some(unescaped(mailbox, frame))
-        }
-        _ => None,
-    }
-}
-
 /// A string as it was meant: `imap-proto` leaves the escapes of a quoted string (RFC 3501, section 4.3) where they are, and only
 /// the byte before it tells a quoted string from a literal.
 fn unescaped(text: &str, frame: &Bytes) -> String {
@@ -219,8 +205,11 @@ mod tests {
     fn collected(replies: &[&'static [u8]]) -> Vec<Listed> {
         let mut collected = Collected::default();
         for reply in replies {
-            let frame = Bytes::from_static(reply);
-            collected.add(&Response::parse(&frame).unwrap().1, &frame);
+            let frame = Frame {
+                bytes: Bytes::from_static(reply),
+                id: None,
+            };
+            collected.add(&Response::parse(&frame.bytes).unwrap().1, &frame);
         }
         collected.folders
     }

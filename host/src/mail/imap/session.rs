@@ -15,7 +15,7 @@ use super::change::Writable;
 use super::command::Command;
 use super::fetch::{self, Collected, Fetched};
 use super::list::{self, Listed};
-use super::wire::{Next, On, Outcome, SMALL, Sent, Wire, parse};
+use super::wire::{Frame, Next, On, Outcome, SMALL, Sent, Wire, parse};
 use crate::mail::bounds;
 use crate::mail::pool;
 
@@ -96,7 +96,7 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    fn see(&mut self, reply: &Response<'_>, frame: &Bytes) {
+    fn see(&mut self, reply: &Response<'_>, frame: &Frame) {
         match reply {
             // The first count is the folder's; a later one is of messages that arrived meanwhile.
             Response::MailboxData(MailboxDatum::Exists(n)) if !self.collected.begun() => {
@@ -184,11 +184,6 @@ impl Session {
             .map_err(|_| late())??;
         self.wire = Some(wire);
         Ok(outcomes)
-    }
-
-    /// The MAILBOXIDs that were told since this was asked last, by the folders' names on the wire.
-    pub(super) fn object_ids(&mut self) -> Vec<(String, String)> {
-        self.wire.as_mut().map(Wire::object_ids).unwrap_or_default()
     }
 
     /// Sends one command that may have literals and reads its answers.

@@ -11,8 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Error;
 use super::command::Command;
-use super::list::status_of;
-use super::objectid;
+use super::server_ids;
 use crate::dial::Io;
 use crate::mail::bounds;
 
@@ -22,7 +21,6 @@ pub(in crate::mail) struct Wire {
     read: BytesMut,
     written: Vec<u8>,
     last_tag: u32,
-    object_ids: Vec<(String, String)>,
 }
 
 /// How a command ended (RFC 3501, section 7.1).
@@ -36,9 +34,17 @@ pub(in crate::mail) struct Outcome {
     pub(in crate::mail) text: String,
 }
 
+/// A reply as it came, literals included, but without the id that [`server_ids`] removed from it.
+#[derive(Debug)]
+pub(in crate::mail) struct Frame {
+    pub(in crate::mail) bytes: Bytes,
+    /// The folder's or the message's id, if the reply has one.
+    pub(in crate::mail) id: Option<String>,
+}
+
 /// What sees the replies that come before the tagged ones.
 pub(in crate::mail) type On<'a> =
-    &'a mut (dyn FnMut(&Response<'_>, &Bytes) -> Result<(), Error> + Send);
+    &'a mut (dyn FnMut(&Response<'_>, &Frame) -> Result<(), Error> + Send);
 
 /// What became of a command that has literals.
 #[derive(Debug)]
@@ -86,13 +92,7 @@ impl Wire {
             read: BytesMut::new(),
             written: Vec::new(),
             last_tag: 0,
-            object_ids: Vec::new(),
         }
-    }
-
-    /// The MAILBOXIDs that were told since this was asked last, by the folders' names on the wire.
-    pub(super) fn object_ids(&mut self) -> Vec<(String, String)> {
-        std::mem::take(&mut self.object_ids)
     }
 
     /// Puts a command into the next write and answers its tag.
@@ -133,9 +133,8 @@ impl Wire {
         self.flush().await?;
         let mut outcomes: Vec<Option<Outcome>> = tags.iter().map(|_| None).collect();
         while outcomes.iter().any(Option::is_none) {
-            let mut frame = self.reply().await?;
-            let object_id = objectid::taken(&mut frame);
-            match parse(&frame)? {
+            let frame = self.frame().await?;
+            match parse(&frame.bytes)? {
                 Response::Done {
                     tag,
                     status,
@@ -146,12 +145,7 @@ impl Wire {
                     })?;
                     outcomes[place] = Some(Outcome::of(status, outcome));
                 }
-                other => {
-                    if let (Some(id), Some(folder)) = (object_id, status_of(&other, &frame)) {
-                        self.object_ids.push((folder, id));
-                    }
-                    on(&other, &frame)?;
-                }
+                other => on(&other, &frame)?,
             }
         }
         Ok(outcomes.into_iter().flatten().collect())
@@ -205,8 +199,8 @@ impl Wire {
     /// Waits until the server asks for more: a literal, or what an exchange goes on with. Answers how the command ended where it does not.
     pub(super) async fn asked(&mut self, on: On<'_>) -> Result<Option<Outcome>, Error> {
         loop {
-            let frame = self.reply().await?;
-            match parse(&frame)? {
+            let frame = self.frame().await?;
+            match parse(&frame.bytes)? {
                 Response::Continue(_) => return Ok(None),
                 Response::Done {
                     status, outcome, ..
@@ -216,12 +210,25 @@ impl Wire {
         }
     }
 
+    async fn frame(&mut self) -> Result<Frame, Error> {
+        let mut reply = self.whole().await?;
+        let id = server_ids::take(&mut reply);
+        Ok(Frame {
+            bytes: reply.freeze(),
+            id,
+        })
+    }
+
     /// The next reply, whole, its literals included.
     pub(in crate::mail) async fn reply(&mut self) -> Result<Bytes, Error> {
+        Ok(self.whole().await?.freeze())
+    }
+
+    async fn whole(&mut self) -> Result<BytesMut, Error> {
         let mut framing = Framing::default();
         loop {
             if let Some(length) = framing.end(&self.read)? {
-                return Ok(self.read.split_to(length).freeze());
+                return Ok(self.read.split_to(length));
             }
             self.more(framing.missing(&self.read)).await?;
         }

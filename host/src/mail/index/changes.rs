@@ -2,31 +2,38 @@
 
 use sqlx::QueryBuilder;
 
-use super::{AT_ONCE, Opened, folders};
+use super::AT_ONCE;
 use crate::directory::Db;
 use crate::directory::db::{Error, on_tx};
 
+const FOLDER: &str =
+    "SELECT id FROM folders WHERE account_id = $1 AND path = $2 AND uid_validity = $3";
 /// Conditions and values are appended to these.
 const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
 const MOVE: &str = "UPDATE messages SET folder_id = ";
 const FORGET: &str = "DELETE FROM messages WHERE account_id = ";
 
-/// Messages were moved to a folder: each one's number, with its IMAP UID there. They keep their numbers.
+/// Messages were moved to a folder: each one's number, with its IMAP UID there. They keep their numbers. Returns whether the folder is noted under
+/// that UIDVALIDITY; otherwise nothing is changed.
 pub(in crate::mail) async fn moved(
     db: &Db,
     account: &str,
     path: &str,
     uid_validity: u32,
     messages: &[(u64, u32)],
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
-    let opened = Opened {
-        uid_validity,
-        ..Opened::default()
-    };
-    let folder = folders::noted_at(&mut tx, account, path, opened).await?;
     let validity = i64::from(uid_validity);
+    let folder: Option<String> = on_tx!(&mut tx, tx => sqlx::query_scalar(FOLDER)
+        .bind(account)
+        .bind(path)
+        .bind(validity)
+        .fetch_optional(tx)
+        .await)?;
+    let Some(folder) = folder else {
+        return Ok(false);
+    };
     let messages: Vec<(i64, i64)> = messages
         .iter()
         .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
@@ -61,7 +68,8 @@ pub(in crate::mail) async fn moved(
             query.push(")").build().execute(tx).await.map(drop)
         })?;
     }
-    tx.commit().await
+    tx.commit().await?;
+    Ok(true)
 }
 
 /// Messages are gone for good. Their numbers are not given again.

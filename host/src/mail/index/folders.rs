@@ -1,27 +1,20 @@
 //! What is noted of folders: their paths, their UIDVALIDITY, and from which UID on messages may have come that nobody looked at.
 
+use std::collections::{HashMap, HashSet};
+
 use super::Opened;
 use crate::directory::Db;
 use crate::directory::db::{Error, Tx, on, on_tx};
 use crate::hexadecimal;
-use crate::mail::identity::Identity;
 
 const ALL: &str = "SELECT id, path, uid_validity, uid_next, object_id FROM folders WHERE account_id = $1 ORDER BY path";
 const ANY: &str = "SELECT 1 FROM folders WHERE account_id = $1 LIMIT 1";
-const ADD: &str = "INSERT INTO folders (id, account_id, path, uid_validity, uid_next) VALUES ($1, $2, $3, $4, $5) \
-     ON CONFLICT (account_id, path) DO NOTHING";
-const BY_PATH: &str = "SELECT id, uid_validity FROM folders WHERE account_id = $1 AND path = $2";
-const NAME: &str = "UPDATE folders SET object_id = $2 WHERE id = $1";
-/// The mail server's id is one folder's: what was set aside gives it up.
-const UNNAME: &str = "UPDATE folders SET object_id = NULL WHERE object_id = $2 AND id <> $1 \
-     AND account_id = (SELECT account_id FROM folders WHERE id = $1)";
+const ADD: &str = "INSERT INTO folders (account_id, id, path, uid_validity, uid_next, object_id) VALUES ($1, $2, $3, $4, $5, $6)";
+const CHANGE: &str = "UPDATE folders SET path = $3, uid_validity = $4, uid_next = $5, object_id = $6 WHERE account_id = $1 AND id = $2";
 const SEEN_TO: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
-const SAMPLE: &str = "SELECT imap_uid, identity FROM messages \
-     WHERE folder_id = $1 AND uid_validity = $2 ORDER BY imap_uid DESC LIMIT 20";
 /// No folder is called so: a name has no line feed. What is gone keeps its messages' rows.
-const ASIDE: &str = "UPDATE folders SET path = '\n' || id WHERE account_id = $1 AND path = $2";
-const RENAME: &str = "UPDATE folders SET path = $2 WHERE id = $1";
+const ASIDE: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
 
 /// A folder as it is noted.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
@@ -33,12 +26,13 @@ pub(in crate::mail) struct Noted {
     object_id: Option<String>,
 }
 
-/// A folder as it is to be noted.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::mail) struct Seen<'a> {
-    pub(in crate::mail) path: &'a str,
+/// A folder as the mail server lists it.
+#[derive(Clone, Debug)]
+pub(in crate::mail) struct Seen {
+    pub(in crate::mail) path: String,
     pub(in crate::mail) opened: Opened,
-    pub(in crate::mail) object_id: Option<&'a str>,
+    /// The mail server's id of it, if the server has such.
+    pub(in crate::mail) object_id: Option<String>,
 }
 
 impl Noted {
@@ -61,6 +55,25 @@ impl Noted {
     pub(in crate::mail) fn uid_next(&self) -> u32 {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
+
+    /// Whether it is this folder, under the same path. A server that has no ids at the moment does not make it another one.
+    pub(in crate::mail) fn is(&self, seen: &Seen) -> bool {
+        self.path == seen.path
+            && self.uid_validity() == seen.opened.uid_validity
+            && (seen.object_id.is_none() || self.object_id == seen.object_id)
+    }
+
+    /// The same as listed now. Every message under another UIDVALIDITY has a new location.
+    fn as_seen(&self, seen: &Seen, object_id: Option<&str>) -> Self {
+        let same = self.uid_validity() == seen.opened.uid_validity;
+        Self {
+            id: self.id.clone(),
+            path: seen.path.clone(),
+            uid_validity: i64::from(seen.opened.uid_validity),
+            uid_next: if same { self.uid_next } else { 1 },
+            object_id: object_id.or(self.object_id()).map(ToOwned::to_owned),
+        }
+    }
 }
 
 /// Whether anything is noted of an account.
@@ -75,113 +88,108 @@ pub(in crate::mail) async fn noted_folders(db: &Db, account: &str) -> Result<Vec
     Ok(on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
 }
 
-/// Notes folders as they stand before any of their messages has a number: what comes into them later lies at or above their UIDNEXT.
-pub(in crate::mail) async fn survey(
-    db: &Db,
-    account: &str,
-    folders: &[Seen<'_>],
-) -> Result<(), Error> {
-    let mut tx = db.begin().await?;
-    tx.lock_account(account).await?;
-    for folder in folders {
-        let uid_next = i64::from(folder.opened.uid_next);
-        let id = add(&mut tx, account, folder.path, folder.opened, uid_next).await?;
-        name(&mut tx, &id, folder.object_id).await?;
-    }
-    tx.commit().await
-}
-
-/// Notes folders that were not there when others were, and those that were made anew: any message in them may have come from elsewhere.
+/// Notes all folders of an account as they are listed now, and returns them in that order.
+///
+/// A listed folder is the noted one with the same id of the mail server. If it has none, it is the one with the same path and UIDVALIDITY that has no
+/// such id either. Otherwise it is new. The first time, only what comes into a folder later can be a message that left its location: it lies at or
+/// above UIDNEXT. Any message of a folder that is new after that may have come from elsewhere. What is not listed any more keeps its row, so that
+/// its messages are recognized where they are now, but not its path if another folder has it.
 pub(in crate::mail) async fn note(
     db: &Db,
     account: &str,
-    folders: &[Seen<'_>],
-) -> Result<(), Error> {
+    folders: &[Seen],
+) -> Result<Vec<Noted>, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
-    for folder in folders {
-        let id = noted_at(&mut tx, account, folder.path, folder.opened).await?;
-        name(&mut tx, &id, folder.object_id).await?;
-    }
-    tx.commit().await
-}
-
-async fn name(tx: &mut Tx, id: &str, object_id: Option<&str>) -> Result<(), Error> {
-    if object_id.is_some() {
-        for change in [UNNAME, NAME] {
-            on_tx!(tx, tx => sqlx::query(change).bind(id).bind(object_id).execute(tx).await.map(drop))?;
+    let noted: Vec<Noted> =
+        on_tx!(&mut tx, tx => sqlx::query_as(ALL).bind(account).fetch_all(tx).await)?;
+    let now = matched(folders, &noted)?;
+    let are: HashMap<&str, &Noted> = now.iter().map(|n| (n.id.as_str(), n)).collect();
+    let taken: HashMap<&str, &Noted> = now.iter().map(|n| (n.path.as_str(), n)).collect();
+    for was in &noted {
+        // Folders may have exchanged their paths: all give up theirs first.
+        let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
+        let displaced = taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id);
+        if moves || displaced {
+            on_tx!(&mut tx, tx => sqlx::query(ASIDE).bind(&was.id).execute(tx).await.map(drop))?;
         }
     }
-    Ok(())
-}
-
-/// Whether a folder of this name is noted that is not this one.
-pub(in crate::mail) async fn is_another(
-    db: &Db,
-    account: &str,
-    path: &str,
-    opened: Opened,
-) -> Result<bool, Error> {
-    let known: Option<(String, i64)> = on!(db, pool => sqlx::query_as(BY_PATH)
-        .bind(account)
-        .bind(path)
-        .fetch_optional(pool)
-        .await)?;
-    Ok(known.is_some_and(|(_, validity)| validity != i64::from(opened.uid_validity)))
-}
-
-/// The folder's id, once it is noted. One that was not there at the survey is new: any message in it may have come from elsewhere. One under another
-/// UIDVALIDITY is another folder; what was noted under its name keeps its own id, and waits to be found under the name that it has by now.
-pub(super) async fn noted(
-    tx: &mut Tx,
-    account: &str,
-    path: &str,
-    opened: Opened,
-    known: Option<(String, i64)>,
-) -> Result<String, Error> {
-    match known {
-        Some((id, seen)) if seen == i64::from(opened.uid_validity) => return Ok(id),
-        Some(_) => {
-            on_tx!(&mut *tx, tx => sqlx::query(ASIDE).bind(account).bind(path).execute(tx).await.map(drop))?;
+    let had: HashMap<&str, &Noted> = noted.iter().map(|n| (n.id.as_str(), n)).collect();
+    let mut written = HashSet::new();
+    for folder in now.iter().filter(|n| written.insert(n.id.as_str())) {
+        match had.get(folder.id.as_str()) {
+            Some(was) if *was == folder => {}
+            Some(_) => folder.write(&mut tx, account, CHANGE).await?,
+            None => folder.write(&mut tx, account, ADD).await?,
         }
-        None => {}
     }
-    add(tx, account, path, opened, 1).await
+    tx.commit().await?;
+    Ok(now)
 }
 
-/// The same of a folder of which nothing was looked up yet.
-pub(super) async fn noted_at(
-    tx: &mut Tx,
-    account: &str,
-    path: &str,
-    opened: Opened,
-) -> Result<String, Error> {
-    let known: Option<(String, i64)> = on_tx!(&mut *tx, tx => sqlx::query_as(BY_PATH)
-        .bind(account)
-        .bind(path)
-        .fetch_optional(tx)
-        .await)?;
-    noted(tx, account, path, opened, known).await
+/// Listed folders as they are to be noted, in their order.
+fn matched(folders: &[Seen], noted: &[Noted]) -> Result<Vec<Noted>, Error> {
+    let by_path: HashMap<&str, &Noted> = noted.iter().map(|n| (n.path.as_str(), n)).collect();
+    let by_id: HashMap<&str, &Noted> = noted
+        .iter()
+        .filter_map(|n| Some((n.object_id()?, n)))
+        .collect();
+    // A server may list one folder under several paths. The one under which it is noted has the id, else the first.
+    let mut owners: HashMap<&str, &str> = HashMap::new();
+    for seen in folders {
+        if let Some(id) = seen.object_id.as_deref() {
+            let owner = owners.entry(id).or_insert(&seen.path);
+            if by_id.get(id).is_some_and(|n| n.path == seen.path) {
+                *owner = &seen.path;
+            }
+        }
+    }
+    let first = noted.is_empty();
+    let mut now: Vec<Noted> = Vec::with_capacity(folders.len());
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for seen in folders {
+        // A server may list a name twice that is one path for clients.
+        if let Some(place) = places.insert(&seen.path, now.len()) {
+            now.push(now[place].clone());
+            continue;
+        }
+        let object_id = seen.object_id.as_deref();
+        let object_id = object_id.filter(|id| owners[id] == seen.path);
+        let same = object_id.and_then(|id| by_id.get(id));
+        let alike = || {
+            let found = by_path.get(seen.path.as_str())?;
+            let alike = found.uid_validity() == seen.opened.uid_validity
+                && (found.object_id.is_none() || seen.object_id.is_none());
+            alike.then_some(found)
+        };
+        now.push(match same.or_else(alike) {
+            Some(found) => found.as_seen(seen, object_id),
+            None => Noted {
+                id: fresh_id()?,
+                path: seen.path.clone(),
+                uid_validity: i64::from(seen.opened.uid_validity),
+                uid_next: i64::from(if first { seen.opened.uid_next } else { 1 }),
+                object_id: object_id.map(ToOwned::to_owned),
+            },
+        });
+    }
+    Ok(now)
 }
 
-async fn add(
-    tx: &mut Tx,
-    account: &str,
-    path: &str,
-    opened: Opened,
-    uid_next: i64,
-) -> Result<String, Error> {
-    let id = fresh_id()?;
-    on_tx!(tx, tx => sqlx::query(ADD)
-        .bind(&id)
-        .bind(account)
-        .bind(path)
-        .bind(i64::from(opened.uid_validity))
-        .bind(uid_next)
-        .execute(tx)
-        .await
-        .map(drop))?;
-    Ok(id)
+impl Noted {
+    async fn write(&self, tx: &mut Tx, account: &str, how: &'static str) -> Result<(), Error> {
+        on_tx!(tx, tx => sqlx::query(how)
+            .bind(account)
+            .bind(&self.id)
+            .bind(&self.path)
+            .bind(self.uid_validity)
+            .bind(self.uid_next)
+            .bind(&self.object_id)
+            .execute(tx)
+            .await
+            .map(drop))?;
+        Ok(())
+    }
 }
 
 /// Every message of a folder below `uid_next` was looked at.
@@ -201,41 +209,6 @@ pub(in crate::mail) async fn seen_to(
         .await
         .map(drop))?;
     Ok(())
-}
-
-/// The newest messages of a folder, by which it can be recognised under another name: IMAP UID and identity.
-pub(in crate::mail) async fn sample(
-    db: &Db,
-    folder: &Noted,
-) -> Result<Vec<(u32, Identity)>, Error> {
-    let rows: Vec<(i64, Vec<u8>)> = on!(db, pool => sqlx::query_as(SAMPLE)
-        .bind(&folder.id)
-        .bind(folder.uid_validity)
-        .fetch_all(pool)
-        .await)?;
-    let sample = rows.into_iter().filter_map(|(uid, identity)| {
-        Some((u32::try_from(uid).ok()?, Identity::try_from(identity).ok()?))
-    });
-    Ok(sample.collect())
-}
-
-/// Folders were renamed: each by its id, with its path now. Their messages go with them.
-pub(in crate::mail) async fn follow(
-    db: &Db,
-    account: &str,
-    renamed: &[(Noted, String)],
-) -> Result<(), Error> {
-    let mut tx = db.begin().await?;
-    tx.lock_account(account).await?;
-    // Two may have changed names: all let go of theirs first.
-    let paths = renamed.iter().flat_map(|(was, now)| [&was.path, now]);
-    for path in paths {
-        on_tx!(&mut tx, tx => sqlx::query(ASIDE).bind(account).bind(path).execute(tx).await.map(drop))?;
-    }
-    for (was, now) in renamed {
-        on_tx!(&mut tx, tx => sqlx::query(RENAME).bind(&was.id).bind(now).execute(tx).await.map(drop))?;
-    }
-    tx.commit().await
 }
 
 fn fresh_id() -> Result<String, Error> {

@@ -8,7 +8,7 @@ use crate::directory::db::Db;
 use crate::directory::testing::on_sqlite;
 use crate::mail::identity::Identity;
 use crate::mail::imap::Opened;
-use crate::mail::index::{Seen, allot, survey};
+use crate::mail::index::{Seen, allot, note};
 use crate::mail::{Error, Flag, Mail, Role};
 
 const HELLO: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
@@ -23,11 +23,11 @@ async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, E
     with_peer(greeting, steps, async |mail, db| {
         // Its folders are noted already: the listing is all that is asked for.
         let noted = [Seen {
-            path: "INBOX",
+            path: "INBOX".into(),
             opened: Opened::default(),
             object_id: None,
         }];
-        survey(&db, "ada", &noted).await.unwrap();
+        note(&db, "ada", &noted).await.unwrap();
         let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
         listing.map(|found| found.map_or(0, |listing| listing.total))
     })
@@ -267,11 +267,11 @@ async fn inbox_of(messages: u32, db: &Db) {
         uid_next: messages + 1,
     };
     let inbox = Seen {
-        path: "INBOX",
+        path: "INBOX".into(),
         opened,
         object_id: None,
     };
-    survey(db, "ada", &[inbox]).await.unwrap();
+    note(db, "ada", &[inbox]).await.unwrap();
     let messages: Vec<_> = (1..=messages)
         .map(|uid| (uid, Identity::default()))
         .collect();

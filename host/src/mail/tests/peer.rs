@@ -62,6 +62,13 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
                 let mut line = String::new();
                 while stream.read_line(&mut line).await.is_ok_and(|n| n > 0) {
                     let tag = line.split(' ').next().unwrap_or_default();
+                    // It is not Dovecot.
+                    if line.contains("STATUS INBOX (X-GUID)") {
+                        let bad = format!("{tag} BAD what?\r\n");
+                        stream.get_mut().write_all(bad.as_bytes()).await.unwrap();
+                        line.clear();
+                        continue;
+                    }
                     if let Some(place) = steps.iter().position(|step| line.contains(step.on)) {
                         let step = steps[place];
                         if step.once {

@@ -27,11 +27,11 @@ async fn with_a_recorder<F>(
         };
         let message = [(1, identity::Identity::default())];
         let inbox = index::Seen {
-            path: "INBOX",
+            path: "INBOX".into(),
             opened,
             object_id: None,
         };
-        index::survey(db, "ada", &[inbox]).await.unwrap();
+        index::note(db, "ada", &[inbox]).await.unwrap();
         index::allot(db, "ada", "INBOX", opened, &message, &[])
             .await
             .unwrap();

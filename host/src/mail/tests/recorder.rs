@@ -14,10 +14,17 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What was told since this was asked last, but for log-ins and what opens folders to read.
+    /// What was told since this was asked last, but for log-ins, what opens folders to read, and what closes them.
     pub(crate) fn take(&self) -> Vec<String> {
         let all = std::mem::take(&mut *self.lines.lock().unwrap());
-        let setting_out = ["AUTHENTICATE", "LIST", "STATUS", "EXAMINE", "CAPABILITY"];
+        let setting_out = [
+            "AUTHENTICATE",
+            "LIST",
+            "STATUS",
+            "EXAMINE",
+            "CAPABILITY",
+            "CLOSE",
+        ];
         let kept = |line: &String| !setting_out.iter().any(|word| line.starts_with(word));
         all.into_iter().filter(kept).collect()
     }

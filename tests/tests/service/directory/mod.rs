@@ -10,6 +10,7 @@ mod operator_accounts;
 mod operator_domains;
 mod s4_1_service;
 mod s4_2_authentication;
+mod s4_3_identity;
 mod s4_3_numbers;
 mod s4_3_repeats;
 mod s4_4_aliases;

@@ -35,7 +35,7 @@ async fn moves(client: &mut Imap, way: Way, subject: &str, from: &str, to: &str)
 }
 
 /// Deletes the message of that subject as another client does.
-async fn expunges(client: &mut Imap, folder: &str, subject: &str) {
+pub(super) async fn expunges(client: &mut Imap, folder: &str, subject: &str) {
     let messages = stored(client, folder).await;
     let message = messages.iter().find(|m| m.subject() == subject).unwrap();
     mark(client, folder, message.imap_uid, "+FLAGS (\\Deleted)").await;
