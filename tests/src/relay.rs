@@ -1,4 +1,4 @@
-//! The way to a mail server, which a test can bar and hold up.
+//! The way to a mail server, which a test can bar, hold up, and change what is said on.
 //!
 //! ```ignore
 //! let mut relay = Relay::new().await;
@@ -30,6 +30,7 @@ pub struct Relay {
 #[derive(Debug)]
 struct Way {
     to: Mutex<Option<SocketAddr>>,
+    rewritten: Mutex<Option<[&'static str; 2]>>,
     open: watch::Sender<bool>,
     /// Whether something came that was not handed on.
     held: watch::Sender<bool>,
@@ -41,6 +42,7 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let way = Arc::new(Way {
             to: Mutex::new(None),
+            rewritten: Mutex::default(),
             open: watch::Sender::new(true),
             held: watch::Sender::new(false),
         });
@@ -54,6 +56,11 @@ impl Relay {
     /// From now on it leads there.
     pub fn leads_to(&self, server: SocketAddr) {
         *self.way.to.lock().unwrap() = Some(server);
+    }
+
+    /// From now on the server is told `to` where a client says `from`, which comes in one piece.
+    pub fn rewrites(&self, from: &'static str, to: &'static str) {
+        *self.way.rewritten.lock().unwrap() = Some([from, to]);
     }
 
     /// Cuts every connection, and refuses new ones, as a server does that has ended.
@@ -129,7 +136,14 @@ async fn pass(client: TcpStream, way: Arc<Way>) {
             let Ok(_) = open.wait_for(|open| *open).await else {
                 break;
             };
-            if to_server.write_all(&piece[..length]).await.is_err() {
+            let mut said = piece[..length].to_vec();
+            let rewritten = *way.rewritten.lock().unwrap();
+            if let Some([from, to]) = rewritten
+                && let Some(at) = memmem(&said, from)
+            {
+                said.splice(at..at + from.len(), to.bytes());
+            }
+            if to_server.write_all(&said).await.is_err() {
                 break;
             }
         }
@@ -139,4 +153,9 @@ async fn pass(client: TcpStream, way: Arc<Way>) {
         () = there => (),
         _ = back => (),
     }
+}
+
+fn memmem(said: &[u8], text: &str) -> Option<usize> {
+    said.windows(text.len())
+        .position(|piece| piece == text.as_bytes())
 }

@@ -92,8 +92,10 @@ CREATE TABLE messages (
     folder_id    TEXT   NOT NULL REFERENCES folders (id) ON DELETE CASCADE,
     uid_validity BIGINT NOT NULL,
     imap_uid     BIGINT NOT NULL,
-    identity     BLOB   NOT NULL,               -- what every server keeps through a move, digested to 16 bytes
+    identity     BLOB   NOT NULL,               -- a digest of the mail server's id, or of what every server keeps through a move: 16 bytes
+    copied       BOOLEAN NOT NULL DEFAULT FALSE, -- has, or had, the identity of another
     PRIMARY KEY (account_id, uid),
     UNIQUE (folder_id, uid_validity, imap_uid)
 );
 CREATE INDEX messages_by_identity ON messages (account_id, identity);
+CREATE INDEX messages_copied ON messages (folder_id) WHERE copied;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::imap::list::Listed;
 use super::index::Seen;
-use super::seek::seen;
 use super::{Access, Error, Mail, kept};
 
 impl Mail {
@@ -12,16 +10,15 @@ impl Mail {
     pub(super) async fn ids(
         &self,
         access: &Access,
-        listed: &[Listed],
+        standings: &[Seen],
     ) -> Result<Vec<Arc<str>>, Error> {
-        let standings: Vec<Seen> = listed.iter().filter_map(seen).collect();
         // A guest's rights are judged by the names that are noted, and a folder may have got back one that it had before.
         if access.guest.is_none()
-            && let Some(ids) = self.ids_kept(access, &standings)
+            && let Some(ids) = self.ids_kept(access, standings)
         {
             return Ok(ids);
         }
-        let noted = self.note(access, &standings).await?;
+        let noted = self.note(access, standings).await?;
         let ids = standings.iter().zip(noted).map(|(seen, noted)| {
             let id: Arc<str> = noted.public_id().into();
             self.kept

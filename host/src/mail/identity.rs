@@ -4,31 +4,42 @@ use sha2::{Digest as _, Sha256};
 
 use super::imap::Fetched;
 
-/// A message's identity.
+/// A message's identity. A copy has the same.
 pub(super) type Identity = [u8; 16];
 
-/// The identity of a message, of what every server keeps through a move: the first 16 bytes of SHA-256 over
+/// The identity of a message: the beginning of SHA-256 over the mail server's id of it (X-GUID, or EMAILID of RFC 8474). If the server has no such ids,
+/// over what every server keeps through a move:
 ///
 /// - the time of arrival (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian; the zone it is told in does not count;
 /// - the size (RFC822.SIZE), 4 bytes, big-endian;
 /// - the header fields that a listing asks for (Date, From, To, Cc, Subject, Message-ID and the three of MIME, at most 256 KiB of
 ///   them) as the server answers them, without carriage returns and without blank lines at the end.
 ///
-/// It is computable from the answer to any FETCH of those three. The fields stand for ENVELOPE, which is made of them.
+/// The lowest bit of the first byte is 1 for those and 0 for the server's ids.
 pub(super) fn identity(message: &Fetched) -> Identity {
-    let arrived = message
-        .internal_date
-        .map_or(0, crate::clock::Timestamp::seconds);
     let mut digest = Sha256::new();
-    digest.update(arrived.to_be_bytes());
-    digest.update(message.size.to_be_bytes());
-    for line in message.header.trim_ascii_end().split(|b| *b == b'\n') {
-        digest.update(line.strip_suffix(b"\r").unwrap_or(line));
-        digest.update(b"\n");
+    if let Some(id) = &message.id {
+        digest.update(id);
+    } else {
+        let arrived = message
+            .internal_date
+            .map_or(0, crate::clock::Timestamp::seconds);
+        digest.update(arrived.to_be_bytes());
+        digest.update(message.size.to_be_bytes());
+        for line in message.header.trim_ascii_end().split(|b| *b == b'\n') {
+            digest.update(line.strip_suffix(b"\r").unwrap_or(line));
+            digest.update(b"\n");
+        }
     }
     let mut identity = Identity::default();
     identity.copy_from_slice(&digest.finalize()[..16]);
+    identity[0] = (identity[0] & !1) | u8::from(message.id.is_none());
     identity
+}
+
+/// Whether two messages of this identity may be different ones that only look the same.
+pub(super) fn is_inferred(identity: Identity) -> bool {
+    identity[0] & 1 == 1
 }
 
 #[cfg(test)]
@@ -56,10 +67,20 @@ mod tests {
             ..message.clone()
         };
         assert_eq!(identity(&message), identity(&moved));
+        assert!(is_inferred(identity(&message)));
         let another = Fetched {
             size: 10,
             ..message.clone()
         };
         assert_ne!(identity(&message), identity(&another));
+        let with_id = |message: &Fetched, id: &str| {
+            identity(&Fetched {
+                id: Some(id.into()),
+                ..message.clone()
+            })
+        };
+        assert_eq!(with_id(&message, "a"), with_id(&another, "a"));
+        assert_ne!(with_id(&message, "a"), with_id(&message, "b"));
+        assert!(!is_inferred(with_id(&message, "a")));
     }
 }

@@ -1,12 +1,12 @@
 //! The service's own numbers for messages, kept beside each message's place: folder, UIDVALIDITY, IMAP UID.
 //!
 //! One sequence per mailbox; a number is given once. A folder whose UIDVALIDITY changed is a folder of new places: the old rows
-//! stay, and their messages are found again by their identity. Knows the database alone: who looks where is [`super::seek`]'s.
+//! stay, and their messages are found again by their identity. Knows the database alone: [`super::reconcile`] looks at the mail server.
 
 mod changes;
 mod folders;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use sqlx::QueryBuilder;
 
@@ -31,6 +31,8 @@ const TAKE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES 
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
+const HAVE_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE NOT copied AND account_id = ";
+const SHARED: &str = " AND identity IN (SELECT identity FROM messages WHERE account_id = ";
 
 /// Messages in one statement: both databases bound the number of its parameters.
 const AT_ONCE: usize = 500;
@@ -58,7 +60,7 @@ impl Placed {
     }
 }
 
-/// A message that has a number, and the identity of one that has none.
+/// A message that has a number, with its identity.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(super) struct Rival {
     #[sqlx(flatten)]
@@ -87,42 +89,23 @@ struct Row {
 
 /// What the index holds of a folder and of some of its messages.
 #[derive(Default)]
-struct Known {
-    /// The folder's id and the UIDVALIDITY under which it was last seen.
-    folder: Option<(String, i64)>,
-    numbers: HashMap<u32, u64>,
+pub(super) struct Known {
+    /// The folder's id, if it is noted under the UIDVALIDITY that was asked for.
+    pub(super) folder: Option<String>,
+    /// The service's numbers of those that have one, by IMAP UID.
+    pub(super) numbers: HashMap<u32, u64>,
 }
 
-/// The service's numbers of `messages` (IMAP UID and identity) of a folder, by IMAP UID, where all of them have one and the folder is noted;
-/// else none, and they are to be settled: [`rivals`], then [`allot`].
-pub(super) async fn numbers(
-    db: &Db,
-    account: &str,
-    path: &str,
-    opened: Opened,
-    messages: &[(u32, Identity)],
-) -> Result<Option<HashMap<u32, u64>>, Error> {
-    let known = on!(db, pool => known(account, path, opened, messages).build_query_as().fetch_all(pool).await)?;
-    let known = Known::of(known);
-    Ok((!known.lacks(opened, messages)).then_some(known.numbers))
-}
-
-/// Of those messages of a folder the ones that have no number yet.
-pub(super) async fn unknown(
+/// What is known of a folder and of the messages with these IMAP UIDs.
+pub(super) async fn known(
     db: &Db,
     account: &str,
     path: &str,
     opened: Opened,
     imap_uids: &[u32],
-) -> Result<Vec<u32>, Error> {
-    let messages: Vec<_> = imap_uids
-        .iter()
-        .map(|uid| (*uid, Identity::default()))
-        .collect();
-    let known = on!(db, pool => known(account, path, opened, &messages).build_query_as().fetch_all(pool).await)?;
-    let known = Known::of(known).numbers;
-    let unknown = imap_uids.iter().filter(|uid| !known.contains_key(uid));
-    Ok(unknown.copied().collect())
+) -> Result<Known, Error> {
+    let rows = on!(db, pool => knowing(account, path, opened, imap_uids).build_query_as().fetch_all(pool).await)?;
+    Ok(Known::of(rows, opened))
 }
 
 /// Where the message with the service's number `uid` is; none where that number was never given in this mailbox.
@@ -155,7 +138,7 @@ pub(super) async fn places(
     Ok(places)
 }
 
-/// The messages that are told apart by nothing but their places from some that have no number yet.
+/// The messages with one of these identities: they are copies of each other, or one is another one moved.
 pub(super) async fn rivals(
     db: &Db,
     account: &str,
@@ -178,62 +161,49 @@ pub(super) async fn rivals(
     Ok(rivals)
 }
 
-/// Gives numbers to those of `messages` that have none: that of a message of the same identity that is `gone` from its place, for then it is that
-/// message; else a new one. Equal identities pair in the order of their UIDs. New numbers are given in the order of the IMAP UIDs. None
-/// where the folder is not noted under that UIDVALIDITY. All of it happens or nothing.
+/// Gives numbers to those of `messages` (IMAP UID and identity) of a folder that have none. One that is in `moved` is that message, unless that has
+/// another location by now. All others get new numbers, in the order of the IMAP UIDs. None if the folder is not noted under that UIDVALIDITY.
+/// All of it happens or nothing.
 pub(super) async fn allot(
     db: &Db,
     account: &str,
     path: &str,
     opened: Opened,
     messages: &[(u32, Identity)],
-    gone: &[Rival],
+    moved: &[(u32, Rival)],
 ) -> Result<Option<HashMap<u32, u64>>, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
     // Another may have been here in the meantime.
-    let known = on_tx!(&mut tx, tx => known(account, path, opened, messages).build_query_as().fetch_all(tx).await)?;
-    let mut known = Known::of(known);
-    let Some(folder) = known.folder_at(opened) else {
+    let uids: Vec<u32> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
+    let rows = on_tx!(&mut tx, tx => knowing(account, path, opened, &uids).build_query_as().fetch_all(tx).await)?;
+    let Known {
+        folder,
+        mut numbers,
+    } = Known::of(rows, opened);
+    let Some(folder) = folder else {
         return Ok(None);
     };
+    for (imap_uid, message) in moved {
+        if !numbers.contains_key(imap_uid)
+            && message
+                .rehome(&mut tx, account, &folder, opened, *imap_uid)
+                .await?
+        {
+            numbers.insert(*imap_uid, message.number());
+        }
+    }
     let mut new: Vec<(u32, Identity)> = messages
         .iter()
-        .filter(|(imap_uid, _)| !known.numbers.contains_key(imap_uid))
+        .filter(|(imap_uid, _)| !numbers.contains_key(imap_uid))
         .copied()
         .collect();
     new.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);
     new.dedup_by_key(|(imap_uid, _)| *imap_uid);
-    let mut homeless: HashMap<&[u8], VecDeque<&Rival>> = HashMap::new();
-    for rival in gone {
-        let same = homeless.entry(&rival.identity).or_default();
-        same.push_back(rival);
-    }
-    let mut unseen = Vec::with_capacity(new.len());
-    for (imap_uid, identity) in new {
-        let mut found = None;
-        while let Some(rival) = homeless
-            .get_mut(&identity[..])
-            .and_then(VecDeque::pop_front)
-        {
-            // Only one that nobody found a home for meanwhile.
-            if rival
-                .rehome(&mut tx, account, &folder, opened, imap_uid)
-                .await?
-            {
-                found = Some(rival.placed.number());
-                break;
-            }
-        }
-        match found {
-            Some(uid) => drop(known.numbers.insert(imap_uid, uid)),
-            None => unseen.push((imap_uid, identity)),
-        }
-    }
-    if !unseen.is_empty() {
-        let count = i64::try_from(unseen.len()).unwrap_or(i64::MAX);
+    if !new.is_empty() {
+        let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
         let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(TAKE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
-        let rows: Vec<_> = (next - count..).zip(unseen).collect();
+        let rows: Vec<_> = (next - count..).zip(new).collect();
         for rows in rows.chunks(AT_ONCE) {
             on_tx!(&mut tx, tx => {
                 let mut insert = QueryBuilder::new(ADD_MESSAGES);
@@ -247,17 +217,51 @@ pub(super) async fn allot(
                 });
                 insert.build().execute(tx).await.map(drop)
             })?;
+            on_tx!(&mut tx, tx => {
+                let mut update = QueryBuilder::new(HAVE_COPIES);
+                update.push_bind(account.to_owned());
+                update.push(SHARED).push_bind(account.to_owned()).push(" AND identity IN (");
+                let mut list = update.separated(", ");
+                for (_, (_, identity)) in rows {
+                    list.push_bind(identity.to_vec());
+                }
+                update.push(") GROUP BY identity HAVING COUNT(*) > 1)");
+                update.build().execute(tx).await.map(drop)
+            })?;
         }
-        known.numbers.extend(
-            rows.iter()
-                .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0))),
-        );
+        let new = rows
+            .iter()
+            .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0)));
+        numbers.extend(new);
     }
     tx.commit().await?;
-    Ok(Some(known.numbers))
+    Ok(Some(numbers))
 }
 
 impl Rival {
+    /// The service's number for it.
+    pub(super) fn number(&self) -> u64 {
+        self.placed.number()
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(uid: i64, identity: Identity) -> Self {
+        let place = Place {
+            path: String::new(),
+            uid_validity: 0,
+            imap_uid: 0,
+        };
+        Self {
+            placed: Placed { uid, place },
+            folder_id: String::new(),
+            identity: identity.to_vec(),
+        }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity.as_slice().try_into().unwrap_or_default()
+    }
+
     /// Makes a place this message's own, unless it has found another meanwhile.
     async fn rehome(
         &self,
@@ -284,12 +288,7 @@ impl Rival {
     }
 }
 
-fn known<D>(
-    account: &str,
-    path: &str,
-    opened: Opened,
-    messages: &[(u32, Identity)],
-) -> QueryBuilder<D>
+fn knowing<D>(account: &str, path: &str, opened: Opened, imap_uids: &[u32]) -> QueryBuilder<D>
 where
     D: sqlx::Database,
     String: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
@@ -300,7 +299,7 @@ where
     query.push(" AND m.imap_uid IN (");
     // A list may not be empty; no message has the UID 0.
     query.push("0");
-    for (imap_uid, _) in messages {
+    for imap_uid in imap_uids {
         query.push(", ").push_bind(i64::from(*imap_uid));
     }
     query
@@ -311,7 +310,7 @@ where
 }
 
 impl Known {
-    fn of(rows: Vec<Row>) -> Self {
+    fn of(rows: Vec<Row>, opened: Opened) -> Self {
         let mut known = Self::default();
         for row in rows {
             if let (Some(imap_uid), Some(uid)) = (row.imap_uid, row.uid)
@@ -319,26 +318,14 @@ impl Known {
             {
                 known.numbers.insert(imap_uid, uid);
             }
-            known.folder = Some((row.id, row.uid_validity));
+            let is_it = row.uid_validity == i64::from(opened.uid_validity);
+            known.folder = is_it.then_some(row.id);
         }
         known
     }
-
-    /// The folder's id, where it is noted under that UIDVALIDITY.
-    fn folder_at(&self, opened: Opened) -> Option<String> {
-        let (id, validity) = self.folder.as_ref()?;
-        (*validity == i64::from(opened.uid_validity)).then(|| id.clone())
-    }
-
-    fn lacks(&self, opened: Opened, messages: &[(u32, Identity)]) -> bool {
-        self.folder_at(opened).is_none()
-            || messages
-                .iter()
-                .any(|(imap_uid, _)| !self.numbers.contains_key(imap_uid))
-    }
 }
 
-pub(super) use changes::{forget, moved};
+pub(super) use changes::{copied_folders, copies_in, forget, lose, moved};
 pub(super) use folders::{Noted, Seen, is_known, note, noted_folders, seen_to};
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
 
+use super::imap::Opened;
 use super::index::Place;
 use super::mime::Section;
 use super::types::Summary;
@@ -26,8 +27,10 @@ const ENTRY: u64 = 128;
 pub(super) struct Kept {
     messages: Cache<(String, u64), Message, Weight>,
     summaries: Cache<(Folder, u32), Arc<Summary>, Weight>,
-    /// Accounts whose folders are noted.
-    acquainted: Cache<String, ()>,
+    /// How many folders accounts have whose folders are noted.
+    acquainted: Cache<String, usize>,
+    /// What folders held when the loss of their messages was looked for last: how many, and UIDNEXT.
+    counts: Cache<Folder, (u32, u32)>,
     /// Where accounts have copies of what they sent.
     sent: Cache<String, Arc<str>>,
     folder_ids: Cache<Folder, Arc<str>>,
@@ -107,6 +110,7 @@ impl Kept {
             messages: Cache::with_weighter(entries, LARGEST, Weight),
             summaries: Cache::with_weighter(entries, LARGEST, Weight),
             acquainted: Cache::new(ACCOUNTS),
+            counts: Cache::new(FOLDERS),
             sent: Cache::new(ACCOUNTS),
             folder_ids: Cache::new(FOLDERS),
         }
@@ -152,13 +156,30 @@ impl Kept {
         self.summaries.insert((folder, imap_uid), Arc::new(kept));
     }
 
-    /// Whether the folders of an account are known to be noted.
-    pub(super) fn is_acquainted(&self, account: &str) -> bool {
-        self.acquainted.get(account).is_some()
+    /// The message is not there any more.
+    pub(super) fn forget_summary(&self, folder: Folder, imap_uid: u32) {
+        self.summaries.remove(&(folder, imap_uid));
     }
 
-    pub(super) fn acquaint(&self, account: &str) {
-        self.acquainted.insert(account.to_owned(), ());
+    /// How many folders an account has, if they are known to be noted.
+    pub(super) fn acquainted(&self, account: &str) -> Option<usize> {
+        self.acquainted.get(account)
+    }
+
+    pub(super) fn acquaint(&self, account: &str, folders: usize) {
+        self.acquainted.insert(account.to_owned(), folders);
+    }
+
+    /// Whether no message can have left a folder since [`Kept::keep_counts`]: as many have come as UIDs were given.
+    pub(super) fn lost_nothing(&self, folder: Folder, now: Opened) -> bool {
+        let grown = |now: u32, before: u32| i64::from(now) - i64::from(before);
+        self.counts.get(&folder).is_some_and(|(exists, uid_next)| {
+            grown(now.exists, exists) == grown(now.uid_next, uid_next) && now.uid_next > 0
+        })
+    }
+
+    pub(super) fn keep_counts(&self, folder: Folder, now: Opened) {
+        self.counts.insert(folder, (now.exists, now.uid_next));
     }
 
     /// The folder for what an account sent, where it was last.

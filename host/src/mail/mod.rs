@@ -15,13 +15,16 @@ mod imap;
 mod index;
 mod kept;
 mod listing;
+mod losses;
 mod message;
 mod mime;
+mod pairing;
+mod places;
 pub(crate) mod pool;
 mod preview;
 mod reach;
+mod reconcile;
 mod roles;
-mod seek;
 pub mod types;
 
 use std::collections::HashMap;
@@ -198,7 +201,9 @@ impl Mail {
         let mut lease = self.pool.lease(access, None).await?;
         let mut listed = reading!(lease, session => session.folders(COUNTS));
         drop(lease);
-        let ids = self.ids(access, &listed).await?;
+        let standings: Vec<_> = listed.iter().filter_map(reconcile::seen).collect();
+        let ids = self.ids(access, &standings).await?;
+        self.notice_all(access, &standings).await?;
         let mut ids: HashMap<String, Arc<str>> = listed
             .iter()
             .map(|folder| folder.path.clone())
@@ -281,6 +286,7 @@ impl Mail {
         if reach.judge(wanted.path, validity, Right::MailRead) != Judged::Allowed {
             return Ok(None);
         }
+        self.notice(access, wanted.path, read.opened).await?;
         let mut fresh = HashMap::new();
         if !read.fresh.messages.is_empty() {
             let places: Vec<_> = read

@@ -72,6 +72,17 @@ impl Capabilities {
         }
     }
 
+    /// The same of FETCH and a message's id.
+    pub(in crate::mail) fn message_ids(self) -> Option<&'static str> {
+        match self {
+            Self { guid: true, .. } => Some("X-GUID"),
+            Self {
+                object_id: true, ..
+            } => Some("EMAILID"),
+            _ => None,
+        }
+    }
+
     /// Those that a CAPABILITY reply or response code names.
     pub(in crate::mail) fn of(named: &[Capability<'_>]) -> Self {
         let mut all = Self::default();

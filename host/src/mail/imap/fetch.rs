@@ -33,6 +33,8 @@ pub(in crate::mail) struct Fetched {
     pub(in crate::mail) internal_date: Option<Timestamp>,
     /// Its size.
     pub(in crate::mail) size: u32,
+    /// The server's id of it, if the server has such: EMAILID (RFC 8474) or X-GUID. A copy has the same.
+    pub(in crate::mail) id: Option<String>,
     /// The header fields asked for.
     pub(in crate::mail) header: Bytes,
     /// The beginning of what follows the header.
@@ -41,11 +43,13 @@ pub(in crate::mail) struct Fetched {
     pub(in crate::mail) whole: Bytes,
 }
 
-/// The command for the summaries of messages.
-pub(super) fn summaries(uids: &[u32]) -> String {
+/// The command for the summaries of messages. `ids` is what their ids are called, if the server has such.
+pub(super) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     format!(
-        "UID FETCH {} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
+        "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
         set(uids),
+        ids.unwrap_or_default(),
+        if ids.is_some() { " " } else { "" },
         bounds::LISTED_HEADER,
         bounds::PREFIX
     )
@@ -75,10 +79,13 @@ pub(super) fn longer(uids: &[u32]) -> String {
     )
 }
 
-/// The command for what tells messages from others ([`crate::mail::identity`]).
-pub(super) fn identities(uids: &[u32]) -> String {
+/// The command for what tells messages from others ([`crate::mail::identity`]), and for their flags.
+pub(super) fn identities(uids: &[u32], ids: Option<&str>) -> String {
+    if let Some(ids) = ids {
+        return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
+    }
     format!(
-        "UID FETCH {} (UID INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
+        "UID FETCH {} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
         set(uids),
         bounds::HEADER
     )
@@ -119,6 +126,9 @@ impl Collected {
     pub(super) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Frame) {
         let (message, [flags, bytes]) = self.0.entry(seq).or_default();
         message.seq = seq;
+        if frame.id.is_some() {
+            message.id.clone_from(&frame.id);
+        }
         for attribute in attributes {
             match attribute {
                 AttributeValue::Uid(uid) => message.uid = *uid,
@@ -157,6 +167,13 @@ impl Collected {
     /// The messages of which bytes were told, ascending by position.
     pub(super) fn with_bytes(self) -> Vec<Fetched> {
         self.told(|[_, bytes]| bytes)
+    }
+
+    /// The messages of which ids were told, ascending by position.
+    pub(super) fn with_ids(self) -> Vec<Fetched> {
+        let mut told = self.with_flags();
+        told.retain(|message| message.id.is_some());
+        told
     }
 
     /// The messages of which flags were told, ascending by position.

@@ -104,7 +104,7 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// What tells messages of one folder from others. None of them where the folder is not what it was. One round trip.
+    /// What tells messages of one folder from others, and their flags. None of them where the folder is not what it was. One round trip.
     pub(in crate::mail) async fn identities_at(
         &mut self,
         spots: &[Spot<'_>],
@@ -113,13 +113,17 @@ impl Session {
             return Ok(Vec::new());
         };
         let uids: Vec<u32> = spots.iter().map(|spot| spot.uid).collect();
-        let command = fetch::identities(&uids);
+        let ids = self.capabilities.message_ids();
+        let command = fetch::identities(&uids, ids);
         let opening = self
             .open_path(Open::Examine, first.path, Some(&command))
             .await?;
         Ok(opening
             .filter(|opening| opening.opened.uid_validity == first.uid_validity)
-            .map(|opening| opening.collected.with_bytes())
+            .map(|opening| match ids {
+                Some(_) => opening.collected.with_ids(),
+                None => opening.collected.with_bytes(),
+            })
             .unwrap_or_default())
     }
 }

@@ -566,7 +566,8 @@ impl Session {
 
     /// What a listing needs of messages of the folder that is open.
     pub(in crate::mail) async fn summaries(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
-        self.again(uids, fetch::summaries).await
+        let ids = self.capabilities.message_ids();
+        self.again(uids, |uids| fetch::summaries(uids, ids)).await
     }
 
     /// Longer beginnings of messages of the folder that is open, for those whose text the first did not reach.
@@ -586,7 +587,7 @@ impl Session {
     pub(super) async fn again(
         &mut self,
         uids: &[u32],
-        command: fn(&[u32]) -> String,
+        command: impl FnOnce(&[u32]) -> String,
     ) -> Result<Vec<Fetched>, Error> {
         if uids.is_empty() {
             return Ok(Vec::new());

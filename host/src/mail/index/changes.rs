@@ -1,16 +1,23 @@
-//! Numbers of messages that the service itself moved or deleted.
+//! Numbers of messages that the service itself moved or deleted, and of copies of which one was lost.
 
 use sqlx::QueryBuilder;
 
-use super::AT_ONCE;
+use super::{AT_ONCE, Rival};
 use crate::directory::Db;
-use crate::directory::db::{Error, on_tx};
+use crate::directory::db::{Error, on, on_tx};
 
 const FOLDER: &str =
     "SELECT id FROM folders WHERE account_id = $1 AND path = $2 AND uid_validity = $3";
 /// Conditions and values are appended to these.
 const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
 const MOVE: &str = "UPDATE messages SET folder_id = ";
+/// What left its location is another row by then.
+const LOSE: &str = "DELETE FROM messages \
+     WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5";
+const COPIED_FOLDERS: &str = "SELECT f.path FROM folders f WHERE f.account_id = $1 \
+     AND EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id AND m.copied)";
+const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
+     JOIN folders f ON f.id = m.folder_id WHERE f.account_id = $1 AND f.path = $2 AND m.copied ORDER BY m.imap_uid, m.uid";
 const FORGET: &str = "DELETE FROM messages WHERE account_id = ";
 
 /// Messages were moved to a folder: each one's number, with its IMAP UID there. They keep their numbers. Returns whether the folder is noted under
@@ -87,4 +94,39 @@ pub(in crate::mail) async fn forget(db: &Db, account: &str, uids: &[u64]) -> Res
         })?;
     }
     tx.commit().await
+}
+
+/// Messages are lost that are still noted where they are not, and that have copies. Their numbers are not given again.
+pub(in crate::mail) async fn lose(db: &Db, account: &str, messages: &[Rival]) -> Result<(), Error> {
+    for message in messages {
+        let place = &message.placed.place;
+        on!(db, pool => sqlx::query(LOSE)
+            .bind(account)
+            .bind(message.placed.uid)
+            .bind(&message.folder_id)
+            .bind(place.uid_validity)
+            .bind(place.imap_uid)
+            .execute(pool)
+            .await
+            .map(drop))?;
+    }
+    Ok(())
+}
+
+/// The paths of the folders that have, or had, messages of which there are copies.
+pub(in crate::mail) async fn copied_folders(db: &Db, account: &str) -> Result<Vec<String>, Error> {
+    Ok(on!(db, pool => sqlx::query_scalar(COPIED_FOLDERS).bind(account).fetch_all(pool).await)?)
+}
+
+/// Those messages of a folder.
+pub(in crate::mail) async fn copies_in(
+    db: &Db,
+    account: &str,
+    path: &str,
+) -> Result<Vec<Rival>, Error> {
+    Ok(on!(db, pool => sqlx::query_as(COPIES)
+        .bind(account)
+        .bind(path)
+        .fetch_all(pool)
+        .await)?)
 }

@@ -31,22 +31,18 @@ fn listed(noted: &Noted) -> Seen {
     seen(&noted.path, opened, noted.object_id())
 }
 
-/// The numbers of messages as a listing has them given.
+/// The numbers of messages of a folder, which is noted first if it is not yet.
 async fn given(
     db: &Db,
     path: &str,
     opened: Opened,
     messages: &[(u32, Identity)],
-    gone: &[Rival],
+    moved: &[(u32, Rival)],
 ) -> HashMap<u32, u64> {
-    if let Some(numbers) = numbers(db, "ada", path, opened, messages).await.unwrap() {
-        return numbers;
-    }
-    let allotted = || allot(db, "ada", path, opened, messages, gone);
+    let allotted = || allot(db, "ada", path, opened, messages, moved);
     if let Some(numbers) = allotted().await.unwrap() {
         return numbers;
     }
-    // Beside the folders that are there.
     let mut folders: Vec<Seen> = noted_folders(db, "ada")
         .await
         .unwrap()
@@ -209,24 +205,43 @@ async fn a_folder_that_is_listed_twice_is_one(fresh: Fresh) {
     }
 }
 
-async fn a_message_whose_place_is_empty_takes_its_number_along(fresh: Fresh) {
+async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let db = fresh.directory.db();
     let same = |uids: &[u32]| uids.iter().map(|uid| (*uid, [9; 16])).collect::<Vec<_>>();
     given(db, "INBOX", FIRST, &same(&[3, 5, 8]), &[]).await;
     let rivals = rivals(db, "ada", &[[9; 16]]).await.unwrap();
-    let numbers: Vec<u64> = rivals.iter().map(|r| r.placed.number()).collect();
+    let numbers: Vec<u64> = rivals.iter().map(Rival::number).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    // The second stands where it stood: equal ones pair in the order of their UIDs, and who is left over is a copy.
-    let gone = [rivals[0].clone(), rivals[2].clone()];
-    let found = given(db, "Sent", FIRST, &same(&[40, 41, 42]), &gone).await;
-    let found: Vec<u64> = [40, 41, 42].iter().map(|uid| found[uid]).collect();
-    assert_eq!(found, [1, 3, 4]);
-    // They have a home now: whoever thought them gone finds them no more.
-    let late = given(db, "Trash", FIRST, &same(&[7]), &gone).await;
+    let moved = |uid, rival: &Rival| [(uid, rival.clone())];
+    let found = given(db, "Sent", FIRST, &same(&[40, 41]), &moved(41, &rivals[2])).await;
+    assert_eq!((found[&40], found[&41]), (4, 3));
+    // It has another location now: it is found no more where it was, and is not lost.
+    let late = given(db, "Trash", FIRST, &same(&[7]), &moved(7, &rivals[2])).await;
     assert_eq!(late[&7], 5);
-    let place = place(db, "ada", 3).await.unwrap().unwrap();
-    assert_eq!((place.spot().path, place.spot().uid), ("Sent", 41));
+    lose(db, "ada", &[rivals[0].clone(), rivals[2].clone()])
+        .await
+        .unwrap();
+    let left = place(db, "ada", 3).await.unwrap().unwrap();
+    assert_eq!((left.spot().path, left.spot().uid), ("Sent", 41));
+    assert_eq!(place(db, "ada", 1).await.unwrap(), None);
+}
+
+async fn messages_with_copies_are_known_as_such(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    numbered(&fresh, "INBOX", FIRST, &[1, 2, 3]).await;
+    assert_eq!(copied_folders(db, "ada").await.unwrap(), [""; 0]);
+    numbered(&fresh, "Sent", FIRST, &[2, 4]).await;
+    let mut folders = copied_folders(db, "ada").await.unwrap();
+    folders.sort();
+    assert_eq!(folders, ["INBOX", "Sent"]);
+    for (folder, number) in [("INBOX", 2), ("Sent", 4)] {
+        let copies = copies_in(db, "ada", folder).await.unwrap();
+        let numbers: Vec<u64> = copies.iter().map(Rival::number).collect();
+        assert_eq!(numbers, [number]);
+    }
+    assert_eq!(copied_folders(db, "bob").await.unwrap(), [""; 0]);
 }
 
 async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fresh) {
@@ -290,7 +305,8 @@ both!(
     a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
     a_folder_is_the_same_as_long_as_the_mail_server_says_so,
     a_folder_that_is_listed_twice_is_one,
-    a_message_whose_place_is_empty_takes_its_number_along,
+    a_message_that_moved_takes_its_number_along,
+    messages_with_copies_are_known_as_such,
     a_move_takes_numbers_along_and_deleted_ones_never_come_again,
     of_parallel_listings_all_answer_the_same_numbers,
     more_messages_than_fit_one_statement_are_numbered,

@@ -1,9 +1,9 @@
 //! Specification, section 4.3: folders and messages are identified by the mail server's ids, whatever another IMAP client does between two requests.
 
-use latchmail_tests::{Person, Service, imap, put};
+use latchmail_tests::{Person, Relay, Service, imap, letter, put};
 use serde_json::Value;
 
-use super::s4_3_numbers::expunges;
+use super::s4_3_numbers::{Way, expunges, moves};
 
 /// The id of the folder with this path.
 async fn id_of(person: &Person<'_>, path: &str) -> Value {
@@ -45,4 +45,114 @@ async fn a_folder_is_listed_under_its_id_through_renames_and_the_loss_of_its_kno
     assert_eq!(id_of(&ada, "C").await, id);
     let new = id_of(&ada, "D").await;
     assert!(new != id && new != other);
+}
+
+#[tokio::test]
+async fn a_moved_copy_keeps_its_number_and_the_deleted_originals_never_returns() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for way in [Way::Move, Way::CopyAndExpunge] {
+        // What shows the service that the original is gone.
+        for shown in ["messages", "folders", "by number"] {
+            let subject = format!("{way:?}, {shown}");
+            let folder = |name: &str| format!("{name} {way:?} {shown}");
+            let [a, b, c] = ["A", "B", "C"].map(folder);
+            for folder in [&a, &b, &c] {
+                client.create(folder).await.unwrap();
+            }
+            put(&mut client, &a, &subject).await;
+            client.select(&a).await.unwrap();
+            client.uid_copy("1", &b).await.unwrap();
+            let original = ada.uid_of(&a, &subject).await;
+            let copy = ada.uid_of(&b, &subject).await;
+            expunges(&mut client, &a, &subject).await;
+            client.close().await.unwrap();
+            match shown {
+                "messages" => assert!(ada.uids(&a).await.is_empty()),
+                "folders" => drop(id_of(&ada, &a).await),
+                _ => is_gone(&ada, original).await,
+            }
+            moves(&mut client, way, &subject, &b, &c).await;
+            assert_eq!(ada.uids(&c).await, [copy], "{subject}");
+            is_gone(&ada, original).await;
+            assert_eq!(ada.message(copy).await["subject"], subject);
+        }
+    }
+}
+
+#[tokio::test]
+async fn messages_with_copies_keep_their_numbers_when_they_move() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for folder in ["A", "B", "C", "D"] {
+        client.create(folder).await.unwrap();
+    }
+    put(&mut client, "A", "one").await;
+    client.select("A").await.unwrap();
+    client.uid_copy("1", "B").await.unwrap();
+    let (original, copy) = (ada.uids("A").await, ada.uids("B").await);
+    assert_ne!(original, copy);
+    // The folder that a message left is listed before the one that it came to, and after it.
+    moves(&mut client, Way::Move, "one", "A", "C").await;
+    assert!(ada.uids("A").await.is_empty());
+    assert_eq!(ada.uids("C").await, original);
+    moves(&mut client, Way::CopyAndExpunge, "one", "C", "D").await;
+    assert_eq!(ada.uids("D").await, original);
+    assert!(ada.uids("C").await.is_empty());
+    assert_eq!(ada.uids("B").await, copy);
+    // A folder that is deleted takes its own copy along and no other.
+    client.close().await.unwrap();
+    client.delete("D").await.unwrap();
+    let folders = ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    assert!(!folders.to_string().contains("\"D\""));
+    moves(&mut client, Way::Move, "one", "B", "A").await;
+    assert_eq!(ada.uids("A").await, copy);
+    is_gone(&ada, original[0]).await;
+}
+
+/// docs/mail.md, the table: what holds of a mail server that has neither X-GUID nor OBJECTID.
+#[tokio::test]
+async fn without_the_mail_servers_ids_a_message_is_what_no_other_looks_like() {
+    let relay = Relay::new().await;
+    let service = Service::with_mail_and(&format!("imap.address = '{}'", relay.address)).await;
+    relay.leads_to(service.mail().imap);
+    relay.rewrites("STATUS INBOX (X-GUID)", "STATUS INBOX (X-NONE)");
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for folder in ["A", "B"] {
+        client.create(folder).await.unwrap();
+    }
+    put(&mut client, "A", "one").await;
+    let arrived = Some("\"20-Nov-2026 08:00:00 +0000\"");
+    for _ in 0..2 {
+        let twin = client.append("A", None, arrived, letter("twin"));
+        twin.await.unwrap();
+    }
+    let id = id_of(&ada, "A").await;
+    assert_ne!(id, id_of(&ada, "B").await);
+    let uids = ada.uids("A").await;
+    let [newer, older, one] = uids[..] else {
+        panic!("{uids:?}")
+    };
+    // The message of which there is one keeps its number; the twin that moves gets another, and the one that stays keeps its own.
+    client.select("A").await.unwrap();
+    client.uid_mv("1:2", "B").await.unwrap();
+    let moved = ada.uids("B").await;
+    assert!(moved[1] == one && moved[0] > newer, "{moved:?}");
+    assert_eq!(ada.uids("A").await, [newer]);
+    is_gone(&ada, older).await;
+    // A folder under another name is another one, with the same messages.
+    client.close().await.unwrap();
+    client.rename("B", "C").await.unwrap();
+    assert_eq!(ada.message(one).await["subject"], "one");
+    let renamed = ada.uids("C").await;
+    assert!(renamed[1] == one, "{renamed:?}");
+    assert_eq!(id_of(&ada, "A").await, id);
+}
+
+async fn is_gone(person: &Person<'_>, uid: u64) {
+    let line = format!("GET /api/v1/mail/messages/{uid}");
+    person.ask(&line).await.fails(404, "Message not found");
 }

@@ -13,7 +13,7 @@ const NOBODY: [u64; 0] = [];
 
 /// How another client moves a message.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(super) enum Way {
     /// UID MOVE (RFC 6851).
     Move,
     /// As clients did before it.
@@ -21,7 +21,7 @@ enum Way {
 }
 
 /// Moves the message of that subject as another client does.
-async fn moves(client: &mut Imap, way: Way, subject: &str, from: &str, to: &str) {
+pub(super) async fn moves(client: &mut Imap, way: Way, subject: &str, from: &str, to: &str) {
     let messages = stored(client, from).await;
     let message = messages.iter().find(|m| m.subject() == subject);
     let set = message.expect("it is there").imap_uid.to_string();

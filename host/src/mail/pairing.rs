@@ -1,0 +1,70 @@
+//! Which arrival is which message that left its location.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::identity::{Identity, is_inferred};
+use super::index::Rival;
+
+/// Which arrival is which of the messages that are `gone`, in the order of their UIDs. `alike` are all messages with one of the identities. Without the
+/// server's ids, messages that look the same are told apart by their locations alone, so that no arrival is one of several.
+pub(super) fn paired(
+    arrived: &[(u32, Identity)],
+    alike: &[Rival],
+    gone: Vec<Rival>,
+) -> Vec<(u32, Rival)> {
+    let mut looks: HashMap<Identity, usize> = HashMap::new();
+    let arrivals = arrived.iter().map(|(_, identity)| *identity);
+    for identity in alike.iter().map(Rival::identity).chain(arrivals) {
+        *looks.entry(identity).or_default() += 1;
+    }
+    let mut homeless: HashMap<Identity, VecDeque<Rival>> = HashMap::new();
+    for message in gone {
+        let identity = message.identity();
+        // Itself, and where it arrived.
+        if !is_inferred(identity) || looks[&identity] <= 2 {
+            homeless.entry(identity).or_default().push_back(message);
+        }
+    }
+    let mut arrived = arrived.to_vec();
+    arrived.sort_unstable();
+    let pair = |(uid, identity): (u32, Identity)| {
+        let message = homeless.get_mut(&identity)?.pop_front()?;
+        Some((uid, message))
+    };
+    arrived.into_iter().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFERRED: Identity = [1; 16];
+    const GIVEN: Identity = [2; 16];
+
+    fn noted(uid: i64, identity: Identity) -> Rival {
+        Rival::for_tests(uid, identity)
+    }
+
+    fn pairs(arrived: &[(u32, Identity)], alike: &[Rival], gone: &[Rival]) -> Vec<(u32, u64)> {
+        let pairs = paired(arrived, alike, gone.to_vec());
+        pairs.iter().map(|(uid, m)| (*uid, m.number())).collect()
+    }
+
+    #[test]
+    fn arrivals_continue_what_is_gone_in_the_order_of_their_uids() {
+        let all = [1, 2, 3].map(|uid| noted(uid, GIVEN));
+        let arrived = [(9, GIVEN), (7, GIVEN), (8, INFERRED)];
+        assert_eq!(pairs(&arrived, &all, &all[..1]), [(7, 1)]);
+        assert_eq!(pairs(&arrived, &all, &all), [(7, 1), (9, 2)]);
+        assert_eq!(pairs(&arrived, &all, &[]), []);
+    }
+
+    #[test]
+    fn what_only_looks_the_same_is_paired_if_there_is_one_of_it() {
+        let all = [1, 2].map(|uid| noted(uid, INFERRED));
+        let one = &all[..1];
+        assert_eq!(pairs(&[(7, INFERRED)], one, one), [(7, 1)]);
+        assert_eq!(pairs(&[(7, INFERRED)], &all, one), []);
+        assert_eq!(pairs(&[(7, INFERRED), (8, INFERRED)], one, one), []);
+    }
+}

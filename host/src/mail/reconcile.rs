@@ -1,0 +1,267 @@
+//! The index brought to what the mail server has: which folder and which message is which, after other clients renamed, moved, copied and deleted.
+//!
+//! Folders have the mail server's ids, messages those or an [`Identity`]. A copy has the identity of its original, so what tells them apart is where they
+//! are. A message that is not where it was seen is sought among what arrived elsewhere since, not in the whole mailbox: of every folder it is
+//! noted from which UID on nobody looked. An arrival is a message whose own location is empty by now, moved; if every message with its identity is
+//! still where it was, it is a copy with a number of its own. When all arrivals were looked at, a message with copies that is nowhere is lost
+//! for good: otherwise a copy that is moved later could take its number.
+//!
+//! docs/mail.md has a table of the cases.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::identity::{Identity, identity};
+use super::imap::list::{Listed, POSITIONS};
+use super::imap::{Fetched, Opened, Spot};
+use super::index::{self, Noted, Rival, Seen};
+use super::pairing::paired;
+use super::{Access, Error, Mail, imap, reading};
+
+/// Messages that are looked at together.
+const AT_ONCE: usize = 100;
+
+/// A folder as it was listed with its [`POSITIONS`]; none where it was not.
+pub(super) fn seen(listed: &Listed) -> Option<Seen> {
+    let standing = listed.standing?;
+    Some(Seen {
+        path: listed.path.clone(),
+        object_id: listed.object_id.clone(),
+        opened: Opened {
+            exists: standing.messages,
+            uid_validity: standing.uid_validity,
+            uid_next: standing.uid_next,
+        },
+    })
+}
+
+/// Messages that are not where they are noted, by number. What is left of them in the end is lost.
+#[derive(Default)]
+struct Gone(BTreeMap<u64, Rival>);
+
+impl Gone {
+    fn add(&mut self, messages: &[Rival]) {
+        let messages = messages.iter().map(|gone| (gone.number(), gone.clone()));
+        self.0.extend(messages);
+    }
+}
+
+impl Mail {
+    /// Notes every folder before any message of the account has a number: only what comes into them later can be a message that left its place.
+    pub(super) async fn acquainted(&self, access: &Access) -> Result<(), Error> {
+        let account = &access.account;
+        if self.kept.acquainted(account).is_some() {
+            return Ok(());
+        }
+        let _turn = self.seeking.turn(account).await;
+        if !index::is_known(&self.db, account).await? {
+            self.note(access, &self.standings(access).await?).await?;
+        }
+        // How many there are is not known.
+        self.kept.acquaint(account, 0);
+        Ok(())
+    }
+
+    /// Notes folders as they are listed now. Returns them in that order.
+    pub(super) async fn note(
+        &self,
+        access: &Access,
+        standings: &[Seen],
+    ) -> Result<Vec<Noted>, Error> {
+        let account = &access.account;
+        let noted = index::noted_folders(&self.db, account).await?;
+        let mut noted: HashMap<String, Noted> = noted
+            .into_iter()
+            .map(|noted| (noted.path.clone(), noted))
+            .collect();
+        if standings
+            .iter()
+            .all(|seen| noted.get(&seen.path).is_some_and(|noted| noted.is(seen)))
+        {
+            let same = standings.iter().filter_map(|seen| noted.remove(&seen.path));
+            return Ok(same.collect());
+        }
+        Ok(index::note(&self.db, account, standings).await?)
+    }
+
+    /// Notes which folders were renamed since they were looked at last.
+    pub(super) async fn keep_track(&self, access: &Access) -> Result<(), Error> {
+        let _turn = self.seeking.turn(&access.account).await;
+        let standings = self.standings(access).await?;
+        self.note(access, &standings).await.map(drop)
+    }
+
+    /// Looks at everything that arrived in any folder since it was looked at last.
+    pub(super) async fn seek(&self, access: &Access) -> Result<(), Error> {
+        let _turn = self.seeking.turn(&access.account).await;
+        self.reconcile(access).await
+    }
+
+    /// The service's numbers of messages of a folder, by IMAP UID.
+    pub(super) async fn numbers(
+        &self,
+        access: &Access,
+        path: &str,
+        opened: Opened,
+        messages: &[(u32, Identity)],
+    ) -> Result<HashMap<u32, u64>, Error> {
+        let (db, account) = (&self.db, &access.account);
+        let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
+        let known = index::known(db, account, path, opened, &uids).await?;
+        let unknown = without(messages, &known.numbers);
+        if known.folder.is_some() && unknown.is_empty() {
+            return Ok(known.numbers);
+        }
+        if known.folder.is_none() || !self.alike(access, &unknown).await?.is_empty() {
+            let _turn = self.seeking.turn(account).await;
+            self.reconcile(access).await?;
+            // Those that were there before any message had a number are no arrivals.
+            let known = index::known(db, account, path, opened, &uids).await?;
+            let alike = self
+                .alike(access, &without(messages, &known.numbers))
+                .await?;
+            self.lose(account, self.gone(access, alike).await?).await?;
+        }
+        let numbers = index::allot(db, account, path, opened, messages, &[]).await?;
+        numbers.ok_or_else(|| {
+            Error::Unavailable("the folders change faster than they can be read".into())
+        })
+    }
+
+    /// Brings the index to what the mail server has. The caller holds the account's turn to seek.
+    async fn reconcile(&self, access: &Access) -> Result<(), Error> {
+        let account = &access.account;
+        let first = self.standings(access).await?;
+        let mut noted = self.note(access, &first).await?;
+        let mut gone = Gone::default();
+        gone.add(&self.copies_gone(access, &first).await?);
+        let mut standings = first.clone();
+        if !gone.0.is_empty() {
+            // What had left its location by then has arrived by now.
+            standings = self.standings(access).await?;
+            noted = self.note(access, &standings).await?;
+        }
+        for (Seen { path, opened, .. }, noted) in standings.iter().zip(noted) {
+            let from = noted.uid_next();
+            let nothing_new = opened.exists == 0 || (1..=from).contains(&opened.uid_next);
+            if !nothing_new {
+                self.take_in(access, path, from, &mut gone).await?;
+            }
+        }
+        self.lose(account, gone.0.into_values().collect()).await?;
+        self.keep_counts(account, &first);
+        Ok(())
+    }
+
+    /// Looks at the messages of a folder from a UID on.
+    async fn take_in(
+        &self,
+        access: &Access,
+        path: &str,
+        from: u32,
+        gone: &mut Gone,
+    ) -> Result<(), Error> {
+        let (db, account) = (&self.db, &access.account);
+        let arrivals = {
+            let mut lease = self.pool.lease(access, Some(path)).await?;
+            reading!(lease, session => session.arrivals(path, from))
+        };
+        let Some((opened, uids)) = arrivals else {
+            return Ok(());
+        };
+        let validity = opened.uid_validity;
+        for uids in uids.chunks(AT_ONCE) {
+            let known = index::known(db, account, path, opened, uids).await?;
+            let spots: Vec<Spot<'_>> = uids
+                .iter()
+                .filter(|uid| !known.numbers.contains_key(uid))
+                .map(|uid| Spot {
+                    path,
+                    uid_validity: validity,
+                    uid: *uid,
+                })
+                .collect();
+            let arrived = {
+                let mut lease = self.pool.lease(access, Some(path)).await?;
+                reading!(lease, session => session.identities_at(&spots))
+            };
+            if !arrived.is_empty() {
+                self.settle(access, path, opened, &arrived, gone).await?;
+            }
+            let next = uids.last().map_or(from, |last| last.saturating_add(1));
+            index::seen_to(db, account, path, validity, next).await?;
+        }
+        Ok(index::seen_to(db, account, path, validity, opened.uid_next).await?)
+    }
+
+    /// Gives arrivals of a folder their numbers: those that they had before they came here, or new ones.
+    async fn settle(
+        &self,
+        access: &Access,
+        path: &str,
+        opened: Opened,
+        arrived: &[Fetched],
+        gone: &mut Gone,
+    ) -> Result<(), Error> {
+        let account = &access.account;
+        let messages: Vec<_> = arrived.iter().map(|m| (m.uid, identity(m))).collect();
+        let alike = self.alike(access, &messages).await?;
+        let left = self.gone(access, alike.clone()).await?;
+        gone.add(&left);
+        let moved = paired(&messages, &alike, left);
+        index::allot(&self.db, account, path, opened, &messages, &moved).await?;
+        for (_, message) in &moved {
+            self.kept.forget_place(account, message.number());
+            gone.0.remove(&message.number());
+        }
+        Ok(())
+    }
+
+    /// The messages that have a number and the identity of one of these.
+    async fn alike(
+        &self,
+        access: &Access,
+        messages: &[(u32, Identity)],
+    ) -> Result<Vec<Rival>, Error> {
+        let identities: BTreeSet<Identity> = messages.iter().map(|(_, i)| *i).collect();
+        let identities: Vec<Identity> = identities.into_iter().collect();
+        Ok(index::rivals(&self.db, &access.account, &identities).await?)
+    }
+
+    /// Those that are not where they were seen.
+    pub(super) async fn gone(
+        &self,
+        access: &Access,
+        messages: Vec<Rival>,
+    ) -> Result<Vec<Rival>, Error> {
+        let mut folders: BTreeMap<(String, u32), Vec<u32>> = BTreeMap::new();
+        for message in &messages {
+            let spot = message.placed.place.spot();
+            let folder = (spot.path.to_owned(), spot.uid_validity);
+            folders.entry(folder).or_default().push(spot.uid);
+        }
+        let mut present = BTreeSet::new();
+        for ((path, uid_validity), uids) in folders {
+            let mut lease = self.pool.lease(access, Some(&path)).await?;
+            let there = reading!(lease, session => session.present(&path, uid_validity, &uids));
+            let there = there.unwrap_or_default().into_iter();
+            present.extend(there.map(|uid| (path.clone(), uid_validity, uid)));
+        }
+        let gone = messages.into_iter().filter(|message| {
+            let spot = message.placed.place.spot();
+            !present.contains(&(spot.path.to_owned(), spot.uid_validity, spot.uid))
+        });
+        Ok(gone.collect())
+    }
+
+    /// The folders that can be opened, as they stand.
+    async fn standings(&self, access: &Access) -> Result<Vec<Seen>, Error> {
+        let mut lease = self.pool.lease(access, None).await?;
+        let folders = reading!(lease, session => session.folders(POSITIONS));
+        Ok(folders.iter().filter_map(seen).collect())
+    }
+}
+
+fn without(messages: &[(u32, Identity)], known: &HashMap<u32, u64>) -> Vec<(u32, Identity)> {
+    let unknown = messages.iter().filter(|(uid, _)| !known.contains_key(uid));
+    unknown.copied().collect()
+}
