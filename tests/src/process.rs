@@ -1,6 +1,9 @@
-//! What this process takes of the machine. The service of a test runs in the test's own process, so its clients count too.
+//! What processes take of the machine, and their end. The service of a test runs in the test's own process, so its clients count too.
 
 use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Open descriptors.
 pub fn descriptors() -> usize {
@@ -15,4 +18,41 @@ pub fn memory() -> u64 {
         .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
         .unwrap();
     kib.parse().unwrap()
+}
+
+/// The processes that a process started, with their names.
+pub fn children_of(parent: Pid) -> Vec<(Pid, String)> {
+    let parent = parent.as_raw_nonzero().to_string();
+    let is_child = |pid: &Pid| {
+        let status = read(*pid, "status");
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        line.is_some_and(|of| of.trim() == parent)
+    };
+    let children = pids().into_iter().filter(is_child);
+    children
+        .map(|pid| (pid, read(pid, "comm").trim().to_owned()))
+        .collect()
+}
+
+/// The process of this name whose command line mentions a folder.
+pub fn pid_of(name: &str, folder: &Path) -> Option<Pid> {
+    let folder = folder.display().to_string();
+    let mut pids = pids().into_iter();
+    pids.find(|pid| read(*pid, "comm").trim() == name && read(*pid, "cmdline").contains(&folder))
+}
+
+/// Ends a process at once, if it is there.
+pub fn kill(pid: Pid) {
+    let _ = kill_process(pid, Signal::KILL);
+}
+
+fn pids() -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).collect()
+}
+
+fn read(pid: Pid, file: &str) -> String {
+    let text = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero()));
+    String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
 }

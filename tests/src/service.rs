@@ -62,6 +62,8 @@ pub struct Service {
     logs: Option<Logs>,
     running: Option<Running>,
     config: Config,
+    /// Its configuration as text.
+    pub(crate) settings: String,
     client: reqwest::Client,
     database: Option<PostgresDatabase>,
     _borrowed: Option<Borrowed>,
@@ -151,7 +153,8 @@ impl Setup {
         let clock = Clock::manual(Clock::system().now());
         let limits = if self.default_limits { "" } else { &generous() };
         let own = format!("database.url = '{url}'\n{}", self.settings);
-        let config = config(&state, &mailserver, mail.as_ref(), limits, &own);
+        let settings = settings(&state, &mailserver, mail.as_ref(), limits, &own);
+        let config = parsed(&settings);
         let running = begin(&config, &clock).await;
         Service {
             base: format!("http://{}", running.address),
@@ -162,6 +165,7 @@ impl Setup {
             stack,
             running: Some(running),
             config,
+            settings,
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
             database,
             _borrowed: borrowed,
@@ -235,7 +239,7 @@ pub async fn unloadable(settings: &str) -> String {
 
 async fn without_mail(folder: &Path, settings: &str) -> Result<Running, StartError> {
     let mailserver = folder.join("mailserver/mailserver.db");
-    let config = config(folder, &mailserver, None, "", settings);
+    let config = parsed(&self::settings(folder, &mailserver, None, "", settings));
     App::start(config, Clock::system()).await
 }
 
@@ -268,13 +272,17 @@ fn generous() -> String {
     .join("\n")
 }
 
-fn config(
+fn parsed(settings: &str) -> Config {
+    Config::parse(settings, "test", HashMap::new()).unwrap()
+}
+
+fn settings(
     state: &Path,
     mailserver: &Path,
     mail: Option<&MailServers>,
     limits: &str,
-    settings: &str,
-) -> Config {
+    own: &str,
+) -> String {
     // Nothing listens there.
     let away = SocketAddr::from(([127, 0, 0, 1], 1));
     let state = state.display();
@@ -322,12 +330,10 @@ modules.mcp.paths = ['/mcp']
         .lines()
         .filter(|line| {
             let key = line.split(" = ").next().unwrap_or_default();
-            !settings
-                .lines()
-                .any(|own| own.starts_with(&format!("{key} = ")))
+            !own.lines().any(|own| own.starts_with(&format!("{key} = ")))
         })
         .fold(String::new(), |text, line| text + line + "\n");
-    Config::parse(&format!("{kept}{settings}"), "test", HashMap::new()).unwrap()
+    kept + own
 }
 
 /// Where `./just modules` puts the built components: `LATCHMAIL_MODULES`, else beside this test's own binary.

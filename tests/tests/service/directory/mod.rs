@@ -12,6 +12,7 @@ mod s4_1_service;
 mod s4_2_authentication;
 mod s4_3_identity;
 mod s4_3_numbers;
+mod s4_3_random;
 mod s4_3_repeats;
 mod s4_4_aliases;
 mod s4_7_domains;

@@ -1,0 +1,75 @@
+//! The host as a process of its own, for a test that kills it.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+use crate::{EVENTUALLY, Service, program};
+
+/// A process that serves on one address as often as it is started.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    config: PathBuf,
+    health: String,
+}
+
+impl Service {
+    /// Ends the host in this process and starts it as a process of its own, on the same state.
+    pub async fn become_process(&mut self) -> Process {
+        self.stop().await;
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let config = self.state.join("process.toml");
+        let text = self.settings.replace("127.0.0.1:0", &address.to_string());
+        std::fs::write(&config, text).unwrap();
+        self.base = format!("http://{address}");
+        let mut process = Process {
+            child: spawned(&config),
+            config,
+            health: format!("{}/api/health", self.base),
+        };
+        process.ready().await;
+        process
+    }
+}
+
+impl Process {
+    /// Its id.
+    pub fn pid(&self) -> Pid {
+        let pid = self
+            .child
+            .id()
+            .and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        pid.expect("it runs")
+    }
+
+    /// Starts it again after it was killed.
+    pub async fn start(&mut self) {
+        self.child.wait().await.unwrap();
+        self.child = spawned(&self.config);
+        self.ready().await;
+    }
+
+    async fn ready(&mut self) {
+        let deadline = Instant::now() + EVENTUALLY;
+        while reqwest::get(&self.health).await.is_err() {
+            assert!(Instant::now() < deadline, "it does not serve");
+            assert_eq!(self.child.try_wait().unwrap(), None, "it ended");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn spawned(config: &PathBuf) -> Child {
+    let mut command = Command::new(program());
+    command.env_clear().arg("serve").arg("--config").arg(config);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.kill_on_drop(true).spawn().unwrap()
+}

@@ -1,0 +1,276 @@
+//! A mailbox as an IMAP client knows it that makes random changes: which message is which, through copies, moves and renames.
+//!
+//! Knows nothing of the service.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use futures_util::TryStreamExt as _;
+use latchmail_tests::{Imap, letter};
+
+/// Folders besides those that every mailbox has.
+const FOLDERS: usize = 25;
+/// With so many messages more are removed than added.
+const MESSAGES: usize = 200;
+/// Numbers that depend on a seed alone.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % limit.max(1)
+    }
+}
+
+/// A message in a folder. A copy has the same subject and is another one.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) id: u64,
+    pub(super) subject: String,
+}
+
+/// A folder, the same through every rename.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    pub(super) id: u64,
+    pub(super) path: String,
+    /// In the order of their IMAP UIDs.
+    pub(super) messages: Vec<Message>,
+}
+
+/// What the mailbox holds after the client's changes.
+pub(super) struct Model {
+    pub(super) random: Random,
+    pub(super) folders: Vec<Folder>,
+    pub(super) next: u64,
+    /// Messages that have left their location since the last checkpoint.
+    pub(super) moved: BTreeSet<u64>,
+}
+
+impl Model {
+    pub(super) async fn of(client: &mut Imap, seed: u64) -> Self {
+        let mut model = Self {
+            random: Random(seed),
+            folders: Vec::new(),
+            next: 1,
+            moved: BTreeSet::new(),
+        };
+        for path in paths(client).await {
+            model.adds(path);
+        }
+        model
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn adds(&mut self, path: String) {
+        let id = self.id();
+        self.folders.push(Folder {
+            id,
+            path,
+            messages: Vec::new(),
+        });
+    }
+
+    /// Whether a folder can get this path.
+    fn is_free(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        let mut folders = self.folders.iter();
+        !folders.any(|folder| folder.path == path || folder.path.starts_with(&below))
+    }
+
+    /// A path that a folder may have had before, at the top or below another folder.
+    fn path(&mut self) -> String {
+        let name = format!("f{}", self.random.below(2 * FOLDERS));
+        let own = self.own();
+        if own.is_empty() || self.random.below(3) > 0 {
+            return name;
+        }
+        let parent = own[self.random.below(own.len())];
+        format!("{}/{name}", self.folders[parent].path)
+    }
+
+    /// The folders that the client may rename and delete.
+    fn own(&self) -> Vec<usize> {
+        let own = (0..self.folders.len()).filter(|n| self.folders[*n].path.starts_with('f'));
+        own.collect()
+    }
+
+    fn any_folder(&mut self) -> usize {
+        self.random.below(self.folders.len())
+    }
+
+    /// A folder that has messages, and one to three neighbours in it.
+    fn some(&mut self) -> Option<(usize, Range<usize>)> {
+        let filled: Vec<usize> = (0..self.folders.len())
+            .filter(|n| !self.folders[*n].messages.is_empty())
+            .collect();
+        let folder = *filled.get(self.random.below(filled.len()))?;
+        let count = self.folders[folder].messages.len();
+        let first = self.random.below(count);
+        let length = 1 + self.random.below(3);
+        Some((folder, first..(first + length).min(count)))
+    }
+
+    /// Makes one change in the mailbox and in the model.
+    pub(super) async fn change(&mut self, client: &mut Imap) {
+        let total: usize = self.folders.iter().map(|f| f.messages.len()).sum();
+        match self.random.below(100) {
+            0..24 if total < MESSAGES => self.append(client).await,
+            0..36 => self.expunge(client).await,
+            36..50 => self.flag(client).await,
+            50..62 if total < MESSAGES => self.copy(client).await,
+            50..84 => self.moves(client).await,
+            84..89 => self.create(client).await,
+            89..95 => self.rename(client).await,
+            _ => self.delete(client).await,
+        }
+    }
+
+    async fn append(&mut self, client: &mut Imap) {
+        let (folder, id) = (self.any_folder(), self.id());
+        let subject = format!("message {id}");
+        let folder = &mut self.folders[folder];
+        let appended = client.append(&folder.path, None, None, letter(&subject));
+        appended.await.unwrap();
+        folder.messages.push(Message { id, subject });
+    }
+
+    async fn flag(&mut self, client: &mut Imap) {
+        let flags = ["\\Seen", "\\Flagged", "\\Answered", "$Label"];
+        let (flag, sign) = (
+            flags[self.random.below(4)],
+            ["+", "-"][self.random.below(2)],
+        );
+        if let Some((folder, range)) = self.some() {
+            client.select(&self.folders[folder].path).await.unwrap();
+            store(client, &range, &format!("{sign}FLAGS ({flag})")).await;
+        }
+    }
+
+    async fn expunge(&mut self, client: &mut Imap) {
+        if let Some((folder, range)) = self.some() {
+            let folder = &mut self.folders[folder];
+            client.select(&folder.path).await.unwrap();
+            expunge(client, &range).await;
+            folder.messages.drain(range);
+        }
+    }
+
+    async fn copy(&mut self, client: &mut Imap) {
+        let to = self.any_folder();
+        if let Some((folder, range)) = self.some() {
+            client.select(&self.folders[folder].path).await.unwrap();
+            let path = self.folders[to].path.clone();
+            client.copy(set(&range), path).await.unwrap();
+            let copied = self.folders[folder].messages[range].to_vec();
+            for message in copied {
+                let id = self.id();
+                self.folders[to].messages.push(Message { id, ..message });
+            }
+        }
+    }
+
+    /// By MOVE, or by COPY and EXPUNGE.
+    async fn moves(&mut self, client: &mut Imap) {
+        let (to, by_move) = (self.any_folder(), self.random.below(2) == 0);
+        if let Some((folder, range)) = self.some() {
+            client.select(&self.folders[folder].path).await.unwrap();
+            let path = self.folders[to].path.clone();
+            if by_move {
+                client.mv(set(&range), path).await.unwrap();
+            } else {
+                client.copy(set(&range), path).await.unwrap();
+                expunge(client, &range).await;
+            }
+            let moved: Vec<Message> = self.folders[folder].messages.drain(range).collect();
+            self.moved.extend(moved.iter().map(|message| message.id));
+            self.folders[to].messages.extend(moved);
+        }
+    }
+
+    async fn create(&mut self, client: &mut Imap) {
+        let path = self.path();
+        if self.own().len() < FOLDERS && self.is_free(&path) {
+            client.create(&path).await.unwrap();
+            self.adds(path);
+        }
+    }
+
+    async fn rename(&mut self, client: &mut Imap) {
+        let (own, to) = (self.own(), self.path());
+        let Some(folder) = own.get(self.random.below(own.len())) else {
+            return;
+        };
+        let from = self.folders[*folder].path.clone();
+        let below = format!("{from}/");
+        if !self.is_free(&to) || to.starts_with(&below) {
+            return;
+        }
+        closed(client).await;
+        match client.rename(&from, &to).await {
+            Ok(()) => {}
+            // The name is that of a folder that had others below it: it is left and cannot be opened.
+            Err(async_imap::error::Error::No(_)) => return,
+            Err(error) => panic!("{error}"),
+        }
+        for folder in &mut self.folders {
+            if folder.path == from || folder.path.starts_with(&below) {
+                folder.path.replace_range(..from.len(), &to);
+            }
+        }
+    }
+
+    /// Some are created again under the same name.
+    async fn delete(&mut self, client: &mut Imap) {
+        let (own, again) = (self.own(), self.random.below(2) == 0);
+        let Some(folder) = own.get(self.random.below(own.len())) else {
+            return;
+        };
+        closed(client).await;
+        let path = self.folders.remove(*folder).path;
+        client.delete(&path).await.unwrap();
+        if again {
+            client.create(&path).await.unwrap();
+            self.adds(path);
+        }
+    }
+}
+
+fn set(range: &Range<usize>) -> String {
+    format!("{}:{}", range.start + 1, range.end)
+}
+
+async fn store(client: &mut Imap, range: &Range<usize>, command: &str) {
+    let stored = client.store(set(range), command).await.unwrap();
+    stored.try_collect::<Vec<_>>().await.unwrap();
+}
+
+async fn expunge(client: &mut Imap, range: &Range<usize>) {
+    store(client, range, "+FLAGS (\\Deleted)").await;
+    let expunged = client.expunge().await.unwrap();
+    expunged.try_collect::<Vec<_>>().await.unwrap();
+}
+
+/// With INBOX open: a folder that is open cannot be renamed everywhere.
+async fn closed(client: &mut Imap) {
+    client.examine("INBOX").await.unwrap();
+}
+
+/// The folders that can be opened.
+pub(super) async fn paths(client: &mut Imap) -> BTreeSet<String> {
+    let listed = client.list(Some(""), Some("*")).await.unwrap();
+    let listed: Vec<_> = listed.try_collect().await.unwrap();
+    let cannot = |folder: &async_imap::types::Name| {
+        let attributes = format!("{:?}", folder.attributes()).to_lowercase();
+        attributes.contains("noselect") || attributes.contains("nonexistent")
+    };
+    let folders = listed.iter().filter(|folder| !cannot(folder));
+    folders.map(|folder| folder.name().to_owned()).collect()
+}
