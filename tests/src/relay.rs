@@ -31,6 +31,7 @@ pub struct Relay {
 struct Way {
     to: Mutex<Option<SocketAddr>>,
     rewritten: Mutex<Option<[&'static str; 2]>>,
+    held_at: Mutex<Option<&'static str>>,
     open: watch::Sender<bool>,
     /// Whether something came that was not handed on.
     held: watch::Sender<bool>,
@@ -43,6 +44,7 @@ impl Relay {
         let way = Arc::new(Way {
             to: Mutex::new(None),
             rewritten: Mutex::default(),
+            held_at: Mutex::default(),
             open: watch::Sender::new(true),
             held: watch::Sender::new(false),
         });
@@ -82,6 +84,12 @@ impl Relay {
     pub fn hold(&self) {
         self.way.held.send_replace(false);
         self.way.open.send_replace(false);
+    }
+
+    /// Holds from the next line that has this text on.
+    pub fn hold_at(&self, text: &'static str) {
+        self.way.held.send_replace(false);
+        *self.way.held_at.lock().unwrap() = Some(text);
     }
 
     /// Waits until something was to be handed on since [`Relay::hold`].
@@ -130,13 +138,24 @@ async fn pass(client: TcpStream, way: Arc<Way>) {
     let there = async {
         let mut piece = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = from_client.read(&mut piece).await {
+            let mut said = piece[..length].to_vec();
+            let held_at = *way.held_at.lock().unwrap();
+            if let Some(at) = held_at.and_then(|text| memmem(&said, text)) {
+                way.held_at.lock().unwrap().take();
+                way.open.send_replace(false);
+                let line = said[..at].iter().rposition(|byte| *byte == b'\n');
+                let rest = said.split_off(line.map_or(0, |end| end + 1));
+                if to_server.write_all(&said).await.is_err() {
+                    break;
+                }
+                said = rest;
+            }
             if !*open.borrow() {
                 way.held.send_replace(true);
             }
             let Ok(_) = open.wait_for(|open| *open).await else {
                 break;
             };
-            let mut said = piece[..length].to_vec();
             let rewritten = *way.rewritten.lock().unwrap();
             if let Some([from, to]) = rewritten
                 && let Some(at) = memmem(&said, from)

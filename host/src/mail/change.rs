@@ -34,9 +34,9 @@ enum Look {
 }
 
 impl Look {
-    const OWNER: &[Self] = &[Self::Kept, Self::Noted, Self::Anew];
+    const OWNER: &[Self] = &[Self::Kept, Self::Noted, Self::Anew, Self::Anew];
     /// A guest's rights are judged by where messages are, before anything is done to one of them.
-    const GUEST: &[Self] = &[Self::Anew, Self::Anew];
+    const GUEST: &[Self] = &[Self::Anew, Self::Anew, Self::Anew];
 
     fn turns(access: &Access) -> &'static [Self] {
         match access.guest {
@@ -46,9 +46,11 @@ impl Look {
     }
 }
 
-/// What came of it in one folder: the IMAP UIDs that were there, or that there is no folder to move to.
+/// What came of it in one folder: the IMAP UIDs that were there, whether others had been moved when they were to be deleted, or that there is no folder to
+/// move to.
 enum Done {
     To(BTreeSet<u32>),
+    Escaped(BTreeSet<u32>),
     NoDestination,
 }
 
@@ -148,19 +150,25 @@ impl Mail {
         // In order between the looks.
         let mut done: Vec<u64> = Vec::new();
         let mut tried: Vec<(u64, Arc<Place>)> = Vec::new();
+        let mut escaped = false;
         for look in Look::turns(access) {
             let mut places = self
                 .reached(access, &left, *look, &rights)
                 .await
                 .map_err(|error| halfway(&done, error))?;
             places.retain(|place| !tried.contains(place));
+            escaped = false;
+            if *look == Look::Anew && places.is_empty() {
+                break;
+            }
             for ((path, uid_validity), messages) in by_folder(&places) {
                 let there = self
                     .changed_in(access, path, uid_validity, &messages, change)
                     .await
                     .map_err(|error| halfway(&done, error))?;
+                escaped |= matches!(there, Done::Escaped(_));
                 match there {
-                    Done::To(there) => done.extend(
+                    Done::To(there) | Done::Escaped(there) => done.extend(
                         messages
                             .iter()
                             .filter(|(_, imap_uid)| there.contains(imap_uid))
@@ -183,6 +191,10 @@ impl Mail {
                 break;
             }
             tried.extend(places);
+        }
+        if escaped {
+            let moves = "a message moves faster than it can be deleted";
+            return Err(halfway(&done, Error::Unknown(moves.into())));
         }
         Ok(Some(done))
     }
@@ -266,13 +278,18 @@ impl Mail {
                 }
             }
             Change::Delete => {
+                // Until it is known whether another client moved one just before, no other look may take that for a move.
+                let _turn = self.seeking.turn(&access.account).await;
                 let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
                     return Ok(Done::To(BTreeSet::new()));
                 };
                 let there = session.expunge(&uids).await.map_err(begun)?;
                 drop(lease);
-                self.deleted(access, messages, &there).await;
-                Ok(Done::To(there))
+                let gone = self.deleted(access, messages, &there).await?;
+                if gone.len() < there.len() {
+                    return Ok(Done::Escaped(gone));
+                }
+                Ok(Done::To(gone))
             }
         }
     }
@@ -313,18 +330,53 @@ impl Mail {
         moved.uids.iter().map(|(was, _)| *was).collect()
     }
 
-    async fn deleted(&self, access: &Access, messages: &[(u64, u32)], gone: &BTreeSet<u32>) {
-        let gone: Vec<u64> = messages
+    /// Removes messages that were expunged from the index. Returns those that no folder has: one that another client moved just before it was expunged is
+    /// where it was moved to.
+    async fn deleted(
+        &self,
+        access: &Access,
+        messages: &[(u64, u32)],
+        expunged: &BTreeSet<u32>,
+    ) -> Result<BTreeSet<u32>, Error> {
+        let account = &access.account;
+        let numbers: BTreeMap<u64, u32> = messages
             .iter()
-            .filter(|(_, imap_uid)| gone.contains(imap_uid))
-            .map(|(uid, _)| *uid)
+            .filter(|(_, imap_uid)| expunged.contains(imap_uid))
+            .copied()
             .collect();
-        if let Err(error) = index::forget(&self.db, &access.account, &gone).await {
+        if numbers.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let before = self.places_of(account, &numbers).await?;
+        let looked = async {
+            let expunged: BTreeSet<u64> = numbers.keys().copied().collect();
+            self.reconcile(access, &expunged).await?;
+            self.places_of(account, &numbers).await
+        };
+        let after = looked.await.map_err(|error| {
+            Error::Unknown(format!(
+                "messages may have moved before they were expunged: {error}"
+            ))
+        })?;
+        let moved = |uid: &u64| after.get(uid).is_some_and(|at| before.get(uid) != Some(at));
+        let gone: Vec<u64> = numbers.keys().filter(|uid| !moved(uid)).copied().collect();
+        if let Err(error) = index::forget(&self.db, account, &gone).await {
             tracing::error!(%error, "deleted messages could not be forgotten");
         }
-        for uid in gone {
-            self.kept.forget_place(&access.account, uid);
+        for uid in numbers.keys() {
+            self.kept.forget_place(account, *uid);
         }
+        Ok(gone.iter().map(|uid| numbers[uid]).collect())
+    }
+
+    async fn places_of(
+        &self,
+        account: &str,
+        numbers: &BTreeMap<u64, u32>,
+    ) -> Result<BTreeMap<u64, Place>, Error> {
+        let numbers: Vec<u64> = numbers.keys().copied().collect();
+        let places = index::places(&self.db, account, &numbers).await?;
+        Ok(places.into_iter().collect())
     }
 }
 

@@ -6,11 +6,12 @@ use super::identity::{Identity, is_inferred};
 use super::index::Rival;
 
 /// Which arrival is which of the messages that are `gone`, in the order of their UIDs. `alike` are all messages with one of the identities. Without the
-/// server's ids, messages that look the same are told apart by their locations alone, so that no arrival is one of several.
+/// server's ids, messages that look the same are told apart by their locations alone, so that no arrival is one of several. `may_be` excludes pairs.
 pub(super) fn paired(
     arrived: &[(u32, Identity)],
     alike: &[Rival],
     gone: Vec<Rival>,
+    may_be: impl Fn(u32, &Rival) -> bool,
 ) -> Vec<(u32, Rival)> {
     let mut looks: HashMap<Identity, usize> = HashMap::new();
     let arrivals = arrived.iter().map(|(_, identity)| *identity);
@@ -28,8 +29,9 @@ pub(super) fn paired(
     let mut arrived = arrived.to_vec();
     arrived.sort_unstable();
     let pair = |(uid, identity): (u32, Identity)| {
-        let message = homeless.get_mut(&identity)?.pop_front()?;
-        Some((uid, message))
+        let messages = homeless.get_mut(&identity)?;
+        let found = messages.iter().position(|message| may_be(uid, message))?;
+        Some((uid, messages.remove(found)?))
     };
     arrived.into_iter().filter_map(pair).collect()
 }
@@ -46,7 +48,8 @@ mod tests {
     }
 
     fn pairs(arrived: &[(u32, Identity)], alike: &[Rival], gone: &[Rival]) -> Vec<(u32, u64)> {
-        let pairs = paired(arrived, alike, gone.to_vec());
+        let may_be = |uid, message: &Rival| uid != 10 || message.number() != 1;
+        let pairs = paired(arrived, alike, gone.to_vec(), may_be);
         pairs.iter().map(|(uid, m)| (*uid, m.number())).collect()
     }
 
@@ -57,6 +60,10 @@ mod tests {
         assert_eq!(pairs(&arrived, &all, &all[..1]), [(7, 1)]);
         assert_eq!(pairs(&arrived, &all, &all), [(7, 1), (9, 2)]);
         assert_eq!(pairs(&arrived, &all, &[]), []);
+        // The caller knows better.
+        let arrived = [(10, GIVEN), (11, GIVEN)];
+        assert_eq!(pairs(&arrived, &all, &all), [(10, 2), (11, 1)]);
+        assert_eq!(pairs(&arrived[..1], &all, &all[..1]), []);
     }
 
     #[test]

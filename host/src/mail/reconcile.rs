@@ -93,7 +93,7 @@ impl Mail {
     /// Looks at everything that arrived in any folder since it was looked at last.
     pub(super) async fn seek(&self, access: &Access) -> Result<(), Error> {
         let _turn = self.seeking.turn(&access.account).await;
-        self.reconcile(access).await
+        self.reconcile(access, &BTreeSet::new()).await
     }
 
     /// The service's numbers of messages of a folder, by IMAP UID.
@@ -113,7 +113,7 @@ impl Mail {
         }
         if known.folder.is_none() || !self.alike(access, &unknown).await?.is_empty() {
             let _turn = self.seeking.turn(account).await;
-            self.reconcile(access).await?;
+            self.reconcile(access, &BTreeSet::new()).await?;
             // Those that were there before any message had a number are no arrivals.
             let known = index::known(db, account, path, opened, &uids).await?;
             let alike = self
@@ -127,8 +127,13 @@ impl Mail {
         })
     }
 
-    /// Brings the index to what the mail server has. The caller holds the account's turn to seek.
-    async fn reconcile(&self, access: &Access) -> Result<(), Error> {
+    /// Brings the index to what the mail server has. The caller holds the account's turn to seek, and had it when it expunged messages with the numbers
+    /// `expunged`, which it had marked as `\Deleted`.
+    pub(super) async fn reconcile(
+        &self,
+        access: &Access,
+        expunged: &BTreeSet<u64>,
+    ) -> Result<(), Error> {
         let account = &access.account;
         let first = self.standings(access).await?;
         let mut noted = self.note(access, &first).await?;
@@ -144,7 +149,8 @@ impl Mail {
             let from = noted.uid_next();
             let nothing_new = opened.exists == 0 || (1..=from).contains(&opened.uid_next);
             if !nothing_new {
-                self.take_in(access, path, from, &mut gone).await?;
+                self.take_in(access, path, from, expunged, &mut gone)
+                    .await?;
             }
         }
         self.lose(account, gone.0.into_values().collect()).await?;
@@ -158,6 +164,7 @@ impl Mail {
         access: &Access,
         path: &str,
         from: u32,
+        expunged: &BTreeSet<u64>,
         gone: &mut Gone,
     ) -> Result<(), Error> {
         let (db, account) = (&self.db, &access.account);
@@ -185,7 +192,8 @@ impl Mail {
                 reading!(lease, session => session.identities_at(&spots))
             };
             if !arrived.is_empty() {
-                self.settle(access, path, opened, &arrived, gone).await?;
+                self.settle(access, path, opened, &arrived, expunged, gone)
+                    .await?;
             }
             let next = uids.last().map_or(from, |last| last.saturating_add(1));
             index::seen_to(db, account, path, validity, next).await?;
@@ -200,14 +208,25 @@ impl Mail {
         path: &str,
         opened: Opened,
         arrived: &[Fetched],
+        expunged: &BTreeSet<u64>,
         gone: &mut Gone,
     ) -> Result<(), Error> {
         let account = &access.account;
         let messages: Vec<_> = arrived.iter().map(|m| (m.uid, identity(m))).collect();
         let alike = self.alike(access, &messages).await?;
-        let left = self.gone(access, alike.clone()).await?;
+        let mut left = self.gone(access, alike.clone()).await?;
         gone.add(&left);
-        let moved = paired(&messages, &alike, left);
+        // What was expunged may have been moved just before. Then it has the mark in its new location, which a copy made earlier has not.
+        left.sort_by_key(|message| expunged.contains(&message.number()));
+        let marked: BTreeSet<u32> = arrived
+            .iter()
+            .filter(|m| m.flags.iter().any(|f| f.eq_ignore_ascii_case("\\Deleted")))
+            .map(|m| m.uid)
+            .collect();
+        let may_be = |uid: u32, message: &Rival| {
+            marked.contains(&uid) || !expunged.contains(&message.number())
+        };
+        let moved = paired(&messages, &alike, left, may_be);
         index::allot(&self.db, account, path, opened, &messages, &moved).await?;
         for (_, message) in &moved {
             self.kept.forget_place(account, message.number());

@@ -1,6 +1,6 @@
 //! Specification, section 4.3: folders and messages are identified by the mail server's ids, whatever another IMAP client does between two requests.
 
-use latchmail_tests::{Person, Relay, Service, imap, letter, put};
+use latchmail_tests::{Person, Relay, Service, imap, letter, put, subjects};
 use serde_json::Value;
 
 use super::s4_3_numbers::{Way, expunges, moves};
@@ -110,6 +110,47 @@ async fn messages_with_copies_keep_their_numbers_when_they_move() {
     moves(&mut client, Way::Move, "one", "B", "A").await;
     assert_eq!(ada.uids("A").await, copy);
     is_gone(&ada, original[0]).await;
+}
+
+#[tokio::test]
+async fn what_another_client_moves_while_it_is_deleted_is_deleted_where_it_is_and_its_copies_stay()
+{
+    let relay = Relay::new().await;
+    let service = Service::with_mail_and(&format!("imap.address = '{}'", relay.address)).await;
+    relay.leads_to(service.mail().imap);
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for (way, to) in [(Way::Move, "Archive"), (Way::CopyAndExpunge, "New")] {
+        let subject = format!("{way:?}");
+        put(&mut client, "INBOX", &subject).await;
+        // The service does not know the copy when it deletes the original.
+        client.select("INBOX").await.unwrap();
+        client.copy("1", "Trash").await.unwrap();
+        let uid = ada.uid_of("INBOX", &subject).await;
+        relay.hold_at("UID EXPUNGE");
+        let deleting = ada.delete(uid);
+        let moving = async {
+            relay.holds().await;
+            client.select("INBOX").await.unwrap();
+            while client.search("DELETED").await.unwrap().is_empty() {}
+            client.create(to).await.ok();
+            moves(&mut client, way, &subject, "INBOX", to).await;
+            relay.release();
+        };
+        let (deleted, ()) = tokio::join!(deleting, moving);
+        deleted.succeeds(200);
+        for folder in ["INBOX", to] {
+            assert_eq!(
+                subjects(&mut client, folder).await,
+                [""; 0],
+                "{subject} in {folder}"
+            );
+        }
+        is_gone(&ada, uid).await;
+        let copy = ada.uid_of("Trash", &subject).await;
+        assert!(copy > uid);
+        assert_eq!(ada.message(copy).await["subject"], subject);
+    }
 }
 
 /// docs/mail.md, the table: what holds of a mail server that has neither X-GUID nor OBJECTID.
