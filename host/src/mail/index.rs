@@ -31,8 +31,10 @@ const TAKE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES 
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-const HAVE_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE NOT copied AND account_id = ";
-const SHARED: &str = " AND identity IN (SELECT identity FROM messages WHERE account_id = ";
+/// Marks the copies among the messages with a number of at least $2, and what they are copies of.
+const HAVE_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
+     (SELECT n.identity FROM messages n JOIN messages o \
+     ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
 
 /// Messages in one statement: both databases bound the number of its parameters.
 const AT_ONCE: usize = 500;
@@ -217,18 +219,13 @@ pub(super) async fn allot(
                 });
                 insert.build().execute(tx).await.map(drop)
             })?;
-            on_tx!(&mut tx, tx => {
-                let mut update = QueryBuilder::new(HAVE_COPIES);
-                update.push_bind(account.to_owned());
-                update.push(SHARED).push_bind(account.to_owned()).push(" AND identity IN (");
-                let mut list = update.separated(", ");
-                for (_, (_, identity)) in rows {
-                    list.push_bind(identity.to_vec());
-                }
-                update.push(") GROUP BY identity HAVING COUNT(*) > 1)");
-                update.build().execute(tx).await.map(drop)
-            })?;
         }
+        on_tx!(&mut tx, tx => sqlx::query(HAVE_COPIES)
+            .bind(account)
+            .bind(next - count)
+            .execute(tx)
+            .await
+            .map(drop))?;
         let new = rows
             .iter()
             .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0)));
