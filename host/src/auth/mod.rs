@@ -59,6 +59,7 @@ use self::audience::Audiences;
 use self::external::External;
 pub use self::external::OpaqueToken;
 use self::header::Presented;
+pub(crate) use self::header::presented;
 use self::keyring::Keyring;
 use self::oauth_tokens::{Handed, Use};
 use self::passwords::Passwords;

@@ -1,5 +1,7 @@
 //! Who may use a route (specification, sections 5 and 7): one place for what the pipeline enforces and the API description says.
 
+use http::{HeaderValue, header};
+
 use crate::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
 use crate::error::Failure;
 use crate::modules::Access;
@@ -31,7 +33,7 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
         {
             Ok(())
         }
-        (Access::Scoped { scope, .. }, _) => Err(Failure::forbidden(missing(scope))),
+        (Access::Scoped { scope, .. }, _) => Err(insufficient(scope)),
         (Access::OAuth, _) => Err(unauthorized()),
     }
 }
@@ -72,6 +74,16 @@ pub fn may_enter(caller: &Caller) -> Result<(), Failure> {
         Credential::ApiToken { .. } | Credential::OAuth { .. } => {
             Err(Failure::forbidden(SESSION_ONLY))
         }
+    }
+}
+
+/// 403 that names the missing scope in the body and in the challenge (RFC 6750, section 3.1).
+fn insufficient(scope: Scope) -> Failure {
+    let failure = Failure::forbidden(missing(scope));
+    let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+    match HeaderValue::try_from(challenge) {
+        Ok(challenge) => failure.with(header::WWW_AUTHENTICATE, challenge),
+        Err(error) => failure.because(error),
     }
 }
 

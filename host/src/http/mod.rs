@@ -126,6 +126,8 @@ pub struct Http<S> {
     proxies: Proxies,
     /// What a client of the agent endpoint is told that has no token.
     agent_challenge: HeaderValue,
+    /// The same for a client whose token is not valid there.
+    agent_invalid_token: HeaderValue,
     /// Changes that are under way, whether or not their clients still wait.
     tasks: TaskTracker,
     /// Ends whatever a shutdown's grace was not enough for.
@@ -148,9 +150,10 @@ impl<S> Http<S> {
             }
         }
         let metadata = format!("{}/.well-known/oauth-protected-resource", config.base_url());
-        let agent_challenge =
-            HeaderValue::from_str(&format!("Bearer resource_metadata=\"{metadata}\""))
-                .map_err(|_| StartError::new("`base_url` holds what an address cannot hold"))?;
+        let challenge = |error: &str| {
+            HeaderValue::try_from(format!("Bearer resource_metadata=\"{metadata}\"{error}"))
+                .map_err(|_| StartError::new("`base_url` holds what an address cannot hold"))
+        };
         Ok(Self {
             limits: Limits::new(&config.limits, clock.clone())?,
             table: ArcSwap::from_pointee(table),
@@ -159,7 +162,8 @@ impl<S> Http<S> {
             clock,
             cors: Cors::parse(&config.cors_origins)?,
             proxies: Proxies::parse(&config.http.trusted_proxies)?,
-            agent_challenge,
+            agent_challenge: challenge("")?,
+            agent_invalid_token: challenge(", error=\"invalid_token\"")?,
             tasks: TaskTracker::new(),
             cut: CancellationToken::new(),
         })

@@ -22,6 +22,7 @@ use super::message::{Reply, Request};
 use super::outgoing::Outgoing;
 use super::router::{Entry, Lookup, Target};
 use super::{State, access, answer, body, client, framing, module, query};
+use crate::auth::presented;
 use crate::caller::Caller;
 use crate::error::Failure;
 use crate::limits::{Area, Key, Limits, Verdict};
@@ -264,7 +265,7 @@ async fn admit<S: State>(
         }
         Err(failure) => Err(failure),
     };
-    let caller = challenged(state, access, admitted)?;
+    let caller = challenged(state, access, headers, admitted)?;
     if let (None, Some(area)) = (proven, entry.area) {
         seen.count(limits, area, &Key::caller(area, &caller))?;
     }
@@ -283,7 +284,7 @@ async fn look_again<S: State>(
         Err(failure) => Err(failure),
     };
     let admitted = again.and_then(|caller| admitted(access, caller));
-    challenged(state, access, admitted)
+    challenged(state, access, headers, admitted)
 }
 
 /// The caller as the route sees it, where it lets it in.
@@ -315,6 +316,7 @@ async fn entered<S: State>(
 fn challenged<S: State>(
     state: &S,
     access: Access,
+    headers: &HeaderMap,
     admitted: Result<Caller, Failure>,
 ) -> Result<Caller, Failure> {
     admitted.map_err(|failure| {
@@ -325,10 +327,12 @@ fn challenged<S: State>(
         if failure.status != StatusCode::UNAUTHORIZED || challenged {
             return failure;
         }
-        let challenge = if access == Access::OAuth {
-            state.http().agent_challenge.clone()
-        } else {
-            HeaderValue::from_static("Bearer")
+        let http = state.http();
+        // RFC 6750, section 3.1: no error code if the request has no token.
+        let challenge = match access {
+            Access::OAuth if presented(headers).is_ok() => http.agent_invalid_token.clone(),
+            Access::OAuth => http.agent_challenge.clone(),
+            _ => HeaderValue::from_static("Bearer"),
         };
         failure.with(header::WWW_AUTHENTICATE, challenge)
     })

@@ -200,15 +200,19 @@ async fn credentials_are_asked_for_before_anything_else_is_told() {
 #[tokio::test]
 async fn the_agents_route_tells_where_tokens_come_from() {
     let small = Small::with("base_url = 'https://a.example'", routes());
+    let metadata =
+        "Bearer resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\"";
     for credential in ["", "nonsense", "session-1", "token-1"] {
         let refused = post_as(&small, "/agent", credential).await;
+        let error = match credential {
+            "" => "",
+            _ => ", error=\"invalid_token\"",
+        };
         assert_eq!(refused.status, 401, "{credential}");
         assert_eq!(refused.error(), "Missing or invalid Authorization header");
         assert_eq!(
             refused.header("www-authenticate"),
-            Some(
-                "Bearer resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\""
-            )
+            Some(&*format!("{metadata}{error}"))
         );
     }
     assert_eq!(post_as(&small, "/agent", "grant-1").await.status, 200);

@@ -329,7 +329,7 @@ async fn a_route_for_agents_alone_takes_it_and_sends_who_has_none_to_discovery()
     assert_eq!(
         refused.header("www-authenticate"),
         Some(
-            "Bearer resource_metadata=\"http://service.test/.well-known/oauth-protected-resource\""
+            "Bearer resource_metadata=\"http://service.test/.well-known/oauth-protected-resource\", error=\"invalid_token\""
         )
     );
     issuer.answers(Some((500, "")));

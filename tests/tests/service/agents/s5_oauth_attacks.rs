@@ -560,6 +560,7 @@ async fn a_token_for_something_else_is_worth_nothing_at_the_agent_endpoint() {
     let text = "Missing or invalid Authorization header";
     let metadata =
         "Bearer resource_metadata=\"http://service.test/.well-known/oauth-protected-resource\"";
+    let invalid = format!("{metadata}, error=\"invalid_token\"");
     let good = agent.granted(&ada).await.access;
     let in_the_query = format!("/mcp?access_token={good}");
     for (path, token) in [
@@ -569,7 +570,21 @@ async fn a_token_for_something_else_is_worth_nothing_at_the_agent_endpoint() {
         (in_the_query.as_str(), "x"),
     ] {
         let refused = mcp(path, token).await;
-        assert_eq!(refused.header("www-authenticate"), Some(metadata), "{path}");
+        assert_eq!(
+            refused.header("www-authenticate"),
+            Some(&*invalid),
+            "{path}"
+        );
+        refused.fails(401, text);
+    }
+    // RFC 6750, section 3.1: no error code without a bearer token.
+    for authorization in [None, Some("Basic eDp4"), Some("Bearer ")] {
+        let mut request = service.request("POST /mcp").json(&ping);
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
+        }
+        let refused = Answer::of(request).await;
+        assert_eq!(refused.header("www-authenticate"), Some(metadata));
         refused.fails(401, text);
     }
     mcp("/mcp", &good).await.succeeds(200);

@@ -369,10 +369,16 @@ async fn a_call_without_its_scope_never_reaches_the_mail_server() {
         .with_bearer("GET /api/v1/mail/folders", token["token"].as_str().unwrap())
         .await;
     refused.fails(403, "This credential is missing the \"mail:read\" scope");
+    assert_eq!(
+        refused.header("www-authenticate"),
+        Some("Bearer error=\"insufficient_scope\", scope=\"mail:read\"")
+    );
     let refused = service
         .with_bearer("DELETE /api/v1/tokens/x", token["token"].as_str().unwrap())
         .await;
     refused.fails(403, SESSION_ONLY);
+    // No scope opens a route for sessions.
+    assert_eq!(refused.header("www-authenticate"), None);
 }
 
 #[tokio::test]
