@@ -150,14 +150,20 @@ pub(super) async fn within(
     Ok(reply)
 }
 
-/// What whoever signs in agrees to, and when they should.
+/// What the client can do through each interface, and the condition `only_if` for signing in.
 pub(super) fn agreement(app: &App, only_if: &str) -> Markup {
     html! {
-        p {
-            "It will be able to read, flag, move and delete your mail and to add aliases"
-            @if app.config.mcp.send_tool { ", and to send mail as you" }
-            ". Continue only if " (only_if) "."
+        p { "The application gets access to your mailbox through these interfaces:" }
+        dl {
+            @for (interface, grant) in [
+                ("REST API", "read, flag, move and delete your mail, and list your aliases"),
+                ("MCP", "read and search your mail, and list and create aliases"),
+            ] {
+                dt { (interface) }
+                dd { (grant) @if app.config.mcp.send_tool { ", and send mail as you" } }
+            }
         }
+        p { "Continue only if " (only_if) "." }
     }
 }
 

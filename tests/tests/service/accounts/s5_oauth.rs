@@ -12,6 +12,39 @@ const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
 #[tokio::test]
+async fn the_sign_in_pages_list_what_each_interface_can_do() {
+    for send in [false, true] {
+        let service = Setup::default()
+            .with_mail()
+            .with(&format!("mcp.send_tool = {send}"))
+            .start()
+            .await;
+        let agent = Client::register(&service).await;
+        let sign_in = agent.page_with(&[]).await;
+        let device = agent.device().await;
+        let code = device["user_code"].as_str().unwrap();
+        let page = agent.page("/device", &[]).await;
+        let device = agent.fill("/device", &page, &[("user_code", code)]).await;
+        let sends = if send { ", and send mail as you" } else { "" };
+        for page in [sign_in, device] {
+            for (interface, grant) in [
+                (
+                    "REST API",
+                    "read, flag, move and delete your mail, and list your aliases",
+                ),
+                (
+                    "MCP",
+                    "read and search your mail, and list and create aliases",
+                ),
+            ] {
+                let item = format!("<dt>{interface}</dt><dd>{grant}{sends}</dd>");
+                assert!(page.text.contains(&item), "{item}: {}", page.text);
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_agent_learns_from_the_service_where_it_is_let_in() {
     let service = Service::start().await;
     let path = "GET /.well-known/oauth-protected-resource";
