@@ -7,10 +7,11 @@ use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq as _;
+use utoipa::ToSchema;
 
 use super::error::{Error, Refusal};
 use super::parameters::Parameters;
-use super::{BY_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, OAuth, document, redirect};
+use super::{BY_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect};
 use crate::auth::oauth_tokens::{Handed, Use};
 use crate::auth::secrets::{self, sha256_hex};
 use crate::directory::oauth::Client;
@@ -24,16 +25,27 @@ const LARGEST_ADDRESSES: usize = 4096;
 const LONGEST_NAME: usize = 100;
 
 /// A registration as it is answered (RFC 7591, section 3.2.1). There is no secret and no way to change it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = RegisteredClient)]
 pub struct Registered {
+    /// The id for requests to the authorization, token and device endpoints.
     client_id: String,
+    /// The time of the registration, in Unix seconds.
     client_id_issued_at: i64,
+    /// The name that people see. Absent if the client sent none that can be shown.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
     client_name: String,
+    /// The redirect addresses, as the client sent them.
     redirect_uris: Vec<String>,
+    /// The grants that the client can use.
+    #[schema(value_type = Vec<GrantType>)]
     grant_types: Vec<&'static str>,
+    /// `code` if the client can use the grant `authorization_code`.
     response_types: Vec<&'static str>,
+    /// `none`: a client that registers itself has no secret.
     token_endpoint_auth_method: &'static str,
+    /// The scopes that a token can have, separated by spaces.
     scope: String,
 }
 

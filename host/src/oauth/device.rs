@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::clients::{Shown, may};
 use super::error::Error;
@@ -26,13 +27,20 @@ const LIFETIME: Duration = Duration::from_mins(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a device is answered that begins to wait (RFC 8628, section 3.2).
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeviceAuthorization)]
 pub struct Answer {
+    /// The code that the device exchanges at the token endpoint.
     device_code: String,
+    /// The code that the person types on the page.
     user_code: String,
+    /// The address of the page.
     verification_uri: String,
+    /// The address of the page, with the code in it.
     verification_uri_complete: String,
+    /// The lifetime of both codes, in seconds.
     expires_in: u64,
+    /// The minimum number of seconds between two requests to the token endpoint.
     interval: u64,
 }
 

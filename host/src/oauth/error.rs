@@ -4,17 +4,20 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::error::Failure;
 
 /// A refusal of the protocol.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = OAuthError)]
 pub struct Refusal {
-    /// The code.
+    /// The code of the protocol.
     #[serde(rename = "error")]
     pub code: &'static str,
-    /// The sentence.
+    /// A sentence for the client's developer.
     #[serde(rename = "error_description")]
+    #[schema(value_type = String)]
     pub description: Cow<'static, str>,
 }
 

@@ -46,6 +46,21 @@ const BY_REFRESH_TOKEN: &str = "refresh_token";
 /// The grant that a device code is exchanged under (RFC 8628, section 3.4).
 const BY_DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
+/// A grant of the token endpoint, for the API description.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) enum GrantType {
+    /// A code of the authorization endpoint.
+    #[schema(rename = "authorization_code")]
+    Code,
+    /// A refresh token.
+    #[schema(rename = "refresh_token")]
+    RefreshToken,
+    /// The code of a device (RFC 8628).
+    #[schema(rename = "urn:ietf:params:oauth:grant-type:device_code")]
+    DeviceCode,
+}
+
 /// The grants that there are.
 pub const GRANT_TYPES: [&str; 3] = [BY_CODE, BY_REFRESH_TOKEN, BY_DEVICE_CODE];
 

@@ -2,6 +2,7 @@
 
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::clients::Shown;
 use super::error::{Error, Refusal};
@@ -16,12 +17,18 @@ use crate::directory::oauth::Poll;
 const NO_GOOD: &str = "What is to be exchanged is unknown, over, used before, or another client's";
 
 /// What a client gets (RFC 6749, section 5.1).
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = OAuthTokens)]
 pub struct Answer {
+    /// The access token.
     access_token: String,
+    /// `Bearer`.
     token_type: &'static str,
+    /// The lifetime of the access token, in seconds.
     expires_in: u64,
+    /// The refresh token. It can be exchanged once.
     refresh_token: String,
+    /// The scopes of the access token, separated by spaces.
     scope: String,
 }
 

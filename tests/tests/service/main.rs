@@ -6,6 +6,7 @@
 mod accounts;
 mod agents;
 mod attacks;
+mod description;
 mod directory;
 mod http;
 mod mail;

@@ -6,6 +6,7 @@
 use http::StatusCode;
 use maud::html;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::form::Browser;
 use super::page::{Page, agreement, alert, credentials, described, named, within};
@@ -16,7 +17,8 @@ use crate::app::App;
 use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::limits::Area;
-use crate::oauth::device::{read_code, shown_code};
+use crate::oauth::device::{Answer, read_code, shown_code};
+use crate::oauth::error::Refusal;
 use crate::oauth::parameters::Parameters;
 
 pub(super) const PATH: &str = "/auth/device";
@@ -30,6 +32,21 @@ struct Known {
     client_name: String,
 }
 
+/// A device authorization request (RFC 8628, section 3.1). Other fields are ignored.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+struct DeviceForm {
+    /// The client's id. Required unless the client authenticates in the Authorization header.
+    #[schema(nullable = false)]
+    client_id: Option<String>,
+    /// The client's secret, if it has one and does not send it in the Authorization header.
+    #[schema(nullable = false, format = "password")]
+    client_secret: Option<String>,
+    /// The resource that the tokens are for (RFC 8707): an address of this service.
+    #[schema(nullable = false)]
+    resource: Option<String>,
+}
+
 /// Let a device begin to wait
 ///
 /// RFC 8628: answers `device_code`, `user_code` and where the person goes with that, which is good for ten minutes. Ask the token endpoint every `interval`
@@ -39,11 +56,11 @@ struct Known {
     path = "/auth/device",
     operation_id = "beginDevice",
     tag = "Authorization",
-    request_body(content = Value, content_type = "application/x-www-form-urlencoded", description = "`client_id`, and `resource`"),
+    request_body(content = DeviceForm, content_type = "application/x-www-form-urlencoded", description = "The client, and the resource that the tokens are for"),
     responses(
-        (status = 200, description = "What the device shows, and what it asks with", body = Value),
-        (status = 400, description = "`invalid_request` or `invalid_target`", body = ref("#/components/schemas/Error")),
-        (status = 401, description = "`invalid_client`", body = ref("#/components/schemas/Error")),
+        (status = 200, description = "What the device shows, and what it asks with", body = Answer),
+        (status = 400, description = "`invalid_request` or `invalid_target`", body = Refusal),
+        (status = 401, description = "`invalid_client`", body = Refusal),
     )
 )]
 pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, Failure> {
@@ -78,6 +95,29 @@ pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, F
     within(app, request, Area::OAuth, page).await
 }
 
+/// The fields of the pages. The first page has `user_code`, the second has the others.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+struct DevicePageForm {
+    /// The hidden field of the page.
+    request: String,
+    /// The code that the device shows.
+    #[schema(nullable = false)]
+    user_code: Option<String>,
+    /// `no` rejects the device.
+    #[schema(nullable = false)]
+    answer: Option<String>,
+    /// The account's address.
+    #[schema(nullable = false)]
+    email: Option<String>,
+    /// The account's password.
+    #[schema(nullable = false, format = "password")]
+    password: Option<String>,
+    /// The two-factor code.
+    #[schema(nullable = false)]
+    code: Option<String>,
+}
+
 /// Sign in for a device
 ///
 /// What the pages send: the letters first, then who signs in.
@@ -86,7 +126,7 @@ pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, F
     path = "/device",
     operation_id = "submitDevice",
     tag = "Authorization",
-    request_body(content = String, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
+    request_body(content = DevicePageForm, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
     responses(
         (status = 200, description = "The next page", content_type = "text/html"),
         (status = 403, description = "The page once more: what was filled in is not right", content_type = "text/html"),

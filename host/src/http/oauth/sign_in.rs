@@ -4,6 +4,7 @@
 use http::{HeaderValue, StatusCode, header};
 use maud::html;
 use secrecy::SecretString;
+use utoipa::ToSchema;
 
 use super::form::{self, Browser};
 use super::page::{Page, agreement, alert, credentials, described, named, within};
@@ -66,6 +67,22 @@ pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, 
     within(app, request, Area::OAuth, page).await
 }
 
+/// The fields of the page.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+struct SignInForm {
+    /// The hidden field of the page.
+    request: String,
+    /// The account's address.
+    email: String,
+    /// The account's password.
+    #[schema(format = "password")]
+    password: String,
+    /// The two-factor code.
+    #[schema(nullable = false)]
+    code: Option<String>,
+}
+
 /// Sign in for a client
 ///
 /// What the page sends. The person is sent back to the client with a code, which lives a minute.
@@ -74,7 +91,7 @@ pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, 
     path = "/login",
     operation_id = "submitSignIn",
     tag = "Authorization",
-    request_body(content = String, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
+    request_body(content = SignInForm, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
     responses(
         (status = 303, description = "Back to the client, with `code`, `state` and `iss`"),
         (status = 403, description = "The page once more: what was filled in is not right", content_type = "text/html"),

@@ -4,15 +4,50 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode, header};
 use percent_encoding::percent_decode_str;
+use utoipa::ToSchema;
 
 use super::{answer, form, refused};
 use crate::app::App;
 use crate::error::Failure;
 use crate::http::{Reply, Request};
+use crate::oauth::GrantType;
 use crate::oauth::error::Refusal;
 use crate::oauth::parameters::Parameters;
+use crate::oauth::token::Answer;
 
 pub(super) const PATH: &str = "/auth/token";
+
+/// A request for tokens (OAuth 2.1, section 3.2; RFC 8628, section 3.4). Other fields are ignored.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+struct TokenForm {
+    /// Decides which other fields are required.
+    grant_type: GrantType,
+    /// The client's id. Required unless the client authenticates in the Authorization header.
+    #[schema(nullable = false)]
+    client_id: Option<String>,
+    /// The client's secret, if it has one and does not send it in the Authorization header.
+    #[schema(nullable = false, format = "password")]
+    client_secret: Option<String>,
+    /// Required for `authorization_code`: the code.
+    #[schema(nullable = false)]
+    code: Option<String>,
+    /// Required for `authorization_code`: the secret of which `code_challenge` is the hash.
+    #[schema(nullable = false, pattern = "^[A-Za-z0-9._~-]{43,128}$")]
+    code_verifier: Option<String>,
+    /// For `authorization_code`: the address that the code was sent to.
+    #[schema(nullable = false)]
+    redirect_uri: Option<String>,
+    /// Required for `refresh_token`: the refresh token.
+    #[schema(nullable = false)]
+    refresh_token: Option<String>,
+    /// Required for the device code grant: the device code.
+    #[schema(nullable = false)]
+    device_code: Option<String>,
+    /// The resource of the authorization request (RFC 8707).
+    #[schema(nullable = false)]
+    resource: Option<String>,
+}
 
 /// Exchange for tokens
 ///
@@ -23,11 +58,11 @@ pub(super) const PATH: &str = "/auth/token";
     path = "/auth/token",
     operation_id = "exchangeToken",
     tag = "Authorization",
-    request_body(content = Value, content_type = "application/x-www-form-urlencoded", description = "The grant's parameters"),
+    request_body(content = TokenForm, content_type = "application/x-www-form-urlencoded", description = "The grant's parameters"),
     responses(
-        (status = 200, description = "`access_token`, `refresh_token`, `expires_in`, `scope`", body = Value),
-        (status = 400, description = "A code of RFC 6749, section 5.2, or of RFC 8628, section 3.5", body = ref("#/components/schemas/Error")),
-        (status = 401, description = "`invalid_client`", body = ref("#/components/schemas/Error")),
+        (status = 200, description = "The tokens", body = Answer),
+        (status = 400, description = "A code of RFC 6749, section 5.2, or of RFC 8628, section 3.5", body = Refusal),
+        (status = 401, description = "`invalid_client`", body = Refusal),
     )
 )]
 pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Failure> {

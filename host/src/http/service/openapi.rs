@@ -1,9 +1,37 @@
 //! `GET /api/openapi.json`: the description of the API as it stands, with whatever modules are loaded.
 
+use std::collections::BTreeMap;
+
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::http::{Reply, Request, State};
 use crate::modules::Content;
+
+/// An OpenAPI 3.1 document.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+struct OpenApiDocument {
+    /// The version of the OpenAPI specification.
+    #[schema(pattern = r"^3\.1\.[0-9]+$")]
+    openapi: String,
+    /// Title, version and description of the API.
+    #[schema(value_type = Object)]
+    info: Map<String, Value>,
+    /// The address of the service.
+    #[schema(value_type = Vec<Object>)]
+    servers: Vec<Map<String, Value>>,
+    /// Operations by path and method.
+    #[schema(value_type = Object)]
+    paths: Map<String, Value>,
+    /// Schemas, responses, parameters and security schemes.
+    #[schema(value_type = Object)]
+    components: Map<String, Value>,
+    /// A description of each scope that an API token can have.
+    #[schema(rename = "x-api-token-scopes")]
+    scopes: BTreeMap<String, String>,
+}
 
 /// The description of this API.
 ///
@@ -13,7 +41,7 @@ use crate::modules::Content;
     path = "/api/openapi.json",
     operation_id = "openapi",
     tag = "Service",
-    responses((status = 200, description = "The description", body = serde_json::Value))
+    responses((status = 200, description = "The description", body = OpenApiDocument))
 )]
 pub(super) fn openapi<S: State>(state: &S, _: &Request) -> Reply {
     let mut headers = HeaderMap::new();

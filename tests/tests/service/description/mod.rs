@@ -1,0 +1,3 @@
+//! The API description: what it says of every operation, and clients that are generated from it.
+
+mod schemas;
