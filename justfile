@@ -68,7 +68,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py and the protocol's own clients and conformance suite too
+# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, the protocol's own clients and conformance suite, and generators of clients too
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

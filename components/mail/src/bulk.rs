@@ -24,9 +24,9 @@ pub(crate) struct BulkFlagRequest {
     #[serde(default)]
     #[schema(value_type = Vec<String>, required, min_items = 1)]
     flags: Value,
-    /// What becomes of them.
+    /// Whether the flags are set or removed.
     #[serde(default)]
-    #[schema(value_type = Action, required, inline)]
+    #[schema(value_type = Action, required)]
     action: Value,
 }
 

@@ -9,6 +9,7 @@ use crate::message::named;
 
 /// What becomes of the flags.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[schema(as = FlagAction)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Action {
     /// They are set.
@@ -32,8 +33,7 @@ pub(crate) struct FlagRequest {
     /// `\Seen`, `\Answered`, `\Flagged`, `\Draft`, or keywords.
     #[schema(min_items = 1)]
     pub(crate) flags: Vec<String>,
-    /// What becomes of them.
-    #[schema(inline)]
+    /// Whether the flags are set or removed.
     pub(crate) action: Action,
     /// Not needed: the number names the message.
     #[serde(default)]

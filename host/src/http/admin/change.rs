@@ -11,7 +11,7 @@ use crate::life::report::Report;
 
 /// Which version is to serve again.
 #[derive(Default, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 struct RollBack {
     /// Its digest, or at least the first 8 digits of it. None: the version that served before the one that serves.
     digest: Option<String>,
@@ -92,7 +92,7 @@ pub(super) async fn disable_module<S: Managing>(
     operation_id = "rollModuleBack",
     tag = "Administration",
     params(("name" = String, Path, description = "The module's name")),
-    request_body(content = RollBack, description = "None is needed"),
+    request_body(content = Option<RollBack>, description = "Optional"),
     responses(
         (status = 200, description = "The earlier version serves", body = Report),
         (status = 404, description = "There is no such module or version", body = ref("#/components/schemas/Error")),

@@ -1,0 +1,276 @@
+"""Calls every operation with the client that openapi-python-client generates from the API description.
+
+Each call returns the status that is expected, and each response is compared with the description: its status, its media type, its required headers and its
+body's schema. `world.json` names the service and the accounts.
+"""
+
+import base64
+import datetime
+import hashlib
+import importlib
+import json
+import pathlib
+import re
+import secrets
+from urllib.parse import parse_qs, urlparse
+
+import jsonschema
+from generated import AuthenticatedClient, Client, models
+from generated.types import UNSET
+
+world = json.loads(pathlib.Path("world.json").read_text())
+description = json.loads(pathlib.Path("openapi.json").read_text())
+called = set()
+
+
+def resolved(value):
+    """What a value refers to, or the value itself."""
+    while "$ref" in value:
+        found = description
+        for step in value["$ref"][2:].split("/"):
+            found = found[step]
+        value = found
+    return value
+
+
+def operations():
+    """Every operation with its method and a pattern of its path. Paths without parameters come first."""
+    for path, item in sorted(description["paths"].items(), key=lambda pair: "{" in pair[0]):
+        pattern = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)))
+        for method, operation in item.items():
+            yield method.upper(), pattern, operation
+
+
+def check(response):
+    """Compares a response with the description."""
+    response.read()
+    path = response.request.url.raw_path.decode().partition("?")[0]
+    [operation, *_] = [
+        operation for method, pattern, operation in operations() if method == response.request.method and pattern.fullmatch(path)
+    ]
+    what = f"{operation['operationId']} {response.status_code}"
+    assert str(response.status_code) in operation["responses"], f"{what} is not described: {response.text}"
+    called.add(operation["operationId"])
+    described = resolved(operation["responses"][str(response.status_code)])
+    for name, header in described.get("headers", {}).items():
+        assert name in response.headers or not resolved(header).get("required"), f"{what} lacks the header {name}"
+    media = response.headers.get("content-type", "").partition(";")[0]
+    content = described.get("content", {})
+    assert media in content if media else not content, f"{what} has the media type {media}"
+    if media == "application/json":
+        schema = {**content[media]["schema"], "components": description["components"]}
+        validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+        validator.validate(response.json())
+
+
+def client(token=None):
+    """A client with a bearer token, or one without."""
+    settings = {
+        "base_url": world["base"],
+        "raise_on_unexpected_status": True,
+        "httpx_args": {"event_hooks": {"response": [check]}},
+    }
+    return AuthenticatedClient(token=token, **settings) if token else Client(**settings)
+
+
+def modules():
+    """The generated function of each operation, by the operation's name."""
+    for operation in (operation for _, _, operation in operations()):
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", operation["operationId"]).lower()
+        yield name, importlib.import_module(f"generated.api.{operation['tags'][0].lower()}.{name}")
+
+
+generated = dict(modules())
+
+
+def detailed(name, client, wanted=200, /, **arguments):
+    """The response of an operation, which must have the wanted status."""
+    response = generated[name].sync_detailed(client=client, **arguments)
+    assert response.status_code == wanted, f"{name}: {response.status_code} {response.content!r}"
+    return response
+
+
+def call(name, client, wanted=200, /, **arguments):
+    """The model that the response of an operation has."""
+    return detailed(name, client, wanted, **arguments).parsed
+
+
+anybody = client()
+
+
+def sign_in(address):
+    return call("login", anybody, body=models.LoginBody(email=address, password=world["password"]))
+
+
+me = client(sign_in(world["address"]).access_token)
+
+# The service.
+call("health", anybody)
+call("readiness", anybody)
+call("openapi", anybody)
+
+# Accounts.
+domain = call("registration_domains", anybody).domains[0].domain
+username = f"t{secrets.token_hex(6)}"
+assert call("username_available", anybody, username=username).available
+person = models.RegisterBody(
+    local_part=username,
+    domain=domain,
+    password=world["password"],
+    first_name="Py",
+    last_name="Thon",
+    dob=datetime.date(1990, 12, 10),
+)
+registered = call("register", anybody, 201, body=person)
+refreshed = call("refresh", anybody, body=models.RefreshBody(refresh_token=registered.refresh_token))
+call("logout", client(refreshed.access_token), body=models.RefreshBody(refresh_token=refreshed.refresh_token))
+
+# Mail.
+folder = call("list_folders", me).folders[0]
+messages = call("list_messages", me, folder=folder.path, page=1, limit=10).messages
+uid = call("search_messages", me, q="Rich").messages[0].uid
+message = call("get_message", me, uid=uid)
+file = call("get_attachment", me, uid=uid, index=message.attachments[0].index)
+assert len(file.payload.read()) == message.attachments[0].size
+sent = models.SendRequest(
+    from_=world["address"],
+    to=[world["guest"]],
+    subject="A tour",
+    text="Hello",
+    in_reply_to=message.message_id,
+    attachments=[models.SendAttachment(filename="a.txt", content=base64.b64encode(b"a").decode())],
+)
+call("send_message", me, body=sent, idempotency_key="a-tour")
+call("flag_message", me, uid=uid, body=models.FlagRequest(flags=["\\Seen"], action=models.FlagAction.ADD))
+call("move_message", me, uid=uid, body=models.MoveRequest(destination="Archive"))
+uids = [each.uid for each in messages]
+call("bulk_flag_messages", me, body=models.BulkFlagRequest(uids=uids, flags=["\\Flagged"], action=models.FlagAction.REMOVE))
+call("bulk_move_messages", me, body=models.BulkMoveRequest(uids=uids, destination="Archive"))
+call("delete_message", me, uid=uid)
+assert call("bulk_delete_messages", me, body=models.BulkDeleteRequest(uids=uids)).count == len(uids)
+
+# Aliases.
+alias_domain = call("list_alias_domains", me).domains[0].domain
+call("check_alias", me, name=f"{username}-a", domain=alias_domain)
+call("create_alias", me, 201, body=models.AliasRequest(domain=alias_domain))
+alias = call("list_aliases", me).aliases[0]
+call("update_alias", me, id=alias.id, body=models.AliasChange(active=False))
+call("delete_alias", me, id=alias.id)
+
+# Credentials.
+call("update_profile", me, body=models.ProfileRequest(first_name="Augusta"))
+call("get_profile", me)
+token = call("create_token", me, 201, body=models.TokenRequest(label="a tour", scopes=["mail:read"], expires_in_days=1))
+call("list_folders", client(token.token))
+call("revoke_token", me, id=call("list_tokens", me).tokens[0].id)
+password = call("create_app_password", me, 201, body=models.AppPasswordRequest(label="a tour"))
+call("delete_app_password", me, id=password.id)
+sign_in(world["address"])
+credentials = call("list_sessions", me).credentials
+[elsewhere, *_] = [each for each in credentials if each.type_ == "web_session" and not each.current]
+call("delete_session", me, id=elsewhere.id)
+
+# Domains.
+call("claim_domain", me, 201, body=models.DomainRequest(domain=f"{username}.example"))
+call("list_domains", me)
+call("verify_domain", me, domain=world["domain"])
+call("get_domain", me, domain=world["domain"])
+call("release_domain", me, domain=world["domain"])
+
+# Teams.
+team = call("list_teams", me).teams[0].id
+rights = [models.Right.MAILREAD]
+invitation = models.InvitationRequest(
+    username=world["guest"].partition("@")[0],
+    password=world["password"],
+    resource_kind=models.ResourceKind.MAILBOX,
+    rights=rights,
+)
+invited = call("invite_member", me, 201, id=team, body=invitation)
+[guest] = [member for member in call("list_members", me, id=team).members if member.role == models.Role.GUEST]
+granted = models.GrantRequest(resource_kind=models.ResourceKind.FOLDER, resource_id=folder.id, rights=rights)
+call("add_grant", me, 201, id=team, user_id=guest.user_id, body=granted)
+more = models.RightsRequest(rights=[*rights, models.Right.MAILWRITE])
+call("change_grant", me, id=team, grant_id=invited.grant_id, body=more)
+call("revoke_grant", me, id=team, grant_id=invited.grant_id)
+call("remove_member", me, id=team, user_id=guest.user_id)
+
+# Administration.
+admin = client(sign_in(world["admin"]).access_token)
+older, newer = [[models.Component(component=component)] for component in world["components"]]
+call("list_modules", admin)
+call("inspect_modules", admin, body=models.Components(modules=older))
+installed = call("install_modules", admin, 201, body=models.Install(modules=older, accept=True))
+name = installed.modules[0].name
+call("install_modules", admin, 201, body=models.Install(modules=newer))
+call("show_module", admin, name=name)
+call("disable_module", admin, name=name)
+call("enable_module", admin, name=name)
+call("roll_module_back", admin, name=name, body=models.RollBack())
+call("remove_module", admin, name=name, purge=True)
+
+# Authorization, as an agent and as a browser.
+call("protected_resource", anybody)
+call("protected_agent_endpoint", anybody)
+call("authorization_server", anybody)
+address = "http://127.0.0.1:9/callback"
+device_grant = "urn:ietf:params:oauth:grant-type:device_code"
+metadata = models.ClientMetadata(
+    client_name="A tour",
+    redirect_uris=[address],
+    grant_types=["authorization_code", "refresh_token", device_grant],
+)
+client_id = call("register_client", anybody, 201, body=metadata).client_id
+verifier = secrets.token_urlsafe(32)
+challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+
+
+def sealed_in(page):
+    return re.search(r'name="request" value="([^"]+)"', page.content.decode()).group(1)
+
+
+# A client of its own, which keeps the cookie.
+browser = client()
+page = detailed(
+    "show_sign_in",
+    browser,
+    client_id=client_id,
+    redirect_uri=address,
+    response_type="code",
+    code_challenge=challenge,
+    code_challenge_method="S256",
+    state="a-state",
+)
+filled = {"email": world["address"], "password": world["password"]}
+back = detailed("submit_sign_in", browser, 303, body=models.SignInForm(request=sealed_in(page), **filled))
+[code] = parse_qs(urlparse(back.headers["location"]).query)["code"]
+exchanged = models.TokenForm(
+    grant_type=models.GrantType.AUTHORIZATION_CODE,
+    client_id=client_id,
+    code=code,
+    code_verifier=verifier,
+    redirect_uri=address,
+)
+tokens = call("exchange_token", anybody, body=exchanged)
+
+device = call("begin_device", anybody, body=models.DeviceForm(client_id=client_id))
+page = detailed("show_device", browser, user_code=device.user_code)
+typed = models.DevicePageForm(request=sealed_in(page), user_code=device.user_code)
+page = detailed("submit_device", browser, body=typed)
+detailed("submit_device", browser, body=models.DevicePageForm(request=sealed_in(page), answer="yes", **filled))
+exchanged = models.TokenForm(grant_type=models.GrantType(device_grant), client_id=client_id, device_code=device.device_code)
+call("exchange_token", anybody, body=exchanged)
+
+# Agents.
+agent = client(tokens.access_token)
+request = models.AgentMessage(jsonrpc="2.0", id=1, method="tools/list")
+assert call("call_agent_endpoint", agent, body=request, mcp_protocol_version="2025-11-25").result is not UNSET
+detailed("open_agent_stream", agent, 405)
+detailed("end_agent_session", agent, 405)
+
+# What ends other sessions comes last.
+changed = models.PasswordRequest(current_password=world["password"], new_password=world["password"] + "x")
+call("change_password", me, body=changed)
+
+left = {operation["operationId"] for _, _, operation in operations()} - called
+assert not left, f"not called: {left}"
