@@ -95,24 +95,24 @@ def call(name, client, wanted=200, /, **arguments):
     return detailed(name, client, wanted, **arguments).parsed
 
 
-anybody = client()
+stranger = client()
 
 
 def sign_in(address):
-    return call("login", anybody, body=models.LoginBody(email=address, password=world["password"]))
+    return call("login", stranger, body=models.LoginBody(email=address, password=world["password"]))
 
 
 me = client(sign_in(world["address"]).access_token)
 
 # The service.
-call("health", anybody)
-call("readiness", anybody)
-call("openapi", anybody)
+call("health", stranger)
+call("readiness", stranger)
+call("openapi", stranger)
 
 # Accounts.
-domain = call("registration_domains", anybody).domains[0].domain
+domain = call("registration_domains", stranger).domains[0].domain
 username = f"t{secrets.token_hex(6)}"
-assert call("username_available", anybody, username=username).available
+assert call("username_available", stranger, username=username).available
 person = models.RegisterBody(
     local_part=username,
     domain=domain,
@@ -121,8 +121,8 @@ person = models.RegisterBody(
     last_name="Thon",
     dob=datetime.date(1990, 12, 10),
 )
-registered = call("register", anybody, 201, body=person)
-refreshed = call("refresh", anybody, body=models.RefreshBody(refresh_token=registered.refresh_token))
+registered = call("register", stranger, 201, body=person)
+refreshed = call("refresh", stranger, body=models.RefreshBody(refresh_token=registered.refresh_token))
 call("logout", client(refreshed.access_token), body=models.RefreshBody(refresh_token=refreshed.refresh_token))
 
 # Mail.
@@ -210,9 +210,9 @@ call("roll_module_back", admin, name=name, body=models.RollBack())
 call("remove_module", admin, name=name, purge=True)
 
 # Authorization, as an agent and as a browser.
-call("protected_resource", anybody)
-call("protected_agent_endpoint", anybody)
-call("authorization_server", anybody)
+call("protected_resource", stranger)
+call("protected_agent_endpoint", stranger)
+call("authorization_server", stranger)
 address = "http://127.0.0.1:9/callback"
 device_grant = "urn:ietf:params:oauth:grant-type:device_code"
 metadata = models.ClientMetadata(
@@ -220,7 +220,7 @@ metadata = models.ClientMetadata(
     redirect_uris=[address],
     grant_types=["authorization_code", "refresh_token", device_grant],
 )
-client_id = call("register_client", anybody, 201, body=metadata).client_id
+client_id = call("register_client", stranger, 201, body=metadata).client_id
 verifier = secrets.token_urlsafe(32)
 challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
 
@@ -251,15 +251,15 @@ exchanged = models.TokenForm(
     code_verifier=verifier,
     redirect_uri=address,
 )
-tokens = call("exchange_token", anybody, body=exchanged)
+tokens = call("exchange_token", stranger, body=exchanged)
 
-device = call("begin_device", anybody, body=models.DeviceForm(client_id=client_id))
+device = call("begin_device", stranger, body=models.DeviceForm(client_id=client_id))
 page = detailed("show_device", browser, user_code=device.user_code)
 typed = models.DevicePageForm(request=sealed_in(page), user_code=device.user_code)
 page = detailed("submit_device", browser, body=typed)
 detailed("submit_device", browser, body=models.DevicePageForm(request=sealed_in(page), answer="yes", **filled))
 exchanged = models.TokenForm(grant_type=models.GrantType(device_grant), client_id=client_id, device_code=device.device_code)
-call("exchange_token", anybody, body=exchanged)
+call("exchange_token", stranger, body=exchanged)
 
 # Agents.
 agent = client(tokens.access_token)

@@ -48,26 +48,26 @@ const first = <T>(all: T[]): T => {
     return one;
 };
 
-const anybody = clientOf();
-const signIn = (email: string) => ok(anybody.POST('/api/v1/auth/login', { body: { email, password: world.password } }));
+const stranger = clientOf();
+const signIn = (email: string) => ok(stranger.POST('/api/v1/auth/login', { body: { email, password: world.password } }));
 const me = clientOf((await signIn(world.address)).accessToken);
 
 // The service.
-await ok(anybody.GET('/api/health'));
-await ok(anybody.GET('/api/readiness'));
-const scopes: Record<string, string> = (await ok(anybody.GET('/api/openapi.json')))['x-api-token-scopes'];
+await ok(stranger.GET('/api/health'));
+await ok(stranger.GET('/api/readiness'));
+const scopes: Record<string, string> = (await ok(stranger.GET('/api/openapi.json')))['x-api-token-scopes'];
 if (!scopes['mail:read']) throw new Error('no scopes');
 
 // Accounts.
-const domain = first((await ok(anybody.GET('/api/v1/auth/domains'))).domains).domain;
+const domain = first((await ok(stranger.GET('/api/v1/auth/domains'))).domains).domain;
 const username = `t${randomBytes(6).toString('hex')}`;
-await ok(anybody.GET('/api/v1/auth/username-available', { params: { query: { username } } }));
+await ok(stranger.GET('/api/v1/auth/username-available', { params: { query: { username } } }));
 const registered = await ok(
-    anybody.POST('/api/v1/auth/register', {
+    stranger.POST('/api/v1/auth/register', {
         body: { local_part: username, domain, password: world.password, first_name: 'Ty', last_name: 'Script', dob: '1990-12-10' },
     }),
 );
-const refreshed = await ok(anybody.POST('/api/v1/auth/refresh', { body: { refreshToken: registered.refreshToken } }));
+const refreshed = await ok(stranger.POST('/api/v1/auth/refresh', { body: { refreshToken: registered.refreshToken } }));
 const other = clientOf(refreshed.accessToken);
 await ok(other.POST('/api/v1/auth/logout', { body: { refreshToken: refreshed.refreshToken } }));
 
@@ -163,12 +163,12 @@ await ok(admin.POST('/api/v1/admin/modules/{name}/rollback', { ...module, body: 
 await ok(admin.DELETE('/api/v1/admin/modules/{name}', { params: { ...module.params, query: { purge: true } } }));
 
 // Authorization, as an agent and as a browser.
-await ok(anybody.GET('/.well-known/oauth-protected-resource'));
-await ok(anybody.GET('/.well-known/oauth-protected-resource/mcp'));
-await ok(anybody.GET('/.well-known/oauth-authorization-server'));
+await ok(stranger.GET('/.well-known/oauth-protected-resource'));
+await ok(stranger.GET('/.well-known/oauth-protected-resource/mcp'));
+await ok(stranger.GET('/.well-known/oauth-authorization-server'));
 const redirect_uri = 'http://127.0.0.1:9/callback';
 const agent = await ok(
-    anybody.POST('/auth/register', {
+    stranger.POST('/auth/register', {
         body: {
             client_name: 'A tour',
             redirect_uris: [redirect_uri],
@@ -179,7 +179,7 @@ const agent = await ok(
 const client_id = agent.client_id;
 const code_verifier = randomBytes(32).toString('base64url');
 const sealedIn = (page: string): string => /name="request" value="([^"]+)"/.exec(page)?.[1] ?? '';
-const opened = await anybody.GET('/login', {
+const opened = await stranger.GET('/login', {
     params: {
         query: {
             client_id,
@@ -195,16 +195,16 @@ const opened = await anybody.GET('/login', {
 const Cookie = first((opened.response.headers.get('set-cookie') ?? '').split(';'));
 const filled = { request: sealedIn(opened.data ?? ''), email: world.address, password: world.password };
 const browser = { headers: { ...form.headers, Cookie }, redirect: 'manual', parseAs: 'text' } as const;
-const back = await status(303, anybody.POST('/login', { ...browser, body: filled }));
+const back = await status(303, stranger.POST('/login', { ...browser, body: filled }));
 const code = new URL(back.headers.get('location') ?? '').searchParams.get('code') ?? '';
-const tokens = await ok(anybody.POST('/auth/token', { ...form, body: { grant_type: 'authorization_code', client_id, code, code_verifier, redirect_uri } }));
+const tokens = await ok(stranger.POST('/auth/token', { ...form, body: { grant_type: 'authorization_code', client_id, code, code_verifier, redirect_uri } }));
 
-const device = await ok(anybody.POST('/auth/device', { ...form, body: { client_id } }));
-const letters = await ok(anybody.GET('/device', { params: { query: { user_code: device.user_code } }, headers: { Cookie }, parseAs: 'text' }));
-const asked = await ok(anybody.POST('/device', { ...browser, body: { request: sealedIn(letters), user_code: device.user_code } }));
-await ok(anybody.POST('/device', { ...browser, body: { ...filled, request: sealedIn(asked), answer: 'yes' } }));
+const device = await ok(stranger.POST('/auth/device', { ...form, body: { client_id } }));
+const letters = await ok(stranger.GET('/device', { params: { query: { user_code: device.user_code } }, headers: { Cookie }, parseAs: 'text' }));
+const asked = await ok(stranger.POST('/device', { ...browser, body: { request: sealedIn(letters), user_code: device.user_code } }));
+await ok(stranger.POST('/device', { ...browser, body: { ...filled, request: sealedIn(asked), answer: 'yes' } }));
 await ok(
-    anybody.POST('/auth/token', { ...form, body: { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', client_id, device_code: device.device_code } }),
+    stranger.POST('/auth/token', { ...form, body: { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', client_id, device_code: device.device_code } }),
 );
 
 // Agents.

@@ -169,6 +169,15 @@ impl<'a> Person<'a> {
         }
     }
 
+    /// The id of the folder with this path.
+    pub async fn folder_id(&self, path: &str) -> String {
+        let listed = self.ask("GET /api/v1/mail/folders").await.succeeds(200);
+        let folders = listed["folders"].as_array().unwrap();
+        let folder = folders.iter().find(|folder| folder["path"] == path);
+        let folder = folder.unwrap_or_else(|| panic!("no {path}: {folders:?}"));
+        folder["id"].as_str().unwrap().to_owned()
+    }
+
     /// The answer to moving the message of that number.
     pub async fn move_to(&self, uid: u64, destination: &str) -> Answer {
         let path = format!("/api/v1/mail/messages/{uid}/move");

@@ -1,4 +1,4 @@
-//! The way to a mail server, which a test can bar, hold up, and change what is said on.
+//! A relay to a mail server. A test can block it, delay it, and change what passes through it.
 //!
 //! ```ignore
 //! let mut relay = Relay::new().await;
@@ -60,7 +60,7 @@ impl Relay {
         *self.way.to.lock().unwrap() = Some(server);
     }
 
-    /// From now on the server is told `to` where a client says `from`, which comes in one piece.
+    /// Replaces `from` with `to` in what clients send. `from` must arrive in one piece.
     pub fn rewrites(&self, from: &'static str, to: &'static str) {
         *self.way.rewritten.lock().unwrap() = Some([from, to]);
     }

@@ -18,7 +18,7 @@ pub(crate) struct InvitationRequest {
     /// The password of whoever invites.
     #[schema(format = Password, min_length = 1)]
     password: String,
-    /// The two-factor code or a recovery code of whoever invites, if two-factor sign-in is on.
+    /// The caller's two-factor code or a recovery code. Required if two-factor sign-in is on.
     code: Option<String>,
     /// What the grant is on.
     resource_kind: ResourceKind,

@@ -226,7 +226,7 @@ impl Auth {
             password,
             code,
         } = confirmation;
-        let attempt = self.confirmations.attempt([
+        let attempt = self.failures.attempt([
             (Key::Session(sid.into()), self.wrong_passwords),
             (
                 Key::Account(account.into()),
@@ -268,7 +268,8 @@ impl Auth {
     /// OAuth grants and API tokens end.
     ///
     /// # Errors
-    /// 400 for a new password that will not do; 401 where the session ended meanwhile, or `Two-factor code required`; 429 after too many wrong passwords; 500. Nothing was changed then.
+    /// 400 for a new password that will not do; 401 if the session has ended, or `Two-factor code required`; 429 after too many wrong passwords; 500.
+    /// Nothing was changed then.
     pub async fn change_password(
         &self,
         confirmation: Confirmation<'_>,

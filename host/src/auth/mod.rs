@@ -126,13 +126,11 @@ pub struct Auth {
     keys: Arc<Keyring>,
     access_tokens: AccessTokens,
     passwords: Passwords,
-    /// Passwords that were to confirm something, and were wrong.
-    confirmations: Failures,
-    /// How many of them one session can have a minute.
+    /// Wrong passwords by session and account, where a password confirms a change, and wrong signatures of access tokens by client.
+    failures: Failures,
+    /// The number of wrong passwords that one session can have a minute.
     wrong_passwords: NonZeroU32,
-    /// Access tokens whose signature was wrong.
-    signatures: Failures,
-    /// How many of them one client can send a minute.
+    /// The number of wrong signatures that one client can send a minute.
     wrong_signatures: NonZeroU32,
     uses: Uses,
     /// The authorization server for agents, where it is elsewhere.
@@ -167,8 +165,7 @@ impl Auth {
             access_tokens: AccessTokens::new(&config.base_url()),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
-            confirmations: Failures::new(clock.clone()),
-            signatures: Failures::new(clock),
+            failures: Failures::new(clock),
             wrong_signatures: NonZeroU32::new(config.limits.unproven).unwrap_or(NonZeroU32::MIN),
             wrong_passwords: NonZeroU32::new(config.limits.password_change)
                 .unwrap_or(NonZeroU32::MIN),
@@ -208,7 +205,7 @@ impl Auth {
                 .access_tokens
                 .verify(&self.keys, token, self.clock.now(), || {
                     let limit = (Key::client(client), self.wrong_signatures);
-                    self.signatures.attempt([limit])
+                    self.failures.attempt([limit])
                 })?
                 .map(Recognised::Session)
                 .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),

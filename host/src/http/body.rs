@@ -42,6 +42,11 @@ impl<B: Body<Data = Bytes> + Unpin> Intake<B> {
         }
     }
 
+    /// Whether nothing of it is left to read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ended
+    }
+
     /// The next piece; none at its end.
     async fn piece(&mut self) -> Option<Result<Bytes, B::Error>> {
         loop {

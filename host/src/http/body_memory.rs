@@ -153,7 +153,7 @@ impl Share {
         }
     }
 
-    /// Checks whether a body of so many bytes fits at present.
+    /// Checks whether a body of `bytes` fits at present.
     ///
     /// # Errors
     /// 503 if it does not.
@@ -162,7 +162,7 @@ impl Share {
         self.memory.pool(wanted).fits(self, wanted)
     }
 
-    /// Counts a body that has grown to so many bytes.
+    /// Counts a body that has grown to `bytes`.
     ///
     /// # Errors
     /// 503 if the pool or the share of a payer is used up.

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use super::body::Intake;
+use super::body::{Intake, Taken};
 use super::message::{Reply, Request};
 use super::outgoing::Outgoing;
 use super::router::{Entry, Lookup, Target};
@@ -185,16 +185,20 @@ where
         Some(caller) => Some(entered(state.as_ref(), caller, mailbox.as_deref()).await?),
         None => None,
     };
-    let account = caller.as_ref().map(|caller| caller.account.as_str());
-    let share = http.bodies.share(account, client, entry.route.max_body);
-    let taken = body::read(
-        body,
-        entry.route.max_body,
-        &entry.route.blob_fields,
-        http.config.body_timeout,
-        share,
-    )
-    .await?;
+    let taken = if body.is_empty() {
+        Taken::default()
+    } else {
+        let account = caller.as_ref().map(|caller| caller.account.as_str());
+        let share = http.bodies.share(account, client, entry.route.max_body);
+        body::read(
+            body,
+            entry.route.max_body,
+            &entry.route.blob_fields,
+            http.config.body_timeout,
+            share,
+        )
+        .await?
+    };
     // Who was let in a while ago may be shut out by now: a body can be on its way for minutes.
     let caller = match caller {
         Some(_) if http.clock.monotonic().saturating_sub(admitted) > FRESH => {

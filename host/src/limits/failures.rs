@@ -22,9 +22,29 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// The failures of all keys.
 pub struct Failures {
     clock: Clock,
-    /// For each key the instant at which its bucket is full again, on the monotonic clock.
-    full_at: Mutex<HashMap<Key, Duration>>,
+    buckets: Mutex<Buckets>,
     hashes: RandomState,
+}
+
+/// Instants are those of the monotonic clock.
+#[derive(Default)]
+struct Buckets {
+    /// The instant at which the bucket of each key is full again.
+    full_at: HashMap<Key, Duration>,
+    /// When full buckets were last removed to make room.
+    cleared: Duration,
+}
+
+impl Buckets {
+    /// Whether one more key can be told apart.
+    fn has_room(&mut self, now: Duration) -> bool {
+        // A flood of keys must not cause a search through all of them at each attempt.
+        if self.full_at.len() >= MOST_KEYS && self.cleared.as_secs() != now.as_secs() {
+            self.full_at.retain(|_, full_at| *full_at > now);
+            self.cleared = now;
+        }
+        self.full_at.len() < MOST_KEYS
+    }
 }
 
 /// An attempt that has begun. It counts as a failure unless it is given back.
@@ -40,7 +60,7 @@ impl Failures {
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
-            full_at: Mutex::default(),
+            buckets: Mutex::default(),
             hashes: RandomState::new(),
         }
     }
@@ -60,22 +80,19 @@ impl Failures {
         };
         for (key, limit) in keys {
             let interval = WINDOW / limit.get();
-            let mut full_at = self.full_at();
-            if full_at.len() >= MOST_KEYS {
-                full_at.retain(|_, full_at| *full_at > now);
-            }
-            let key = if full_at.len() < MOST_KEYS {
+            let mut buckets = self.buckets();
+            let key = if buckets.has_room(now) {
                 key
             } else {
                 key.crowd(&self.hashes).into_owned()
             };
-            let before = full_at.get(&key).copied().unwrap_or(now).max(now);
+            let before = buckets.full_at.get(&key).copied().unwrap_or(now).max(now);
             let after = before + interval;
             if let Some(wait) = after
                 .checked_sub(now + WINDOW)
                 .filter(|wait| !wait.is_zero())
             {
-                drop(full_at);
+                drop(buckets);
                 attempt.succeeded();
                 let reset = self.clock.now().plus(before.saturating_sub(now));
                 let seconds = whole_seconds(wait);
@@ -87,14 +104,14 @@ impl Failures {
                 };
                 return Err(verdict.refusal(seconds));
             }
-            full_at.insert(key.clone(), after);
+            buckets.full_at.insert(key.clone(), after);
             attempt.counted.push((key, interval));
         }
         Ok(attempt)
     }
 
-    fn full_at(&self) -> MutexGuard<'_, HashMap<Key, Duration>> {
-        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
+    fn buckets(&self) -> MutexGuard<'_, Buckets> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,9 +125,9 @@ impl Attempt<'_> {
 
     /// Gives the attempt back.
     pub fn succeeded(self) {
-        let mut full_at = self.failures.full_at();
+        let mut buckets = self.failures.buckets();
         for (key, interval) in self.counted {
-            if let Some(full_at) = full_at.get_mut(&key) {
+            if let Some(full_at) = buckets.full_at.get_mut(&key) {
                 *full_at = full_at.saturating_sub(interval);
             }
         }
@@ -189,6 +206,6 @@ mod tests {
         }
         clock.advance(WINDOW);
         drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
-        assert_eq!(failures.full_at().len(), 1);
+        assert_eq!(failures.buckets().full_at.len(), 1);
     }
 }

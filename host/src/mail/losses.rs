@@ -44,15 +44,21 @@ impl Mail {
             return Ok(());
         }
         let with_copies = index::copied_folders(&self.db, account).await?;
-        let keeps = |path: &String| {
-            let mut all = standings.iter();
-            all.any(|seen| seen.path == *path && self.lost_nothing(account, seen))
-        };
-        if !with_copies.iter().all(keeps) {
+        if !with_copies
+            .iter()
+            .all(|path| self.has_all(account, standings, path))
+        {
             return self.seek(access).await;
         }
         self.keep_counts(account, standings);
         Ok(())
+    }
+
+    /// Whether a folder is listed and cannot have lost a message.
+    fn has_all(&self, account: &str, standings: &[Seen], path: &str) -> bool {
+        standings
+            .iter()
+            .any(|seen| seen.path == path && self.lost_nothing(account, seen))
     }
 
     fn lost_nothing(&self, account: &str, seen: &Seen) -> bool {
@@ -89,8 +95,7 @@ impl Mail {
         let account = &access.account;
         let mut gone = Vec::new();
         for path in index::copied_folders(&self.db, account).await? {
-            let mut all = standings.iter();
-            if !all.any(|seen| seen.path == path && self.lost_nothing(account, seen)) {
+            if !self.has_all(account, standings, &path) {
                 let copies = index::copies_in(&self.db, account, &path).await?;
                 gone.extend(self.gone(access, copies).await?);
             }

@@ -6,7 +6,7 @@ use super::identity::{Identity, is_inferred};
 use super::index::Rival;
 
 /// Which arrival is which of the messages that are `gone`, in the order of their UIDs. `alike` are all messages with one of the identities. Without the
-/// server's ids, messages that look the same are told apart by their locations alone, so that no arrival is one of several. `may_be` excludes pairs.
+/// server's ids, only their locations distinguish messages that look the same, so no arrival is one of several. `may_be` excludes pairs.
 pub(super) fn paired(
     arrived: &[(u32, Identity)],
     alike: &[Rival],

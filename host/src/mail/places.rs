@@ -21,7 +21,7 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The next one, since it was not at the one before. None where it is nowhere.
+    /// The next place to look, after the message was not at the last one. Returns `None` if it is nowhere.
     pub(super) async fn next(&mut self) -> Result<Option<Arc<Place>>, Error> {
         let Self { mail, access, .. } = *self;
         while self.left > 0 {
@@ -48,7 +48,8 @@ impl Places<'_> {
         Ok(None)
     }
 
-    /// A place, where the message may be read there. What may not be read may have moved to where it may, so that is said last.
+    /// The place, if the caller may read the message there. A message that the caller may not read there may have moved to a folder where it may, so the denial is
+    /// returned last.
     fn reached(&self, reach: &Reach, place: Arc<Place>) -> Result<Option<Arc<Place>>, Error> {
         match reach.judge_spot(place.spot(), Right::MailRead) {
             Judged::Allowed => Ok(Some(place)),

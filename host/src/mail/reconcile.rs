@@ -1,10 +1,10 @@
-//! The index brought to what the mail server has: which folder and which message is which, after other clients renamed, moved, copied and deleted.
+//! Reconciles the index with the mail server: which folder and which message is which, after other clients renamed, moved, copied and deleted.
 //!
-//! Folders have the mail server's ids, messages those or an [`Identity`]. A copy has the identity of its original, so what tells them apart is where they
-//! are. A message that is not where it was seen is sought among what arrived elsewhere since, not in the whole mailbox: of every folder it is
-//! noted from which UID on nobody looked. An arrival is a message whose own location is empty by now, moved; if every message with its identity is
-//! still where it was, it is a copy with a number of its own. When all arrivals were looked at, a message with copies that is nowhere is lost
-//! for good: otherwise a copy that is moved later could take its number.
+//! Folders have the mail server's ids. Messages have those ids or an [`Identity`]. A copy has the identity of its original, so their locations distinguish them.
+//! A message that is not where it was seen is searched for among the messages that have arrived since, not in the whole mailbox: the index has the first UID
+//! of every folder that was not looked at. An arrival whose own location is now empty is that message, moved. If every message with its identity is still where
+//! it was, the arrival is a copy and gets a number of its own. After all arrivals were looked at, a message with copies that is nowhere is permanently
+//! lost: otherwise a copy that is moved later could take its number.
 //!
 //! docs/mail.md has a table of the cases.
 
@@ -20,7 +20,7 @@ use super::{Access, Error, Mail, imap, reading};
 /// Messages that are looked at together.
 const AT_ONCE: usize = 100;
 
-/// A folder as it was listed with its [`POSITIONS`]; none where it was not.
+/// A folder as it was listed. Returns `None` if it was listed without its [`POSITIONS`].
 pub(super) fn seen(listed: &Listed) -> Option<Seen> {
     let standing = listed.standing?;
     Some(Seen {

@@ -63,23 +63,20 @@ impl Capabilities {
 
     /// What STATUS is asked for to get a folder's id. `X-GUID` comes first, so that the ids of a mailbox stay the same when Dovecot learns `OBJECTID`.
     pub(in crate::mail) fn folder_ids(self) -> Option<&'static str> {
-        match self {
-            Self { guid: true, .. } => Some("X-GUID"),
-            Self {
-                object_id: true, ..
-            } => Some("MAILBOXID"),
-            _ => None,
-        }
+        self.ids("MAILBOXID")
     }
 
     /// The same of FETCH and a message's id.
     pub(in crate::mail) fn message_ids(self) -> Option<&'static str> {
-        match self {
-            Self { guid: true, .. } => Some("X-GUID"),
-            Self {
-                object_id: true, ..
-            } => Some("EMAILID"),
-            _ => None,
+        self.ids("EMAILID")
+    }
+
+    /// `of_object_id` is what `OBJECTID` calls the id.
+    fn ids(self, of_object_id: &'static str) -> Option<&'static str> {
+        if self.guid {
+            Some("X-GUID")
+        } else {
+            self.object_id.then_some(of_object_id)
         }
     }
 

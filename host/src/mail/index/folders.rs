@@ -127,7 +127,7 @@ pub(in crate::mail) async fn note(
     Ok(now)
 }
 
-/// Listed folders as they are to be noted, in their order.
+/// The folders to note, in the order in which they were listed.
 fn matched(folders: &[Seen], noted: &[Noted]) -> Result<Vec<Noted>, Error> {
     let by_path: HashMap<&str, &Noted> = noted.iter().map(|n| (n.path.as_str(), n)).collect();
     let by_id: HashMap<&str, &Noted> = noted

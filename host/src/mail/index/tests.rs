@@ -168,7 +168,7 @@ async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
         .map(|n| (n.uid_validity(), n.uid_next()))
         .collect();
     assert_eq!(positions, [(8, 100), (9, 1)]);
-    // Without ids they are told by path and UIDVALIDITY, and keep their ids.
+    // Without the server's ids, folders are matched by path and UIDVALIDITY, and keep their ids.
     let without = ids("ada", &[seen("a", at(8), None), seen("b", at(9), None)]).await;
     assert_eq!(without, after);
     let noted = noted_folders(db, "ada").await.unwrap();

@@ -400,7 +400,7 @@ async fn what_takes_the_password_takes_the_code_too() {
             answer.fails(status, wrong);
         }
     }
-    // A code is good once, whatever it is for.
+    // Each code works once, for any purpose.
     let code = json!(device.code(&service, 0));
     let invited = ada
         .post(&invitations, &with(invitation, code.clone()))

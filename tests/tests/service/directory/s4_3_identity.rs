@@ -1,17 +1,8 @@
 //! Specification, section 4.3: folders and messages are identified by the mail server's ids, whatever another IMAP client does between two requests.
 
 use latchmail_tests::{Person, Relay, Service, imap, letter, put, subjects};
-use serde_json::Value;
 
 use super::s4_3_numbers::{Way, expunges, moves};
-
-/// The id of the folder with this path.
-async fn id_of(person: &Person<'_>, path: &str) -> Value {
-    let folders = person.ask("GET /api/v1/mail/folders").await.succeeds(200);
-    let folders = folders["folders"].as_array().unwrap();
-    let folder = folders.iter().find(|folder| folder["path"] == path);
-    folder.unwrap_or_else(|| panic!("no {path}: {folders:?}"))["id"].clone()
-}
 
 #[tokio::test]
 async fn a_folder_is_listed_under_its_id_through_renames_and_the_loss_of_its_known_messages() {
@@ -21,29 +12,32 @@ async fn a_folder_is_listed_under_its_id_through_renames_and_the_loss_of_its_kno
     client.create("A").await.unwrap();
     put(&mut client, "A", "one").await;
     ada.messages("A").await;
-    let id = id_of(&ada, "A").await;
+    let id = ada.folder_id("A").await;
     client.rename("A", "B").await.unwrap();
     put(&mut client, "B", "two").await;
     expunges(&mut client, "B", "one").await;
     client.close().await.unwrap();
-    let renamed = id_of(&ada, "B").await;
+    let renamed = ada.folder_id("B").await;
     client.rename("B", "C").await.unwrap();
     expunges(&mut client, "C", "two").await;
     client.close().await.unwrap();
-    assert_eq!([renamed, id_of(&ada, "C").await], [id.clone(), id.clone()]);
+    assert_eq!(
+        [renamed, ada.folder_id("C").await],
+        [id.clone(), id.clone()]
+    );
     // Two folders exchange their names, and one that is new takes the name of one that is gone.
     client.create("D").await.unwrap();
-    let other = id_of(&ada, "D").await;
+    let other = ada.folder_id("D").await;
     for (from, to) in [("C", "E"), ("D", "C"), ("E", "D")] {
         client.rename(from, to).await.unwrap();
     }
-    assert_eq!(id_of(&ada, "D").await, id);
-    assert_eq!(id_of(&ada, "C").await, other);
+    assert_eq!(ada.folder_id("D").await, id);
+    assert_eq!(ada.folder_id("C").await, other);
     client.delete("C").await.unwrap();
     client.rename("D", "C").await.unwrap();
     client.create("D").await.unwrap();
-    assert_eq!(id_of(&ada, "C").await, id);
-    let new = id_of(&ada, "D").await;
+    assert_eq!(ada.folder_id("C").await, id);
+    let new = ada.folder_id("D").await;
     assert!(new != id && new != other);
 }
 
@@ -70,7 +64,7 @@ async fn a_moved_copy_keeps_its_number_and_the_deleted_originals_never_returns()
             client.close().await.unwrap();
             match shown {
                 "messages" => assert!(ada.uids(&a).await.is_empty()),
-                "folders" => drop(id_of(&ada, &a).await),
+                "folders" => drop(ada.folder_id(&a).await),
                 _ => is_gone(&ada, original).await,
             }
             moves(&mut client, way, &subject, &b, &c).await;
@@ -171,8 +165,8 @@ async fn without_the_mail_servers_ids_a_message_is_what_no_other_looks_like() {
         let twin = client.append("A", None, arrived, letter("twin"));
         twin.await.unwrap();
     }
-    let id = id_of(&ada, "A").await;
-    assert_ne!(id, id_of(&ada, "B").await);
+    let id = ada.folder_id("A").await;
+    assert_ne!(id, ada.folder_id("B").await);
     let uids = ada.uids("A").await;
     let [newer, older, one] = uids[..] else {
         panic!("{uids:?}")
@@ -190,7 +184,7 @@ async fn without_the_mail_servers_ids_a_message_is_what_no_other_looks_like() {
     assert_eq!(ada.message(one).await["subject"], "one");
     let renamed = ada.uids("C").await;
     assert!(renamed[1] == one, "{renamed:?}");
-    assert_eq!(id_of(&ada, "A").await, id);
+    assert_eq!(ada.folder_id("A").await, id);
 }
 
 async fn is_gone(person: &Person<'_>, uid: u64) {

@@ -43,10 +43,7 @@ impl<'a> World<'a> {
 
     /// The id of a folder of Ada's.
     pub(crate) async fn folder(&self, path: &str) -> String {
-        let listed = self.ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
-        let folders = listed["folders"].as_array().unwrap();
-        let found = folders.iter().find(|folder| folder["path"] == path);
-        found.unwrap()["id"].as_str().unwrap().to_owned()
+        self.ada.folder_id(path).await
     }
 
     /// Puts a message into a folder, and answers its number as Ada sees it.

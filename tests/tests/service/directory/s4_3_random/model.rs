@@ -10,7 +10,7 @@ use latchmail_tests::{Imap, letter};
 
 /// Folders besides those that every mailbox has.
 const FOLDERS: usize = 25;
-/// With so many messages more are removed than added.
+/// From this number of messages on, more are removed than added.
 const MESSAGES: usize = 200;
 /// Numbers that depend on a seed alone.
 pub(super) struct Random(u64);
