@@ -51,7 +51,7 @@ pub(crate) struct Granted {
         (status = 201, description = "It is granted", body = Granted),
         (status = 400, description = "The text names the field; or the member has 100 grants", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`; or it is the owner", body = latchmail_sdk::Failed),
-        (status = 404, description = "`Team not found`, `There is no such member`, `There is no such folder`, `There is no such alias`", body = latchmail_sdk::Failed)
+        (status = 404, description = "`Team not found`, `There is no such member`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn add_grant(host: &(impl Teams + Caller), request: &Request) -> Result<Reply, Failure> {

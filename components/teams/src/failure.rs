@@ -13,7 +13,7 @@ pub(crate) fn told(refused: Refused, host: &impl Caller) -> Failure {
             Missing::User => "There is no such user",
             Missing::Member => "There is no such member",
             Missing::Grant => "There is no such grant",
-            Missing::Folder => "There is no such folder",
+            Missing::Folder => "Folder not found",
             Missing::Alias => "There is no such alias",
         }),
         Refused::Failed(error) => Failure::of(error, NO_TEAM, host),

@@ -64,7 +64,7 @@ pub(crate) struct Invitation {
         (status = 400, description = "The text names the field", body = latchmail_sdk::Failed),
         (status = 401, description = "`Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `Your password is not right`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
-        (status = 404, description = "`Team not found`, `There is no such user`, `There is no such folder`, `There is no such alias`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Team not found`, `There is no such user`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed),
         (status = 409, description = "`They are a member already`, `The plan's guests are all in use`", body = latchmail_sdk::Failed),
         (status = 503, description = "The mail server cannot be reached, and the standing key was not minted", body = latchmail_sdk::Failed)
     )

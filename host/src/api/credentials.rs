@@ -115,7 +115,7 @@ impl Own {
 
     async fn credentials(&self) -> Result<Vec<wit::Credential>, Error> {
         let credentials = self.auth.credentials(&self.account).await?;
-        let current = |id: &str| id == self.app_password;
+        let current = |id: &str| id == self.mail.id;
         let credential = |one: Credential| wit::Credential {
             current: current(&one.id),
             kind: kind(&one),

@@ -34,7 +34,7 @@ use crate::aliases::Aliases;
 use crate::auth::Auth;
 use crate::auth::account::{Confirmation, Session};
 use crate::auth::sessions::CODE_REQUIRED;
-use crate::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
+use crate::caller::{Caller, Credential, MailCredential, Origin, SESSION_ONLY, Scope, missing};
 use crate::domains::Domains;
 use crate::error::Failure;
 use crate::fetch::Fetch;
@@ -96,7 +96,7 @@ struct Own {
     address: String,
     sid: String,
     /// What acts for the session.
-    app_password: String,
+    mail: MailCredential,
     /// The two-factor code that was presented.
     code: Option<SecretString>,
     origin: Origin,
@@ -198,7 +198,7 @@ impl Call {
                 account: caller.account.clone(),
                 address: caller.address.clone(),
                 sid: sid.clone(),
-                app_password: caller.mail.id.clone(),
+                mail: caller.mail.clone(),
                 code: self.code.clone(),
                 origin: self.origin.clone(),
             }),

@@ -57,7 +57,8 @@ impl Host for Call {
         Ok(async move {
             let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
             let grant = wanted(grant);
-            let added = teams.add_grant(own.session(), &team, &member, grant, &own.origin);
+            let added =
+                teams.add_grant(own.session(), &own.mail, &team, &member, grant, &own.origin);
             Ok(added.await?)
         }
         .await)
@@ -137,6 +138,7 @@ impl Asker {
         let grant = wanted(grant);
         let invited = self.teams.invite(
             own.confirmation(password),
+            &own.mail,
             team,
             username,
             grant,

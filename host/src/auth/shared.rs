@@ -14,7 +14,19 @@ impl Auth {
     /// # Errors
     /// 404 where there is no such mailbox for the caller, whatever the reason; 500.
     pub async fn enter(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
-        let shared = self.directory.shared_mailbox(mailbox, &caller.account);
+        let shared = self.shared(mailbox, &caller.account).await?;
+        Ok(Caller {
+            shared: Some(Box::new(shared)),
+            ..caller
+        })
+    }
+
+    /// A mailbox that is shared with an account, by its id.
+    ///
+    /// # Errors
+    /// 404 if there is no such mailbox for the account, whatever the reason; 500.
+    pub(crate) async fn shared(&self, mailbox: &str, account: &str) -> Result<Shared, Failure> {
+        let shared = self.directory.shared_mailbox(mailbox, account);
         let shared = shared.await?.ok_or_else(Failure::no_mailbox)?;
         if shared.grants.anywhere().is_none() {
             return Err(Failure::no_mailbox());
@@ -25,17 +37,10 @@ impl Auth {
             .ok_or_else(|| {
                 Failure::no_mailbox().because("its key cannot be opened with the service's keys")
             })?;
-        Ok(Caller {
-            shared: Some(Box::new(Shared {
-                account: mailbox.to_owned(),
-                mail: MailCredential::app_password(
-                    shared.app_password_id,
-                    shared.address,
-                    password,
-                ),
-                grants: Arc::new(shared.grants),
-            })),
-            ..caller
+        Ok(Shared {
+            account: mailbox.to_owned(),
+            mail: MailCredential::app_password(shared.app_password_id, shared.address, password),
+            grants: Arc::new(shared.grants),
         })
     }
 }

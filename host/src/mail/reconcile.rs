@@ -90,6 +90,18 @@ impl Mail {
         self.note(access, &standings).await.map(drop)
     }
 
+    /// The UIDVALIDITY of a folder, by its id, as the mail server lists the folders now. Returns `None` if there is no such folder.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn uid_validity(&self, access: &Access, id: &str) -> Result<Option<u32>, Error> {
+        let _turn = self.seeking.turn(&access.account).await;
+        let standings = self.standings(access).await?;
+        let noted = self.note(access, &standings).await?;
+        let found = noted.iter().find(|noted| noted.public_id() == id);
+        Ok(found.map(Noted::uid_validity))
+    }
+
     /// Looks at everything that arrived in any folder since it was looked at last.
     pub(super) async fn seek(&self, access: &Access) -> Result<(), Error> {
         let _turn = self.seeking.turn(&access.account).await;

@@ -3,7 +3,7 @@
 use super::{Error, Teams, Wanted, told};
 use crate::auth::account::Confirmation;
 use crate::auth::{address, secrets};
-use crate::caller::Origin;
+use crate::caller::{MailCredential, Origin};
 use crate::directory::events::Kind;
 use crate::directory::teams::{Invitation, Refusal};
 
@@ -22,13 +22,14 @@ pub struct Invited {
 }
 
 impl Teams {
-    /// Makes somebody a member, with a first grant, on the word of the asker's own password. Nothing is told of who there is before that is right.
+    /// Makes somebody a member, with a first grant, on the word of the asker's own password. `mail` opens the asker's own mailbox. Nothing is told of who there is before that is right.
     ///
     /// # Errors
     /// [`Error`]; nobody was let in then.
     pub async fn invite(
         &self,
         confirmation: Confirmation<'_>,
+        mail: &MailCredential,
         mailbox: &str,
         username: &str,
         wanted: Wanted,
@@ -36,7 +37,7 @@ impl Teams {
     ) -> Result<Invited, Error> {
         let session = confirmation.session;
         let entered = self.managed(session.account, mailbox).await?;
-        let grant = wanted.judged()?;
+        let mut grant = wanted.judged()?;
         let address = self.invitee(username)?;
         let confirmed = self
             .auth
@@ -45,6 +46,8 @@ impl Teams {
             return Err(Error::WrongPassword);
         }
         let address = address.ok_or(Refusal::NoUser)?;
+        self.look_up(&mut grant, session.account, mail, mailbox)
+            .await?;
         let team = entered.team;
         // A key without a mail server is of no use.
         if !team.shared {

@@ -17,16 +17,16 @@ pub use members::{Listed, Roster, Seen};
 use crate::auth::account::{Session, session_over};
 use crate::auth::keyring::Keyring;
 use crate::auth::{Auth, detached};
-use crate::caller::Origin;
+use crate::caller::{MailCredential, Origin};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::directory::sessions::Asking;
-use crate::directory::teams::{Changing, Refusal};
+use crate::directory::teams::{Changing, Grant, Refusal};
 use crate::directory::{self, Directory};
 use crate::error::Failure;
-use crate::mail::{self, Mail};
+use crate::mail::{self, Access, Mail};
 use crate::plans::Plans;
-use rights::Rights;
+use rights::{Resource, Rights};
 
 /// Why a team is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -91,20 +91,23 @@ impl Teams {
         }
     }
 
-    /// Makes a further grant for a member. Answers its id.
+    /// Makes a further grant for a member. Returns its id. `mail` opens the asker's own mailbox.
     ///
     /// # Errors
     /// [`Error`]; nothing was granted then.
     pub async fn add_grant(
         &self,
         session: Session<'_>,
+        mail: &MailCredential,
         mailbox: &str,
         member: &str,
         wanted: Wanted,
         origin: &Origin,
     ) -> Result<String, Error> {
         self.managed(session.account, mailbox).await?;
-        let grant = wanted.judged()?;
+        let mut grant = wanted.judged()?;
+        self.look_up(&mut grant, session.account, mail, mailbox)
+            .await?;
         let changing = self.changing(session, mailbox);
         let added = self.directory.add_grant(changing, member, &grant, origin);
         added.await.map_err(told)?;
@@ -177,6 +180,32 @@ impl Teams {
             Ok(removed)
         });
         removed.await?.map(drop).map_err(told)
+    }
+
+    /// Sets the UIDVALIDITY of the folder that a grant names to what the mail server lists now; to 0 if there is no such folder.
+    async fn look_up(
+        &self,
+        grant: &mut Grant,
+        asker: &str,
+        mail: &MailCredential,
+        mailbox: &str,
+    ) -> Result<(), Error> {
+        let Resource::Folder(folder) = &mut grant.resource else {
+            return Ok(());
+        };
+        let credential = if asker == mailbox {
+            mail.clone()
+        } else {
+            self.auth.shared(mailbox, asker).await?.mail
+        };
+        let access = Access {
+            account: mailbox.to_owned(),
+            credential,
+            guest: None,
+        };
+        let found = self.mail.uid_validity(&access, &folder.id).await?;
+        folder.uid_validity = found.unwrap_or(0);
+        Ok(())
     }
 
     fn changing<'a>(&self, session: Session<'a>, mailbox: &'a str) -> Changing<'a> {

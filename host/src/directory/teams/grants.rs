@@ -9,13 +9,11 @@ use super::changing::{Changing, Refusal};
 use super::{Grant, find_member};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
-use crate::teams::rights::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
+use crate::teams::rights::{AliasSet, Granted, Grants, Resource, Rights};
 
 /// Grants that a member may have in a mailbox.
 pub const MOST_GRANTS: u32 = 100;
 
-const FOLDER: &str =
-    "SELECT uid_validity FROM folders WHERE account_id = $2 AND COALESCE(object_id, id) = $1";
 const ALIAS: &str =
     "SELECT 1 FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
 const COUNT: &str = "SELECT COUNT(*) FROM team_grants WHERE membership = $1";
@@ -35,7 +33,7 @@ struct Found {
 }
 
 impl Directory {
-    /// Makes a further grant for a member of a team. Of a folder that it names the UIDVALIDITY is looked up: what stands there does not count.
+    /// Makes a further grant for a member of a team. A folder whose UIDVALIDITY is 0 does not exist.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was granted then.
@@ -55,14 +53,14 @@ impl Directory {
         }
         let found = find_member(&mut tx, mailbox, member).await?;
         let (membership, address) = found.ok_or(Refusal::NoMember)?;
-        let grant = judged(&mut tx, mailbox, &held, grant).await?;
+        judge(&mut tx, mailbox, &held, grant).await?;
         let count: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(&membership)
             .fetch_one(db).await)?;
         if count >= i64::from(MOST_GRANTS) {
             return Err(Refusal::TooManyGrants);
         }
-        insert(&mut tx, &membership, &grant, at).await?;
+        insert(&mut tx, &membership, grant, at).await?;
         let detail = in_words(&grant.resource, grant.rights);
         let added = Event::of(Kind::GrantAdded, mailbox, at)
             .about(&address)
@@ -132,15 +130,14 @@ impl Directory {
     }
 }
 
-/// A grant that may be made by who holds this, with its folder as it is now.
-pub(super) async fn judged(
+/// Whether whoever holds this may make a grant.
+pub(super) async fn judge(
     tx: &mut Tx,
     mailbox: &str,
     held: &Grants,
     grant: &Grant,
-) -> Result<Grant, Refusal> {
-    let found = find_resource(tx, mailbox, &grant.resource).await?;
-    let resource = found.as_ref().unwrap_or(&grant.resource);
+) -> Result<(), Refusal> {
+    let resource = &grant.resource;
     if !grant.rights.within(resource.takes()) {
         return Err(Refusal::NotTaken(resource.clone()));
     }
@@ -148,36 +145,21 @@ pub(super) async fn judged(
     if !grant.rights.within(held.over(resource)) {
         return Err(Refusal::NotHeld);
     }
-    let missing = match &grant.resource {
+    if exists(tx, mailbox, resource).await? {
+        return Ok(());
+    }
+    Err(match resource {
         Resource::Folder(_) => Refusal::NoFolder,
         Resource::Alias(_) => Refusal::NoAlias,
         Resource::AliasSet(_) | Resource::Mailbox => Refusal::NoDomain,
-    };
-    Ok(Grant {
-        resource: found.ok_or(missing)?,
-        ..grant.clone()
     })
 }
 
-/// What a grant is to be on, where there is such a thing in the mailbox.
-async fn find_resource(
-    tx: &mut Tx,
-    mailbox: &str,
-    wanted: &Resource,
-) -> Result<Option<Resource>, Error> {
-    let there = match wanted {
+/// Whether the mailbox has what a grant is to be on.
+async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool, Error> {
+    Ok(match resource {
         Resource::Mailbox | Resource::AliasSet(AliasSet::All | AliasSet::Own) => true,
-        Resource::Folder(folder) => {
-            let found: Option<i64> = on_tx!(tx, db => sqlx::query_scalar(FOLDER)
-                .bind(&folder.id)
-                .bind(mailbox)
-                .fetch_optional(db).await)?;
-            let uid_validity = found.and_then(|validity| u32::try_from(validity).ok());
-            return Ok(uid_validity.map(|uid_validity| {
-                let id = folder.id.clone();
-                Resource::Folder(GrantedFolder { id, uid_validity })
-            }));
-        }
+        Resource::Folder(folder) => folder.uid_validity != 0,
         Resource::Alias(address) => {
             let found: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(ALIAS)
                 .bind(address)
@@ -188,8 +170,7 @@ async fn find_resource(
         Resource::AliasSet(AliasSet::Domain(domain)) => {
             whose_of(tx, mailbox, domain).await? != Whose::Foreign
         }
-    };
-    Ok(there.then(|| wanted.clone()))
+    })
 }
 
 /// A grant of a team, with its holder's address.

@@ -79,7 +79,8 @@ impl Directory {
         if member == mailbox {
             return Err(Refusal::OwnerInvited);
         }
-        let grant = grants::judged(&mut tx, mailbox, &held, &invitation.grant).await?;
+        let grant = &invitation.grant;
+        grants::judge(&mut tx, mailbox, &held, grant).await?;
         let there: Option<i32> = on_tx!(&mut tx, db => sqlx::query_scalar(IS_MEMBER)
             .bind(mailbox)
             .bind(&member)
@@ -99,7 +100,7 @@ impl Directory {
             .bind(&member)
             .bind(at.millis())
             .execute(db).await.map(drop))?;
-        grants::insert(&mut tx, &invitation.membership, &grant, at).await?;
+        grants::insert(&mut tx, &invitation.membership, grant, at).await?;
         keep_key(&mut tx, changing, &invitation.key, origin).await?;
         let detail = grants::in_words(&grant.resource, grant.rights);
         let added = Event::of(Kind::MemberAdded, mailbox, at)

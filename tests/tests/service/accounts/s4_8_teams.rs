@@ -6,7 +6,7 @@ use futures_util::future::join;
 use latchmail::auth::keyring::Keyring;
 use latchmail::auth::sealing::Purpose;
 use latchmail::directory::Directory;
-use latchmail_tests::{Answer, DOMAIN, PASSWORD, Person, Service, log_in};
+use latchmail_tests::{Answer, DOMAIN, PASSWORD, Person, Service, imap, log_in};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ const WRONG: &str = "Your password is not right";
 const NO_USER: &str = "There is no such user";
 const NO_MEMBER: &str = "There is no such member";
 const NO_GRANT: &str = "There is no such grant";
-const NO_FOLDER: &str = "There is no such folder";
+const NO_FOLDER: &str = "Folder not found";
 const NO_ALIAS: &str = "There is no such alias";
 const OWNERS: &str = "The mailbox's owner can be neither removed nor granted anything";
 const MEMBER: &str = "They are a member already";
@@ -437,32 +437,26 @@ async fn no_key_is_minted_while_there_is_no_mail_server() {
 
 // Grants
 
-/// Gives `ada` two folders, as the index would know them, and an alias.
-async fn furnished(ada: &Person<'_>) {
-    ada.service
-        .execute(
-            "INSERT INTO folders (id, account_id, path, uid_validity, uid_next) \
-             SELECT 'work', id, 'Work', 7, 1 FROM accounts WHERE address = 'ada@first.test'; \
-             INSERT INTO folders (id, account_id, path, uid_validity, uid_next) \
-             SELECT 'bobs', id, 'Bobs', 7, 1 FROM accounts WHERE address = 'bob@first.test'",
-        )
-        .await;
+/// Makes a folder and an alias for `ada`, and returns the folder's id.
+async fn furnished(ada: &Person<'_>) -> String {
+    imap(ada).await.create("Work").await.unwrap();
     let shop = json!({ "domain": DOMAIN, "name": "shop" });
     ada.post("/api/v1/aliases", &shop).await.succeeds(201);
+    ada.folder_id("Work").await
 }
 
 #[tokio::test]
 async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    furnished(&ada).await;
+    let work = furnished(&ada).await;
     let team = team_of(&ada).await;
     invite(&ada, &team, "bob", &["mail:read"])
         .await
         .succeeds(201);
     let guest = team_of(&bob).await;
     for (kind, id, kept, rights) in [
-        ("folder", json!("work"), json!("work"), ["mail:write"]),
+        ("folder", json!(work), json!(work), ["mail:write"]),
         (
             "alias",
             json!("Shop@First.Test"),
@@ -495,9 +489,11 @@ async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
     assert_eq!(held["grants"].as_array().unwrap().len(), 7);
     assert_eq!(held["rights"], json!(EVERY_RIGHT[..5]));
 
+    imap(&bob).await.create("Work").await.unwrap();
+    let bobs = bob.folder_id("Work").await;
     for (kind, id, right, text) in [
         ("folder", "none", "mail:read", NO_FOLDER),
-        ("folder", "bobs", "mail:read", NO_FOLDER),
+        ("folder", &bobs, "mail:read", NO_FOLDER),
         ("alias", "none@first.test", "mail:send", NO_ALIAS),
         ("alias", "no address", "mail:send", NO_ALIAS),
         // One's own address is none.
@@ -512,6 +508,29 @@ async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
     nobody.fails(404, NO_MEMBER);
     let owner = grant(&ada, &team, &team, &body).await;
     owner.fails(403, OWNERS);
+}
+
+#[tokio::test]
+async fn nothing_is_granted_on_a_folder_that_was_just_deleted() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let work = furnished(&ada).await;
+    let team = team_of(&ada).await;
+    let rights = ["members:manage", "mail:read"];
+    invite(&ada, &team, "bob", &rights).await.succeeds(201);
+    service.person("cyd").await;
+    let guest = team_of(&bob).await;
+    imap(&ada).await.delete("Work").await.unwrap();
+    let mut body =
+        json!({ "resource_kind": "folder", "resource_id": work, "rights": ["mail:read"] });
+    for by in [&ada, &bob] {
+        let refused = grant(by, &team, &guest, &body).await;
+        refused.fails(404, NO_FOLDER);
+    }
+    body["username"] = "cyd".into();
+    body["password"] = PASSWORD.into();
+    let path = format!("/api/v1/teams/{team}/invitations");
+    ada.post(&path, &body).await.fails(404, NO_FOLDER);
 }
 
 #[tokio::test]
@@ -556,7 +575,7 @@ async fn a_manager_hands_on_what_it_holds_and_no_more() {
         service.person("cyd").await,
     );
     service.person("dan").await;
-    furnished(&ada).await;
+    let work = furnished(&ada).await;
     let team = team_of(&ada).await;
     let bobs = invite(&ada, &team, "bob", &["members:manage", "mail:read"]).await;
     let bobs = text(&bobs.succeeds(201)["grantId"]);
@@ -566,8 +585,8 @@ async fn a_manager_hands_on_what_it_holds_and_no_more() {
     dan.fails(403, NOT_HELD);
     let guest = team_of(&cyd).await;
     for (kind, id, rights, status) in [
-        ("folder", json!("work"), ["mail:read"], 201),
-        ("folder", json!("work"), ["mail:write"], 403),
+        ("folder", json!(work), ["mail:read"], 201),
+        ("folder", json!(work), ["mail:write"], 403),
         // Whether it is there is not told by who may not grant it.
         ("alias", json!("shop@first.test"), ["mail:send"], 403),
         ("alias", json!("none@first.test"), ["mail:send"], 403),
