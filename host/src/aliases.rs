@@ -7,9 +7,11 @@ use crate::auth::address;
 use crate::caller::{Caller, Origin};
 use crate::clock::Clock;
 use crate::directory::aliases::{
-    Acting, Alias, Change, Guest, MOST_OWN, MOST_SHARED, Obstacle, Whose,
+    Acting, Alias, Change, Guest, MOST_NEW, MOST_OWN, MOST_SHARED, Obstacle, Whose,
 };
 use crate::directory::{self, Directory};
+use crate::error::Failure;
+use crate::limits::Verdict;
 use crate::teams::rights::{self, Right};
 
 /// Why an alias was not made, or not changed.
@@ -27,6 +29,9 @@ pub enum Error {
     /// The account has as many as it may. The sentence is fit to be shown.
     #[error("{0}")]
     Full(String),
+    /// The credential has made as many new aliases as it can in a day: 429.
+    #[error("{}", .0.text)]
+    Spent(Failure),
     /// The mailbox has no such alias, or none that the guest may know of.
     #[error("there is no such alias")]
     Unknown,
@@ -103,7 +108,7 @@ impl Aliases {
         self.directory
             .create_alias(acting, &address, whose, origin)
             .await?
-            .map_err(|obstacle| in_words(obstacle, address))
+            .map_err(|obstacle| self.in_words(obstacle, address))
     }
 
     /// Whether a caller could make an alias now.
@@ -118,7 +123,7 @@ impl Aliases {
             .alias_obstacle(acting.account_id, &address, whose);
         match obstacle.await? {
             None => Ok(()),
-            Some(obstacle) => Err(in_words(obstacle, address)),
+            Some(obstacle) => Err(self.in_words(obstacle, address)),
         }
     }
 
@@ -145,6 +150,23 @@ impl Aliases {
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
         let acting = Acting::of(caller, self.clock.now());
         done(self.directory.delete_alias(acting, id, origin).await?)
+    }
+
+    fn in_words(&self, obstacle: Obstacle, address: String) -> Error {
+        match obstacle {
+            Obstacle::Taken => Error::Taken(address),
+            Obstacle::Foreign => Error::Denied,
+            Obstacle::Full(Whose::Own) => Error::Full(format!(
+                "You already have {MOST_OWN} aliases on your own domains; delete one before creating another"
+            )),
+            Obstacle::Full(_) => Error::Full(format!(
+                "You have had {MOST_SHARED} different aliases on this service's domains; create one of them again instead"
+            )),
+            Obstacle::Spent(until) => {
+                Error::Spent(Verdict::spent(MOST_NEW, self.clock.now(), until))
+            }
+            Obstacle::CredentialOver => Error::CredentialOver,
+        }
     }
 
     /// The caller in the mailbox that it acts in, where a guest holds a right over some of its aliases.
@@ -180,20 +202,6 @@ impl Aliases {
         let address = address::fold(&format!("{name}@{domain}"))
             .ok_or(Error::Invalid("name makes too long an address"))?;
         Ok(Wanted { address, whose })
-    }
-}
-
-fn in_words(obstacle: Obstacle, address: String) -> Error {
-    match obstacle {
-        Obstacle::Taken => Error::Taken(address),
-        Obstacle::Foreign => Error::Denied,
-        Obstacle::Full(Whose::Own) => Error::Full(format!(
-            "You already have {MOST_OWN} aliases on your own domains; delete one before creating another"
-        )),
-        Obstacle::Full(_) => Error::Full(format!(
-            "You have had {MOST_SHARED} different aliases on this service's domains; create one of them again instead"
-        )),
-        Obstacle::CredentialOver => Error::CredentialOver,
     }
 }
 

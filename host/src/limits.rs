@@ -20,7 +20,7 @@ use governor::{Quota, RateLimiter};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::caller::{Caller, Credential};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config;
 use crate::error::{Failure, StartError};
 
@@ -148,14 +148,7 @@ impl Key {
     /// whom it shares. Of credentials there are no more than the service gave out.
     fn crowd(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
-            Self::Client(IpAddr::V4(v4)) => {
-                let region = Ipv4Addr::from_bits(v4.to_bits() >> 16 << 16);
-                Cow::Owned(Self::Region(region.into()))
-            }
-            Self::Client(IpAddr::V6(v6)) => {
-                let region = Ipv6Addr::from_bits(v6.to_bits() >> 96 << 96);
-                Cow::Owned(Self::Region(region.into()))
-            }
+            Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
             Self::Address(address) | Self::AddressFrom(address, _) => {
                 let [high, low, ..] = hashes.hash_one(address).to_be_bytes();
                 Cow::Owned(Self::Addresses(u16::from_be_bytes([high, low])))
@@ -171,6 +164,15 @@ pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// The clients around one: the /16 of its IPv4 address, or the /32 of its IPv6 address.
+#[must_use]
+pub fn region(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() >> 16 << 16).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 96 << 96).into(),
     }
 }
 
@@ -210,6 +212,19 @@ impl Verdict {
             Some(seconds) => Err(self.refusal(seconds)),
             None => Ok(self),
         }
+    }
+
+    /// 429 for a budget of `limit` that is spent until an instant.
+    #[must_use]
+    pub fn spent(limit: u32, now: Timestamp, until: Timestamp) -> Failure {
+        let seconds = whole_seconds(until.since(now));
+        let verdict = Self {
+            limit,
+            remaining: 0,
+            reset: until.plus(Duration::from_millis(999)).seconds(),
+            retry_after: Some(seconds),
+        };
+        verdict.refusal(seconds)
     }
 
     fn refusal(self, seconds: u64) -> Failure {

@@ -32,13 +32,16 @@ impl Host for Call {
         name: String,
         domain: String,
     ) -> wasmtime::Result<Result<wit::Alias, Error>> {
-        Ok(async move {
-            let caller = self.holder(Scope::AliasesWrite)?;
-            let aliases = &self.services.aliases;
-            let made = aliases.create(caller, &name, &domain, &self.origin);
-            Ok(alias(made.await?))
+        let caller = match self.holder(Scope::AliasesWrite) {
+            Ok(caller) => caller,
+            Err(error) => return Ok(Err(error)),
+        };
+        let aliases = &self.services.aliases;
+        match aliases.create(caller, &name, &domain, &self.origin).await {
+            // Ends the call: the client receives it whatever the module would have responded.
+            Err(aliases::Error::Spent(failure)) => Err(wasmtime::Error::new(failure)),
+            made => Ok(made.map(alias).map_err(Error::from)),
         }
-        .await)
     }
 
     async fn check(&mut self, name: String, domain: String) -> wasmtime::Result<Result<(), Error>> {
@@ -104,6 +107,7 @@ impl From<aliases::Error> for Error {
             aliases::Error::Full(_) => Self::TooLarge(sentence),
             aliases::Error::Unknown => Self::NotFound,
             aliases::Error::CredentialOver => Self::CredentialRefused,
+            aliases::Error::Spent(failure) => failure.into(),
             aliases::Error::Directory(_) => {
                 tracing::error!("the aliases could not be read or changed: {sentence}");
                 Self::Internal

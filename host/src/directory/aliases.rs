@@ -3,6 +3,8 @@
 //! On one of the platform's domains a deleted alias keeps its row, so that nobody else ever has the address. On an account's own domain nobody
 //! else could: there the row goes.
 
+use std::time::Duration;
+
 use sha2::{Digest as _, Sha256};
 
 use super::db::{Tx, on, on_tx};
@@ -16,6 +18,12 @@ use crate::teams::rights::{Grants, Right, Rights};
 pub const MOST_SHARED: u32 = 500;
 /// Aliases that an account may have on its own domains, of all of them together.
 pub const MOST_OWN: u32 = 1000;
+
+/// New aliases that one credential can make in one mailbox within [`WINDOW`]: a stolen credential must not use up all names.
+pub const MOST_NEW: u32 = 50;
+const WINDOW: Duration = Duration::from_hours(24);
+/// The detail of an event that made an alias active again that the account had before: no name is used up.
+const AGAIN: &str = "deleted before";
 
 /// A web session may have got another app password meanwhile; it goes on. Of what is not the directory's to judge ($5) the account counts alone.
 const LIVES: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
@@ -43,6 +51,9 @@ const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
+/// When a credential made the new alias before its last so many.
+const MADE: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
+    AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
 const KEEP: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
 const FORGET: &str = "DELETE FROM addresses WHERE address = $1";
@@ -174,6 +185,8 @@ pub enum Obstacle {
     Foreign,
     /// The account has as many as it may: of those on the platform's domains, or on its own.
     Full(Whose),
+    /// The credential has made as many new aliases as it can until this instant.
+    Spent(Timestamp),
     /// The credential that asked is no longer good.
     CredentialOver,
 }
@@ -331,6 +344,11 @@ impl Directory {
         if let Some(obstacle) = room.obstacle(whose) {
             return Ok(Err(obstacle));
         }
+        if !room.had
+            && let Some(until) = spent_until(&mut tx, acting, origin).await?
+        {
+            return Ok(Err(Obstacle::Spent(until)));
+        }
         let made = on_tx!(&mut tx, db => sqlx::query(INSERT)
             .bind(address)
             .bind(account_id)
@@ -340,7 +358,10 @@ impl Directory {
         if made == 0 {
             return Ok(Err(Obstacle::Taken));
         }
-        let event = Event::of(Kind::AliasCreated, account_id, acting.at).about(address);
+        let event = Event {
+            detail: room.had.then_some(AGAIN),
+            ..Event::of(Kind::AliasCreated, account_id, acting.at).about(address)
+        };
         events::commit(tx, event, origin).await?;
         Ok(Ok(Alias {
             address: address.to_owned(),
@@ -450,6 +471,21 @@ pub(super) async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Re
         .bind(account_id)
         .fetch_one(db).await)?;
     Ok(whose(found))
+}
+
+/// Until when a credential can make no new alias in a mailbox. Returns `None` if it can make one now.
+async fn spent_until(
+    tx: &mut Tx,
+    acting: Acting<'_>,
+    origin: &Origin,
+) -> Result<Option<Timestamp>, Error> {
+    let made: Option<i64> = on_tx!(tx, db => sqlx::query_scalar(MADE)
+        .bind(acting.account_id)
+        .bind(&origin.credential)
+        .bind(acting.at.minus(WINDOW).millis())
+        .bind(i64::from(MOST_NEW - 1))
+        .fetch_optional(db).await)?;
+    Ok(made.map(|at| Timestamp::from_millis(at).plus(WINDOW)))
 }
 
 /// The live alias with this id that may be changed, or why there is none.

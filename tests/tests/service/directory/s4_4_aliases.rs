@@ -628,6 +628,42 @@ async fn nobody_uses_up_the_names_that_all_share() {
 }
 
 #[tokio::test]
+async fn a_credential_makes_fifty_new_aliases_a_day() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    let token = async || {
+        let token = ada.token(&["aliases:write", "aliases:read"]).await;
+        Person {
+            access: token["token"].as_str().unwrap().into(),
+            ..ada.clone()
+        }
+    };
+    let (stolen, other) = (token().await, token().await);
+    for n in 0..50 {
+        made(&stolen, &format!("n{n}@first.test")).await;
+        service.clock.advance(Duration::from_mins(1));
+    }
+    let refused = create(&stolen, "one-more@first.test").await;
+    refused.fails(429, "Too many requests, please try again later");
+    assert_eq!(refused.header("retry-after"), Some("83400"));
+    assert_eq!(addresses(&stolen).await.len(), 50);
+    // An alias that there was uses up no name, and other credentials have aliases of their own to make.
+    let id = listed(&stolen).await[0]["id"].as_u64().unwrap();
+    delete(&stolen, id).await.succeeds(200);
+    made(&stolen, "n0@first.test").await;
+    made(&other, "hers@first.test").await;
+    service.clock.advance(Duration::from_hours(23));
+    create(&stolen, "one-more@first.test")
+        .await
+        .fails(429, "Too many requests, please try again later");
+    service.clock.advance(Duration::from_mins(10));
+    made(&stolen, "one-more@first.test").await;
+    create(&stolen, "two-more@first.test")
+        .await
+        .fails(429, "Too many requests, please try again later");
+}
+
+#[tokio::test]
 async fn a_token_does_what_its_scope_says_and_nothing_once_it_is_revoked() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
