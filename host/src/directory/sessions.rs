@@ -19,8 +19,8 @@ pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// An account that signs in without end does not fill the list of what can reach it: those that were refreshed longest ago go first.
-const MOST: i64 = 1000;
+/// Web sessions of an account. Each has its own rate limits, so their number limits the account. Beyond, those end that were refreshed longest ago.
+const MOST: i64 = 100;
 /// The limit stands there for SQLite, which has no offset without one.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
@@ -37,6 +37,10 @@ const END_ALL: &str = "DELETE FROM app_passwords \
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
+/// Used refresh tokens of a session that are kept, more than ten days of them if it is refreshed every 15 minutes. An older one is unknown.
+const MOST_USED: i64 = 1000;
+const FORGET_USED: &str = "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens \
+    WHERE sid = $1 AND used_at IS NOT NULL ORDER BY used_at DESC, hash LIMIT 1000000 OFFSET $2)";
 const OWNER_OF_TOKEN: &str =
     "SELECT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid WHERE t.hash = $1";
 const SESSION_OF_TOKEN: &str = "SELECT t.used_at, s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
@@ -236,6 +240,10 @@ impl Directory {
             .bind(presented)
             .bind(now.millis())
             .execute(db).await.map(drop))?;
+        on_tx!(&mut tx, db => sqlx::query(FORGET_USED)
+            .bind(&session.sid)
+            .bind(MOST_USED)
+            .execute(db).await.map(drop))?;
         insert_token(&mut tx, next, &session.sid, now, expires_at).await?;
         on_tx!(&mut tx, db => sqlx::query(SET_END)
             .bind(&session.sid)
@@ -290,7 +298,7 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         .fetch_optional(db).await)?)
 }
 
-/// Makes a session, its app password and its first refresh token. An account has at most 1,000: beyond, those end that were refreshed
+/// Makes a session, its app password and its first refresh token. An account has at most [`MOST`]: beyond, those end that were refreshed
 /// longest ago.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
@@ -304,7 +312,7 @@ pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Erro
             session.created_at,
         )
         .about(id)
-        .detail("one of more than 1000");
+        .detail("one of more than 100");
         events::record(tx, event, &Origin::service()).await?;
     }
     credentials::insert(

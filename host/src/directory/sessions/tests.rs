@@ -248,13 +248,13 @@ async fn a_sweep_forgets_what_is_over_and_nothing_else(fresh: Fresh) {
     assert!(matches!(next, Rotation::Rotated(_)), "{next:?}");
 }
 
-async fn an_account_has_a_thousand_sessions_and_the_longest_idle_end_first(fresh: Fresh) {
+async fn an_account_has_a_hundred_sessions_and_the_longest_idle_end_first(fresh: Fresh) {
     let directory = &fresh.directory;
     directory.with("ada", "ada@example.org", &[]).await;
     directory.with("bob", "bob@example.org", &["bobs"]).await;
     fresh
         .execute(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) \
              INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
              SELECT 'p' || i, 'ada', 'web_session', '', 'p' || i, '', 0 FROM n; \
              INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
@@ -269,12 +269,33 @@ async fn an_account_has_a_thousand_sessions_and_the_longest_idle_end_first(fresh
         .unwrap();
     let lives = async |sid: &'static str| directory.session(sid, NOW).await.unwrap().is_some();
     assert!(!lives("sp1").await, "the longest idle");
-    assert!(lives("sp2").await && lives("sp1000").await && lives("one-more").await);
+    assert!(lives("sp2").await && lives("sp100").await && lives("one-more").await);
     assert!(lives("bobs").await);
 }
 
+async fn a_session_keeps_its_thousand_newest_used_refresh_tokens(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory.with("a", "ada@example.org", &["s", "t"]).await;
+    fresh
+        .execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
+             INSERT INTO refresh_tokens (hash, sid, created_at, expires_at, used_at) \
+             SELECT 'old' || i, 's', 0, 4102444800000, i FROM n",
+        )
+        .await;
+    rotate(directory, "s-1", "s-2", NOW.plus(DAY)).await;
+    let used = "SELECT COUNT(*) FROM refresh_tokens WHERE sid = 's' AND used_at IS NOT NULL";
+    assert_eq!(fresh.number(used).await, 1000);
+    let later = NOW.plus(DAY);
+    let forgotten = rotate(directory, "old1", "x", later).await;
+    assert!(matches!(forgotten, Rotation::Unknown), "{forgotten:?}");
+    let stolen = rotate(directory, "old2", "x", later).await;
+    assert!(matches!(stolen, Rotation::Stolen { .. }), "{stolen:?}");
+}
+
 both!(
-    an_account_has_a_thousand_sessions_and_the_longest_idle_end_first,
+    a_session_keeps_its_thousand_newest_used_refresh_tokens,
+    an_account_has_a_hundred_sessions_and_the_longest_idle_end_first,
     a_session_is_read_until_it_ends,
     a_session_of_an_account_that_is_not_active_is_none,
     a_refresh_token_is_good_once,

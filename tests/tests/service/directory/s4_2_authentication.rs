@@ -439,3 +439,30 @@ async fn sessions_survive_a_restart_of_the_service() {
     let body = json!({ "refreshToken": refresh });
     service.post(REFRESH, &body).await.succeeds(200);
 }
+
+#[tokio::test]
+async fn an_account_has_a_hundred_sessions_and_the_least_recently_used_ends() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    service.clock.advance(Duration::from_mins(1));
+    let recent = ada.again().await;
+    // 98 more of them, refreshed a day later.
+    service
+        .execute(
+            "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 98) \
+             SELECT 'p' || i, (SELECT id FROM accounts WHERE address = 'ada@first.test'), 'web_session', '', 'p' || i, '', 0 FROM n; \
+             INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
+             SELECT 's' || p.id, p.account_id, p.id, s.sealed_password, 0, s.expires_at + 86400000 FROM app_passwords p, \
+                (SELECT sealed_password, expires_at FROM sessions ORDER BY expires_at LIMIT 1) s WHERE p.selector = p.id",
+        )
+        .await;
+    ada.ask("GET /api/v1/profile").await.succeeds(200);
+    service.clock.advance(Duration::from_mins(1));
+    let newest = recent.again().await;
+    let ended = ada.ask("GET /api/v1/profile").await;
+    ended.fails(401, "Mail session expired, please log in again");
+    for alive in [&recent, &newest] {
+        alive.ask("GET /api/v1/profile").await.succeeds(200);
+    }
+}
