@@ -3,14 +3,18 @@
 //! Nothing outside this file reads the environment. `docs/configuration.md` is this file for operators: change them together.
 
 mod oauth;
+mod plaintext;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::{Environment, File, FileFormat};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use url::Url;
 
 pub use self::oauth::{Introspection, OAuth};
@@ -31,15 +35,6 @@ const OF_THE_TESTS: &str = "LATCHMAIL_TEST_";
 
 /// The module that serves the agent endpoint.
 const AGENTS_MODULE: &str = "mcp";
-
-/// Keys that hold lists: in the environment their values are separated by commas.
-const LISTS: [&str; 5] = [
-    "cors_origins",
-    "oauth.client_hosts",
-    "oauth.introspection.audience",
-    "registration.domains",
-    "http.trusted_proxies",
-];
 
 /// Everything that an operator can decide.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,7 +60,7 @@ pub struct Config {
     #[serde(default = "default_cache_dir")]
     pub cache_dir: PathBuf,
     /// The web origins whose pages may call the service from a browser (CORS).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
     pub cors_origins: Vec<String>,
     /// The log.
     #[serde(default)]
@@ -174,6 +169,7 @@ pub struct Http {
     #[serde(deserialize_with = "seconds")]
     pub shutdown_grace: Duration,
     /// Proxies (addresses or networks, `10.0.0.0/8`) whose `X-Forwarded-For` is believed.
+    #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
 }
 
@@ -198,6 +194,8 @@ impl Default for Http {
 pub struct Database {
     /// `sqlite:FILE` or `postgres://…`.
     pub url: String,
+    /// Whether an unencrypted connection to another machine is allowed.
+    pub insecure: bool,
     /// With SQLite: the file that mail servers read. Empty: `mailserver/mailserver.db` beside the database.
     pub mailserver: PathBuf,
     /// With SQLite: the file that a milter reads, where `dkim.milter` is set. Empty: `milter/dkim-keys.db` beside the database.
@@ -213,6 +211,7 @@ impl Default for Database {
     fn default() -> Self {
         Self {
             url: "sqlite:latchmail.db".into(),
+            insecure: false,
             mailserver: PathBuf::new(),
             milter: PathBuf::new(),
             max_connections: 8,
@@ -227,8 +226,10 @@ impl Default for Database {
 pub struct Imap {
     /// `host:port`.
     pub address: String,
-    /// TLS from the first byte (RFC 8314); without it only for a server on the same machine.
+    /// TLS from the first byte (RFC 8314).
     pub tls: bool,
+    /// Whether an unencrypted connection to another machine is allowed.
+    pub insecure: bool,
     /// How long a connection may take to be made, and a command to be answered, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
@@ -249,6 +250,7 @@ impl Default for Imap {
         Self {
             address: "127.0.0.1:143".into(),
             tls: false,
+            insecure: false,
             timeout: Duration::from_secs(15),
             connections_per_account: 8,
             idle_timeout: Duration::from_mins(4),
@@ -264,8 +266,10 @@ impl Default for Imap {
 pub struct Smtp {
     /// `host:port` of the submission service.
     pub address: String,
-    /// TLS from the first byte (RFC 8314); without it only for a server on the same machine.
+    /// TLS from the first byte (RFC 8314).
     pub tls: bool,
+    /// Whether an unencrypted connection to another machine is allowed.
+    pub insecure: bool,
     /// How long a connection may take to be made, and a command to be answered, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
@@ -281,6 +285,7 @@ impl Default for Smtp {
         Self {
             address: "127.0.0.1:587".into(),
             tls: false,
+            insecure: false,
             timeout: Duration::from_secs(15),
             connections_per_account: 4,
             idle_timeout: Duration::from_mins(1),
@@ -295,6 +300,7 @@ pub struct Registration {
     /// Whether anybody may make an account.
     pub enabled: bool,
     /// The platform's own domains; the first is the one that a bare user name means.
+    #[serde(deserialize_with = "list")]
     pub domains: Vec<String>,
 }
 
@@ -472,10 +478,10 @@ pub struct Module {
     pub source: Option<PathBuf>,
     /// The interfaces of `latchmail:host` that it may import, by name: `["caller", "mailbox"]`. `blobs`, `log` and `config`
     /// need no grant.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
     pub grants: Vec<String>,
     /// Beginnings of the paths that it may have routes under.
-    #[serde(default = "default_paths")]
+    #[serde(default = "default_paths", deserialize_with = "list")]
     pub paths: Vec<String>,
     /// The memory of one sandbox, in MiB.
     #[serde(default = "default_memory")]
@@ -512,7 +518,7 @@ pub struct Module {
     pub store: u32,
     /// The hosts that it may reach through `http-client`: `api.example.com`, `*.example.com:8443`, `http://127.0.0.1:8080`; and networks
     /// beyond the public internet that they may be in, `10.0.0.0/8`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
     pub hosts: Vec<String>,
     /// The module's own settings, handed to it through `config`.
     #[serde(default)]
@@ -574,20 +580,11 @@ impl Config {
                 !NOT_CONFIGURATION.contains(&key.as_str()) && !key.starts_with(OF_THE_TESTS)
             })
             .collect::<std::collections::HashMap<_, _>>();
-        let module_lists: Vec<String> = environment
-            .keys()
-            .filter_map(|key| module_list(key))
-            .collect();
-        let mut variables = Environment::with_prefix("LATCHMAIL")
+        let variables = Environment::with_prefix("LATCHMAIL")
             .prefix_separator("_")
             .separator("__")
-            .try_parsing(true)
-            .list_separator(",")
             .ignore_empty(true)
             .source(Some(environment));
-        for list in LISTS.into_iter().map(ToOwned::to_owned).chain(module_lists) {
-            variables = variables.with_list_parse_key(&list);
-        }
         let config: Self = config::Config::builder()
             .add_source(File::from_str(text, FileFormat::Toml))
             .add_source(variables)
@@ -653,6 +650,7 @@ impl Config {
                 first.map_or_else(|| "mail.invalid".into(), |domain| format!("mail.{domain}"));
         }
         self.database.with_milter = self.dkim.milter;
+        plaintext::check(&self)?;
         Ok(self)
     }
 }
@@ -685,15 +683,6 @@ fn folded(domain: &str) -> Result<String, StartError> {
     })
 }
 
-/// The key of a module's list, where an environment variable names one: `LATCHMAIL_MODULES__MAIL__GRANTS`.
-fn module_list(variable: &str) -> Option<String> {
-    let key = variable.strip_prefix("LATCHMAIL_MODULES__")?.to_lowercase();
-    let (name, list) = key.split_once("__")?;
-    ["grants", "paths", "hosts"]
-        .contains(&list)
-        .then(|| format!("modules.{name}.{list}"))
-}
-
 /// The process's environment; variables that are not Unicode cannot be configuration and are left out.
 #[must_use]
 pub fn environment() -> std::collections::HashMap<String, String> {
@@ -705,6 +694,33 @@ pub fn environment() -> std::collections::HashMap<String, String> {
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let seconds = f64::deserialize(deserializer)?;
     Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
+}
+
+/// A list of strings. The environment has no lists: there, one string separates the elements by commas.
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct List;
+
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of strings")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+            let elements = text.split(',').map(str::trim);
+            Ok(elements
+                .filter(|element| !element.is_empty())
+                .map(ToOwned::to_owned)
+                .collect())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(elements))
+        }
+    }
+
+    deserializer.deserialize_any(List)
 }
 
 fn default_listen() -> SocketAddr {
@@ -861,6 +877,50 @@ mod tests {
         assert_eq!(introspection.audience, ["a", "b"]);
         assert_eq!(introspection.timeout, Duration::from_millis(1500));
         assert_eq!(introspection.username_claim, "username");
+    }
+
+    #[test]
+    fn every_list_can_be_set_in_the_environment() {
+        let lists = [
+            "CORS_ORIGINS",
+            "HTTP__TRUSTED_PROXIES",
+            "OAUTH__CLIENT_HOSTS",
+            "OAUTH__INTROSPECTION__AUDIENCE",
+            "REGISTRATION__DOMAINS",
+            "MODULES__MAIL__GRANTS",
+            "MODULES__MAIL__HOSTS",
+            "MODULES__MAIL__PATHS",
+            "NEW_MODULES__GRANTS",
+            "NEW_MODULES__HOSTS",
+            "NEW_MODULES__PATHS",
+        ];
+        let written = lists.map(|list| (format!("LATCHMAIL_{list}"), "a.example, 10"));
+        let environment: Vec<_> = written.iter().map(|(k, v)| (k.as_str(), *v)).collect();
+        let config = parse("", &environment).unwrap();
+        let module = &config.modules["mail"];
+        let new = config.new_modules.as_ref().unwrap();
+        let introspection = config.oauth.introspection.as_ref().unwrap();
+        for list in [
+            &config.cors_origins,
+            &config.http.trusted_proxies,
+            &config.oauth.client_hosts,
+            &introspection.audience,
+            &config.registration.domains,
+            &module.grants,
+            &module.hosts,
+            &module.paths,
+            &new.grants,
+            &new.hosts,
+            &new.paths,
+        ] {
+            assert_eq!(list, &["a.example", "10"]);
+        }
+    }
+
+    #[test]
+    fn text_in_the_environment_is_kept_as_it_is_written() {
+        let config = parse("", &[("LATCHMAIL_MODULES__MAIL__CONFIG__PIN", "007")]).unwrap();
+        assert_eq!(config.modules["mail"].config["pin"], "007");
     }
 
     #[test]

@@ -6,18 +6,32 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::seconds;
+use super::{list, seconds};
 
 /// `[oauth]`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OAuth {
     /// Where the service's own authorization server listens, on an address that it has alone and that `auth_url` names. None: where the service does.
     pub listen: Option<SocketAddr>,
     /// Hosts at which clients may be described beside those of the public internet over TLS: `http://127.0.0.1:8080`, `10.0.0.0/8`.
+    #[serde(deserialize_with = "list")]
     pub client_hosts: Vec<String>,
+    /// Whether clients that nobody but themselves vouches for may use the device grant: those that registered themselves, or describe themselves.
+    pub device_grant: bool,
     /// How an authorization server elsewhere is asked about its tokens. None: there is none elsewhere.
     pub introspection: Option<Introspection>,
+}
+
+impl Default for OAuth {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            client_hosts: Vec::new(),
+            device_grant: true,
+            introspection: None,
+        }
+    }
 }
 
 /// `[oauth.introspection]`: the question whether an access token is good (RFC 7662).
@@ -33,6 +47,7 @@ pub struct Introspection {
     /// The member of the answer that holds the account's address.
     pub username_claim: String,
     /// Further names of this service that a token may be meant for, besides its addresses.
+    #[serde(deserialize_with = "list")]
     pub audience: Vec<String>,
     /// Whether a token has to say whom it is meant for. One that does has to name this service either way.
     pub audience_required: bool,

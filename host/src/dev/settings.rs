@@ -177,10 +177,10 @@ mod tests {
             Path::new("/s"),
             Path::new("/m"),
             Path::new("/m"),
-            Some("postgres://h/d"),
+            Some("postgres://localhost/d"),
             None,
         );
         let config = Config::parse(&text, "test", HashMap::new()).unwrap();
-        assert_eq!(config.database.url, "postgres://h/d");
+        assert_eq!(config.database.url, "postgres://localhost/d");
     }
 }

@@ -8,6 +8,7 @@ mod modules_life;
 mod modules_store;
 mod operator_accounts;
 mod operator_domains;
+mod operator_settings;
 mod s4_1_service;
 mod s4_2_authentication;
 mod s4_3_identity;

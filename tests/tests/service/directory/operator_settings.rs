@@ -1,0 +1,84 @@
+//! Settings as an operator writes them, in the file and in the environment, and what the program says of those that it refuses.
+
+use std::path::Path;
+
+use latchmail_tests::{Said, program};
+use tokio::process::Command;
+
+/// Runs a program that reads this configuration and this environment.
+async fn run(
+    folder: &Path,
+    arguments: &[&str],
+    settings: &str,
+    environment: &[(&str, &str)],
+) -> Said {
+    let file = folder.join("latchmail.toml");
+    let database = folder.join("latchmail.db");
+    let text = format!(
+        "{settings}\ndatabase.mailserver = '{}'\n",
+        folder.join("mailserver.db").display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(program());
+    command.env_clear().env(
+        "LATCHMAIL_DATABASE__URL",
+        format!("sqlite:{}", database.display()),
+    );
+    command
+        .envs(environment.iter().copied())
+        .current_dir(folder);
+    command.args(arguments).arg("--config").arg(&file);
+    Said::by(&mut command, "").await
+}
+
+#[tokio::test]
+async fn every_list_setting_can_be_set_in_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    for (variable, value) in [
+        ("CORS_ORIGINS", "https://a.example,https://b.example"),
+        ("HTTP__TRUSTED_PROXIES", "10.0.0.0/8,192.0.2.1"),
+        ("MODULES__MAIL__GRANTS", "caller,mailbox"),
+        ("MODULES__MAIL__HOSTS", "a.example,10.0.0.0/8"),
+        ("MODULES__MAIL__PATHS", "/api/v1/mail,/api/v1/folders"),
+        ("NEW_MODULES__GRANTS", "caller,mailbox"),
+        ("NEW_MODULES__HOSTS", "a.example,10.0.0.0/8"),
+        ("NEW_MODULES__PATHS", "/a/,/b/"),
+        ("OAUTH__CLIENT_HOSTS", "http://127.0.0.1:1,10.0.0.0/8"),
+        ("OAUTH__INTROSPECTION__AUDIENCE", "a,b"),
+        ("REGISTRATION__DOMAINS", "a.example,b.example"),
+    ] {
+        let variable = format!("LATCHMAIL_{variable}");
+        let said = run(
+            folder.path(),
+            &["account", "list"],
+            "",
+            &[(&variable, value)],
+        )
+        .await;
+        assert_eq!((said.status, said.err.as_str()), (0, ""), "{variable}");
+    }
+}
+
+#[tokio::test]
+async fn an_unencrypted_connection_to_another_machine_has_to_be_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (setting, key) in [
+        ("imap.address = 'mail.example.com:143'", "imap.insecure"),
+        ("imap.doveadm = '192.0.2.1:8081'", "imap.insecure"),
+        ("smtp.address = '[2001:db8::1]:587'", "smtp.insecure"),
+    ] {
+        let refused = run(folder.path(), &["serve"], setting, &[]).await;
+        refused.fails_about(&format!("`{key} = true`"));
+        let allowed = format!("{setting}\n{key} = true");
+        run(folder.path(), &["account", "list"], &allowed, &[])
+            .await
+            .done();
+    }
+    let elsewhere = (
+        "LATCHMAIL_DATABASE__URL",
+        "postgres://ada:secret@192.0.2.1/latchmail",
+    );
+    let refused = run(folder.path(), &["serve"], "", &[elsewhere]).await;
+    refused.fails_about("`database.insecure = true`");
+    assert!(!refused.err.contains("secret"), "{refused:?}");
+}
