@@ -286,7 +286,7 @@ async fn sweep(app: Arc<App>) {
         if let Err(error) = app.dkim.tell_milter().await {
             tracing::error!(%error, "what a milter reads could not be made what it ought to be");
         }
-        let kept = DAY.saturating_mul(app.config.audit.days);
+        let kept = DAY.saturating_mul(app.config.audit.days.max(1));
         if let Err(error) = app
             .directory
             .forget_events(app.clock.now().minus(kept))

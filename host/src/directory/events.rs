@@ -1,8 +1,9 @@
 //! The record of security events: who did what to which account, when, from where. Written in the transaction of what it tells of, so
 //! that nothing happens unrecorded and nothing is recorded that did not happen. Never a secret.
 //!
-//! Strangers can fail as often as the limits let them. Of one address and for one reason they get [`LISTED`] rows a day; then the newest row
-//! stands for those after it.
+//! Strangers can fail as often as the limits let them. Of an account and for one reason they get [`LISTED`] rows a day; then the newest row stands for those
+//! after it. Attempts on addresses that no account has are counted by client network instead, [`LISTED`] rows a day for each and
+//! [`LISTED_OF_STRANGERS`] for all: a stranger can make up as many addresses as there are.
 
 use std::net::IpAddr;
 
@@ -12,8 +13,11 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::limits::network;
 
-/// Failures of one kind, on one address and for one reason, that have rows of their own in a day (UTC).
+/// Failures of one kind, on one account and for one reason, that have rows of their own in a day (UTC); also those of one network on addresses that no
+/// account has.
 const LISTED: i64 = 100;
+/// Failures on addresses that no account has, that have rows of their own in a day (UTC).
+const LISTED_OF_STRANGERS: i64 = 10_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// Events forgotten in one transaction: what others wait for on SQLite.
@@ -21,16 +25,30 @@ const BATCH: i64 = 1000;
 /// Transactions of one forgetting. What is left waits for the next.
 const BATCHES: usize = 50;
 
-/// The newest row becomes the newest failure's, and counts the one that it told of.
-const ONE_MORE: &str = "UPDATE security_events SET unlisted = unlisted + 1, \
-    at = $4, account_id = $5, actor = $6, credential = $7, client = $8, request_id = $9, subject = $10 \
-    WHERE id = (SELECT id FROM security_events WHERE address = $1 AND kind = $2 AND detail = $3 AND at >= $11 AND at < $12 \
-        ORDER BY at DESC, id DESC LIMIT 1) \
-    AND $13 <= (SELECT COUNT(*) FROM security_events WHERE address = $1 AND kind = $2 AND detail = $3 AND at >= $11 AND at < $12)";
+/// The newest of some rows of a day ($11 to $12) becomes the newest failure's, and counts the one that it told of.
+macro_rules! one_more {
+    ($rows:literal, $order:literal) => {
+        concat!(
+            "UPDATE security_events SET unlisted = unlisted + 1, at = $4, account_id = $5, actor = $6, credential = $7, client = $8, request_id = $9, \
+                subject = $10, address = $1, kind = $2, detail = $3, network = $14 \
+            WHERE id = (SELECT id FROM security_events WHERE ", $rows, " AND at >= $11 AND at < $12 ORDER BY ", $order, " at DESC, id DESC LIMIT 1) \
+            AND $13 <= (SELECT COUNT(*) FROM security_events WHERE ", $rows, " AND at >= $11 AND at < $12)"
+        )
+    };
+}
+const ONE_MORE: &str = one_more!("address = $1 AND kind = $2 AND detail = $3", "");
+const ONE_MORE_OF_NETWORK: &str = one_more!(
+    "account_id IS NULL AND kind = 'sign_in_failed' AND network = $14",
+    ""
+);
+const ONE_MORE_OF_ALL: &str = one_more!(
+    "account_id IS NULL AND kind = 'sign_in_failed'",
+    "network = $14 DESC,"
+);
 /// The address is the account's, as it is at the moment, or the one that was tried.
 const INSERT: &str = "INSERT INTO security_events \
-    (at, kind, account_id, address, actor, credential, client, request_id, subject, detail) \
-    VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10)";
+    (at, kind, account_id, address, actor, credential, client, request_id, subject, detail, network) \
+    VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10, $11)";
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
 
 /// Where an account's owner was before: the clients of its latest registration and sign-ins.
@@ -353,32 +371,54 @@ pub(super) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Re
         .bind(&origin.request)
         .bind(event.subject)
         .bind(event.detail)
+        .bind(network_of(origin))
         .execute(db).await.map(drop))?;
     Ok(())
 }
 
-/// Counts a failure instead of recording it, where its address had enough of the same that day. Whether it did.
+/// The network that a client is in; empty if the client is not known.
+fn network_of(origin: &Origin) -> String {
+    let network = origin.client.map(network);
+    network
+        .map(|network| network.to_string())
+        .unwrap_or_default()
+}
+
+/// Counts a failure instead of recording it, if there were enough of the same that day. Whether it did.
 async fn counted(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<bool, Error> {
     let Some(detail) = event.detail else {
         return Ok(false);
     };
     let midnight = event.at.millis().div_euclid(DAY) * DAY;
-    let counted = on_tx!(tx, db => sqlx::query(ONE_MORE)
-        .bind(event.address)
-        .bind(event.kind.name())
-        .bind(detail)
-        .bind(event.at.millis())
-        .bind(event.account)
-        .bind(&origin.actor)
-        .bind(&origin.credential)
-        .bind(origin.client.map(|client| client.to_string()))
-        .bind(&origin.request)
-        .bind(event.subject)
-        .bind(midnight)
-        .bind(midnight + DAY)
-        .bind(LISTED)
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    Ok(counted == 1)
+    let budgets: &[(&'static str, i64)] = match event.account {
+        Some(_) => &[(ONE_MORE, LISTED)],
+        None => &[
+            (ONE_MORE_OF_NETWORK, LISTED),
+            (ONE_MORE_OF_ALL, LISTED_OF_STRANGERS),
+        ],
+    };
+    for (one_more, most) in budgets {
+        let counted = on_tx!(tx, db => sqlx::query(*one_more)
+            .bind(event.address)
+            .bind(event.kind.name())
+            .bind(detail)
+            .bind(event.at.millis())
+            .bind(event.account)
+            .bind(&origin.actor)
+            .bind(&origin.credential)
+            .bind(origin.client.map(|client| client.to_string()))
+            .bind(&origin.request)
+            .bind(event.subject)
+            .bind(midnight)
+            .bind(midnight + DAY)
+            .bind(most)
+            .bind(network_of(origin))
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if counted == 1 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -474,9 +514,15 @@ mod tests {
 
     async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
         let directory = &fresh.directory;
+        directory.with("eve", "eve@example.org", &[]).await;
+        directory.with("bob", "bob@example.org", &[]).await;
+        let before = directory.events(&wanted("", 9)).await.unwrap();
+        fresh.execute("DELETE FROM security_events").await;
+        assert_eq!(before.len(), 2);
         let fail = async |address: &str, reason: &str, at: Timestamp, request: &str| {
+            let account = address.split('@').next();
             let failed = Event {
-                account: None,
+                account,
                 address,
                 ..Event::of(Kind::SignInFailed, "", at).detail(reason)
             };
@@ -511,6 +557,49 @@ mod tests {
             [Some("c"), Some("b"), Some("a")]
         );
         assert!(events.iter().all(|event| event.unlisted == 0));
+    }
+
+    async fn failures_on_addresses_of_nobody_are_counted_by_network(fresh: Fresh) {
+        let directory = &fresh.directory;
+        let fail = async |n: i64, from: &str| {
+            let at = Timestamp::from_millis(NOW.millis() + n);
+            let address = format!("n{n}@example.org");
+            let failed = Event {
+                account: None,
+                address: &address,
+                ..Event::of(Kind::SignInFailed, "", at).detail("no such account")
+            };
+            let origin = Origin {
+                client: Some(from.parse().unwrap()),
+                ..Origin::default()
+            };
+            directory.record(failed, &origin).await.unwrap();
+        };
+        for n in 0..150 {
+            fail(n, &format!("2001:db8::{n:x}")).await;
+        }
+        fail(150, "2001:db8:0:1::1").await;
+        let events = directory.events(&wanted("", 1000)).await.unwrap();
+        assert_eq!(events.len(), 101);
+        let told = |event: &Recorded| (event.address.clone(), event.unlisted);
+        assert_eq!(told(&events[0]), ("n150@example.org".into(), 0));
+        assert_eq!(told(&events[1]), ("n149@example.org".into(), 50));
+
+        // However many networks there are.
+        fresh
+            .execute(
+                "INSERT INTO security_events (at, kind, address, actor, network) \
+                 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9899) \
+                 SELECT (SELECT MIN(at) FROM security_events), 'sign_in_failed', 'x@example.org', '', 'n' || i FROM n",
+            )
+            .await;
+        let rows = "SELECT COUNT(*) FROM security_events";
+        assert_eq!(fresh.number(rows).await, 10_000);
+        fail(151, "192.0.2.1").await;
+        fail(152, "2001:db8:0:1::1").await;
+        assert_eq!(fresh.number(rows).await, 10_000);
+        let events = directory.events(&wanted("", 1000)).await.unwrap();
+        assert_eq!(told(&events[0]), ("n152@example.org".into(), 2));
     }
 
     async fn of_failures_at_once_none_is_lost(fresh: Fresh) {
@@ -578,6 +667,7 @@ mod tests {
     both!(
         whoever_gets_an_address_later_has_a_record_of_their_own,
         failures_past_the_hundredth_of_a_day_are_counted_only,
+        failures_on_addresses_of_nobody_are_counted_by_network,
         of_failures_at_once_none_is_lost,
         what_is_old_is_forgotten_however_much_it_is,
         an_event_tells_who_did_what_to_whom_and_from_where,

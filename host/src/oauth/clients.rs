@@ -11,7 +11,9 @@ use utoipa::ToSchema;
 
 use super::error::{Error, Refusal};
 use super::parameters::Parameters;
-use super::{BY_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect};
+use super::{
+    BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect,
+};
 use crate::auth::oauth_tokens::{Handed, Use};
 use crate::auth::secrets::{self, sha256_hex};
 use crate::directory::oauth::Client;
@@ -19,6 +21,10 @@ use crate::error::Failure;
 
 /// Redirect addresses of one client.
 const MOST_ADDRESSES: usize = 20;
+/// Why a client cannot use the device grant where `oauth.device_grant` is off.
+pub(super) const NO_DEVICES: &str =
+    "The device code grant is only for clients that the operator of this service added";
+
 /// Characters of all of them together.
 const LARGEST_ADDRESSES: usize = 4096;
 /// The longest name that is kept, in characters.
@@ -92,7 +98,13 @@ impl OAuth {
         let Ok(metadata) = serde_json::from_slice::<Map<String, Value>>(body) else {
             return Err(metadata_refused("The registration must be a JSON object"));
         };
-        let grant_types = grant_types(&metadata)?;
+        let mut grant_types = grant_types(&metadata)?;
+        if !self.device_grant {
+            grant_types.retain(|grant| *grant != BY_DEVICE_CODE);
+            if !grant_types.contains(&BY_CODE) {
+                return Err(metadata_refused(NO_DEVICES));
+            }
+        }
         let redirect_uris = redirect_uris(&metadata)?;
         if redirect_uris.is_empty() && grant_types.contains(&BY_CODE) {
             return Err(Error::Refused(Refusal::new(
@@ -112,7 +124,9 @@ impl OAuth {
             secret_hash: None,
         };
         let now = self.clock.now();
-        self.directory.register_client(&registered, now).await?;
+        self.directory
+            .register_client(&registered, client, now)
+            .await?;
         tracing::info!(client_id = registered.id, %client, "a client registered");
         let response_types = if grant_types.contains(&BY_CODE) {
             vec!["code"]

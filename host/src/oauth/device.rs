@@ -6,8 +6,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::clients::{Shown, may};
-use super::error::Error;
+use super::clients::{NO_DEVICES, Shown, may};
+use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_DEVICE_CODE, OAuth};
 use crate::auth::oauth_tokens::{Handed, Use};
@@ -56,6 +56,9 @@ impl OAuth {
     ) -> Result<Answer, Error> {
         let client = self.authenticated(Shown::of(parameters, basic)?).await?;
         may(&client, BY_DEVICE_CODE)?;
+        if client.secret_hash.is_none() && !self.device_grant {
+            return Err(Refusal::new("unauthorized_client", NO_DEVICES).into());
+        }
         let resource = self.resource(parameters)?;
         let device = Handed::generate(Use::Device)?;
         let user_code = user_code()?;

@@ -72,6 +72,8 @@ pub struct OAuth {
     clock: Clock,
     documents: Documents,
     issuer: String,
+    /// Whether clients that the operator did not add may use the device grant.
+    device_grant: bool,
 }
 
 impl OAuth {
@@ -89,6 +91,7 @@ impl OAuth {
         Ok(Self {
             documents: Documents::new(fetch, &config.oauth.client_hosts, clock.clone())?,
             issuer: config.auth_url(),
+            device_grant: config.oauth.device_grant,
             directory,
             auth,
             clock,

@@ -118,6 +118,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0017_oauth.sql"),
         postgres: include_str!("../../../migrations/postgres/0017_oauth.sql"),
     },
+    Step {
+        version: 18,
+        description: "networks",
+        sqlite: include_str!("../../../migrations/sqlite/0018_networks.sql"),
+        postgres: include_str!("../../../migrations/postgres/0018_networks.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

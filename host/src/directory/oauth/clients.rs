@@ -1,5 +1,6 @@
 //! Clients that registered, or that the operator made. Those that nobody ever signed in for are forgotten after a while, since anybody may register.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::super::db::{Tx, on, on_tx};
@@ -7,19 +8,27 @@ use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::limits::{network, region};
 
 /// How long a client that registered itself may go without anybody signing in for it.
 const UNUSED: Duration = Duration::from_hours(24);
 /// How long one stays after somebody last did, where it has no grant.
 const IDLE: Duration = Duration::from_hours(90 * 24);
 
-/// Clients that nobody has signed in for yet. Beyond, the oldest of them go.
+/// Clients that nobody has signed in for yet. Beyond, the oldest of the network that registered most of them go, so that a flood of registrations evicts
+/// itself. Networks are compared by region first: a client may have the /48 of an IPv6 address, which is 65,536 networks.
 const MOST_UNUSED: i64 = 10_000;
 
-const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
-/// The limit stands there for SQLite, which has no offset without one.
-const FORGET_OLDEST: &str = "DELETE FROM oauth_clients WHERE id IN (SELECT id FROM oauth_clients \
-    WHERE secret_hash IS NULL AND used_at IS NULL ORDER BY created_at DESC LIMIT 1000000 OFFSET $1)";
+const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const COUNT_UNUSED: &str =
+    "SELECT COUNT(*) FROM oauth_clients WHERE secret_hash IS NULL AND used_at IS NULL";
+const FORGET_OLDEST: &str = "WITH unused AS (SELECT id, created_at, network, region FROM oauth_clients WHERE secret_hash IS NULL AND used_at IS NULL), \
+    busiest AS (SELECT network, region FROM unused \
+        WHERE region = (SELECT region FROM unused GROUP BY region ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1) \
+        GROUP BY network, region ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1) \
+    DELETE FROM oauth_clients WHERE id IN (SELECT u.id FROM unused u JOIN busiest b ON u.network = b.network AND u.region = b.region \
+        ORDER BY u.created_at, u.id LIMIT $1)";
 const FIND: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients WHERE id = $1";
 const ALL: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients ORDER BY created_at, id";
 const DELETE: &str = "DELETE FROM oauth_clients WHERE id = $1";
@@ -93,16 +102,26 @@ impl From<Row> for ClientRow {
 }
 
 impl Directory {
-    /// Keeps a client that registered itself. Its redirect addresses hold no line feed.
+    /// Keeps a client that registered itself from an address. Its redirect addresses hold no line feed.
     ///
     /// # Errors
     /// [`Error`] where the database fails; nothing was kept then.
-    pub async fn register_client(&self, client: &Client, now: Timestamp) -> Result<(), Error> {
+    pub async fn register_client(
+        &self,
+        client: &Client,
+        from: IpAddr,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        insert(&mut tx, client, now).await?;
-        on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
-            .bind(MOST_UNUSED)
-            .execute(db).await.map(drop))?;
+        let unused: i64 =
+            on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_UNUSED).fetch_one(db).await)?;
+        let excess = unused + 1 - MOST_UNUSED;
+        if excess > 0 {
+            on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
+                .bind(excess)
+                .execute(db).await.map(drop))?;
+        }
+        insert(&mut tx, client, Some(from), now).await?;
         tx.commit().await
     }
 
@@ -117,7 +136,7 @@ impl Directory {
         origin: &Origin,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        insert(&mut tx, client, now).await?;
+        insert(&mut tx, client, None, now).await?;
         let added = Event {
             account: None,
             ..Event::of(Kind::ClientAdded, "", now)
@@ -210,7 +229,13 @@ impl Directory {
     }
 }
 
-async fn insert(tx: &mut Tx, client: &Client, now: Timestamp) -> Result<(), Error> {
+async fn insert(
+    tx: &mut Tx,
+    client: &Client,
+    from: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let text = |address: IpAddr| address.to_string();
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(&client.id)
         .bind(&client.name)
@@ -218,6 +243,8 @@ async fn insert(tx: &mut Tx, client: &Client, now: Timestamp) -> Result<(), Erro
         .bind(client.grant_types.join(" "))
         .bind(&client.secret_hash)
         .bind(now.millis())
+        .bind(from.map(network).map(text).unwrap_or_default())
+        .bind(from.map(region).map(text).unwrap_or_default())
         .execute(db).await.map(drop))?;
     Ok(())
 }

@@ -1,3 +1,4 @@
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use crate::directory::credentials::AppPasswordKind;
 use crate::directory::testing::{DAY, Fresh, NOW, both, new_app_password};
 use crate::directory::two_factor::{Factor, Person};
 
+/// Where clients register themselves.
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const HOUR: Duration = Duration::from_hours(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -331,7 +334,7 @@ async fn what_nobody_uses_is_forgotten(fresh: Fresh) {
     directory.with("ada", "ada@example.org", &[]).await;
     for (id, secret) in [("c", None), ("unused", None), ("made", Some("hash"))] {
         directory
-            .register_client(&client(id, secret), NOW)
+            .register_client(&client(id, secret), CLIENT, NOW)
             .await
             .unwrap();
     }
@@ -356,7 +359,10 @@ async fn a_client_is_removed_with_everything_that_was_granted_to_it(fresh: Fresh
     let directory = &fresh.directory;
     directory.with("ada", "ada@example.org", &[]).await;
     let registered = client("c", None);
-    directory.register_client(&registered, NOW).await.unwrap();
+    directory
+        .register_client(&registered, CLIENT, NOW)
+        .await
+        .unwrap();
     assert_eq!(directory.client("c").await.unwrap(), Some(registered));
     granted(&fresh, "g").await;
     agree(&fresh, "ada", Agreement::Code(&code("late"))).await;

@@ -478,6 +478,24 @@ async fn what_is_shown_to_people_holds_no_secret() {
 }
 
 #[tokio::test]
+async fn attempts_on_made_up_addresses_do_not_fill_the_record() {
+    let service = Service::start().await;
+    for n in 0..103 {
+        let refused = sign_in(&service, &format!("n{n}@first.test"), "Wrong-Horse-7").await;
+        refused.fails(401, "Invalid credentials");
+    }
+    let said = done(&service, "audit --json --limit 1000").await;
+    let failed: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["kind"] == "sign_in_failed")
+        .collect();
+    assert_eq!(failed.len(), 100);
+    assert_eq!(failed[99]["address"], "n102@first.test");
+    assert_eq!(failed[99]["unlisted"], 3);
+}
+
+#[tokio::test]
 async fn the_record_tells_what_happened_to_whom_by_whom() {
     let service = Service::with_mail().await;
     let (ada, _) = (service.person("ada").await, service.person("bob").await);
