@@ -163,7 +163,8 @@ impl Aliases {
                 "You have had {MOST_SHARED} different aliases on this service's domains; create one of them again instead"
             )),
             Obstacle::Spent(until) => {
-                Error::Spent(Verdict::spent(MOST_NEW, self.clock.now(), until))
+                let wait = until.since(self.clock.now());
+                Error::Spent(Verdict::spent(MOST_NEW, wait, until))
             }
             Obstacle::CredentialOver => Error::CredentialOver,
         }

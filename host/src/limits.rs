@@ -214,14 +214,14 @@ impl Verdict {
         }
     }
 
-    /// 429 for a budget of `limit` that is spent until an instant.
+    /// 429 for a budget of `limit`, of which nothing is left for `wait`, and which is whole again at `reset`.
     #[must_use]
-    pub fn spent(limit: u32, now: Timestamp, until: Timestamp) -> Failure {
-        let seconds = whole_seconds(until.since(now));
+    pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Failure {
+        let seconds = whole_seconds(wait);
         let verdict = Self {
             limit,
             remaining: 0,
-            reset: until.plus(Duration::from_millis(999)).seconds(),
+            reset: reset.plus(Duration::from_millis(999)).seconds(),
             retry_after: Some(seconds),
         };
         verdict.refusal(seconds)

@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::TokenProxy;
+use crate::process::free_address;
 use crate::sdk::installed;
 
 /// How long one scenario may take.
@@ -84,7 +84,7 @@ impl Conformance {
     /// Begins its scenarios of a revision for the authorization server at `issuer`, as a public client that it knows. They wait for a person.
     pub async fn authorization(&self, issuer: &str, client_id: &str, revision: &str) -> Waiting {
         let results = TempDir::new().unwrap();
-        let port = free_port().await;
+        let port = free_address().port();
         let mut command = self.command();
         let mut running = command
             .args(["authorization", "--url", issuer, "--client-id", client_id])
@@ -111,17 +111,6 @@ impl Conformance {
             results,
         }
     }
-}
-
-/// A port for the suite, which finds none itself. It is not one of those that the system gives away before the suite has it.
-async fn free_port() -> u16 {
-    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-    for port in first..32_000 {
-        if TcpListener::bind(("127.0.0.1", port)).await.is_ok() {
-            return port;
-        }
-    }
-    panic!("no port is free from {first} on");
 }
 
 /// The suite, while it waits for a person.

@@ -1,6 +1,5 @@
 //! The host as a process of its own, for a test that kills it.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use rustix::process::Pid;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
+use crate::process::free_address;
 use crate::{EVENTUALLY, Service, program};
 
 /// A process that serves on one address as often as it is started.
@@ -23,9 +23,7 @@ impl Service {
     /// Ends the host in this process and starts it as a process of its own, on the same state.
     pub async fn become_process(&mut self) -> Process {
         self.stop().await;
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = free_address();
         let config = self.state.join("process.toml");
         let text = self.settings.replace("127.0.0.1:0", &address.to_string());
         std::fs::write(&config, text).unwrap();

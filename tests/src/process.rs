@@ -1,6 +1,7 @@
 //! What processes take of the machine, and their end. The service of a test runs in the test's own process, so its clients count too.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +19,15 @@ pub fn memory() -> u64 {
         .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
         .unwrap();
     kib.parse().unwrap()
+}
+
+/// A loopback address for a program that takes no free port by itself. The system gives its port to nobody else before the program has it. A second call returns
+/// the same one until then.
+pub fn free_address() -> SocketAddr {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let mut addresses = (first..32_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let free = addresses.find(|address| TcpListener::bind(address).is_ok());
+    free.unwrap_or_else(|| panic!("no port is free from {first} on"))
 }
 
 /// The processes that a process started, with their names.

@@ -17,7 +17,7 @@ pub struct OAuth {
     /// Hosts at which clients may be described beside those of the public internet over TLS: `http://127.0.0.1:8080`, `10.0.0.0/8`.
     #[serde(deserialize_with = "list")]
     pub client_hosts: Vec<String>,
-    /// Whether clients that nobody but themselves vouches for may use the device grant: those that registered themselves, or describe themselves.
+    /// Whether clients that the operator did not add may use the device grant.
     pub device_grant: bool,
     /// How an authorization server elsewhere is asked about its tokens. None: there is none elsewhere.
     pub introspection: Option<Introspection>,

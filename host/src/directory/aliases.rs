@@ -51,7 +51,7 @@ const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
-/// When a credential made the new alias before its last so many.
+/// The time at which a credential made the oldest of its newest aliases: $4 are skipped.
 const MADE: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Key, MOST_KEYS, Verdict, whole_seconds};
+use super::{Key, MOST_KEYS, Verdict};
 use crate::clock::Clock;
 use crate::error::Failure;
 
@@ -36,7 +36,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Whether one more key can be told apart.
+    /// Whether one more key can have a bucket of its own.
     fn has_room(&mut self, now: Duration) -> bool {
         // A flood of keys must not cause a search through all of them at each attempt.
         if self.full_at.len() >= MOST_KEYS && self.cleared.as_secs() != now.as_secs() {
@@ -95,14 +95,7 @@ impl Failures {
                 drop(buckets);
                 attempt.succeeded();
                 let reset = self.clock.now().plus(before.saturating_sub(now));
-                let seconds = whole_seconds(wait);
-                let verdict = Verdict {
-                    limit: limit.get(),
-                    remaining: 0,
-                    reset: reset.plus(Duration::from_millis(999)).seconds(),
-                    retry_after: Some(seconds),
-                };
-                return Err(verdict.refusal(seconds));
+                return Err(Verdict::spent(limit.get(), wait, reset));
             }
             buckets.full_at.insert(key.clone(), after);
             attempt.counted.push((key, interval));

@@ -21,14 +21,14 @@ use crate::error::Failure;
 
 /// Redirect addresses of one client.
 const MOST_ADDRESSES: usize = 20;
-/// Why a client cannot use the device grant where `oauth.device_grant` is off.
-pub(super) const NO_DEVICES: &str =
-    "The device code grant is only for clients that the operator of this service added";
-
 /// Characters of all of them together.
 const LARGEST_ADDRESSES: usize = 4096;
 /// The longest name that is kept, in characters.
 const LONGEST_NAME: usize = 100;
+
+/// Why a client cannot use the device grant if `oauth.device_grant` is off.
+pub(super) const NO_DEVICES: &str =
+    "The device code grant is only for clients that the operator of this service added";
 
 /// A registration as it is answered (RFC 7591, section 3.2.1). There is no secret and no way to change it.
 #[derive(Clone, Debug, Serialize, ToSchema)]

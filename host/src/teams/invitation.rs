@@ -22,7 +22,8 @@ pub struct Invited {
 }
 
 impl Teams {
-    /// Makes somebody a member, with a first grant, on the word of the asker's own password. `mail` opens the asker's own mailbox. Nothing is told of who there is before that is right.
+    /// Makes somebody a member with a first grant, if the caller's own password is right. A wrong password reveals nothing about other accounts. `mail` opens
+    /// the caller's own mailbox.
     ///
     /// # Errors
     /// [`Error`]; nobody was let in then.

@@ -15,8 +15,8 @@ const UNUSED: Duration = Duration::from_hours(24);
 /// How long one stays after somebody last did, where it has no grant.
 const IDLE: Duration = Duration::from_hours(90 * 24);
 
-/// Clients that nobody has signed in for yet. Beyond, the oldest of the network that registered most of them go, so that a flood of registrations evicts
-/// itself. Networks are compared by region first: a client may have the /48 of an IPv6 address, which is 65,536 networks.
+/// The limit on clients that nobody has signed in for. If it is exceeded, the oldest client of the busiest network is deleted, so a flood of registrations
+/// evicts itself. Regions are compared before networks: one client may have the /48 of an IPv6 address, which contains 65,536 networks.
 const MOST_UNUSED: i64 = 10_000;
 
 const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \

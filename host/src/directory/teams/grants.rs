@@ -130,7 +130,10 @@ impl Directory {
     }
 }
 
-/// Whether whoever holds this may make a grant.
+/// Checks that a caller with the rights `held` can make a grant.
+///
+/// # Errors
+/// [`Refusal::NotTaken`], [`Refusal::NotHeld`], one for what is missing, [`Refusal::Directory`].
 pub(super) async fn judge(
     tx: &mut Tx,
     mailbox: &str,
@@ -155,7 +158,7 @@ pub(super) async fn judge(
     })
 }
 
-/// Whether the mailbox has what a grant is to be on.
+/// Whether the resource of a grant exists in the mailbox.
 async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool, Error> {
     Ok(match resource {
         Resource::Mailbox | Resource::AliasSet(AliasSet::All | AliasSet::Own) => true,

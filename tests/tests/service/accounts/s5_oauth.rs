@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use latchmail_tests::client::{CHALLENGE, RETURN, VERIFIER};
+use latchmail_tests::process::free_address;
 use latchmail_tests::{Answer, Client, DOMAIN, PASSWORD, Service, Setup};
 use serde_json::{Value, json};
 
@@ -488,9 +489,7 @@ async fn two_factor_sign_in_is_asked_for_on_the_page_too() {
 
 #[tokio::test]
 async fn the_authorization_server_may_have_an_address_of_its_own() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let address = free_address();
     let settings = format!("oauth.listen = '{address}'\nauth_url = 'http://{address}'");
     let service = Setup::default().with(&settings).start().await;
     let resource = service

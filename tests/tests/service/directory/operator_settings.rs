@@ -6,12 +6,7 @@ use latchmail_tests::{Said, program};
 use tokio::process::Command;
 
 /// Runs a program that reads this configuration and this environment.
-async fn run(
-    folder: &Path,
-    arguments: &[&str],
-    settings: &str,
-    environment: &[(&str, &str)],
-) -> Said {
+async fn run(folder: &Path, verb: &str, settings: &str, environment: &[(&str, &str)]) -> Said {
     let file = folder.join("latchmail.toml");
     let database = folder.join("latchmail.db");
     let text = format!(
@@ -27,7 +22,7 @@ async fn run(
     command
         .envs(environment.iter().copied())
         .current_dir(folder);
-    command.args(arguments).arg("--config").arg(&file);
+    command.args(verb.split(' ')).arg("--config").arg(&file);
     Said::by(&mut command, "").await
 }
 
@@ -48,13 +43,7 @@ async fn every_list_setting_can_be_set_in_the_environment() {
         ("REGISTRATION__DOMAINS", "a.example,b.example"),
     ] {
         let variable = format!("LATCHMAIL_{variable}");
-        let said = run(
-            folder.path(),
-            &["account", "list"],
-            "",
-            &[(&variable, value)],
-        )
-        .await;
+        let said = run(folder.path(), "account list", "", &[(&variable, value)]).await;
         assert_eq!((said.status, said.err.as_str()), (0, ""), "{variable}");
     }
 }
@@ -67,10 +56,10 @@ async fn an_unencrypted_connection_to_another_machine_has_to_be_allowed() {
         ("imap.doveadm = '192.0.2.1:8081'", "imap.insecure"),
         ("smtp.address = '[2001:db8::1]:587'", "smtp.insecure"),
     ] {
-        let refused = run(folder.path(), &["serve"], setting, &[]).await;
+        let refused = run(folder.path(), "serve", setting, &[]).await;
         refused.fails_about(&format!("`{key} = true`"));
         let allowed = format!("{setting}\n{key} = true");
-        run(folder.path(), &["account", "list"], &allowed, &[])
+        run(folder.path(), "account list", &allowed, &[])
             .await
             .done();
     }
@@ -78,7 +67,7 @@ async fn an_unencrypted_connection_to_another_machine_has_to_be_allowed() {
         "LATCHMAIL_DATABASE__URL",
         "postgres://ada:secret@192.0.2.1/latchmail",
     );
-    let refused = run(folder.path(), &["serve"], "", &[elsewhere]).await;
+    let refused = run(folder.path(), "serve", "", &[elsewhere]).await;
     refused.fails_about("`database.insecure = true`");
     assert!(!refused.err.contains("secret"), "{refused:?}");
 }
