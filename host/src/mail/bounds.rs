@@ -23,6 +23,12 @@ pub(super) const LARGE_MIB: u32 = 12;
 /// What a download takes, in MiB.
 pub(super) const DOWNLOAD_MIB: u32 = 1;
 
+/// Bytes of longer headers and texts that a listing reads at a time.
+pub(super) const CHUNK: usize = 4 * 1024 * 1024;
+
+/// What all listings together may take for them, in MiB.
+pub(super) const LISTINGS_MIB: usize = 64;
+
 /// Downloads of one account at a time.
 pub(super) const DOWNLOADS: usize = 16;
 

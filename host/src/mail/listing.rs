@@ -1,14 +1,18 @@
-//! A stretch of a folder as a client is shown it.
+//! A page of a folder, or of what a search finds in it.
+//!
+//! Messages are reduced to summaries while they are read, so a listing holds little more than what it returns. The longer headers and texts that some summaries
+//! need are read in chunks, each with a permit for its memory. This module gives messages no numbers and checks no rights.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::identity::{Identity, identity};
 use super::imap::{self, Fetched, Opened, Session};
-use super::kept::{self, Kept};
+use super::kept;
 use super::mime::{self, Header};
 use super::preview::Preview;
 use super::types::Summary;
-use super::{Error, blocking, bounds};
+use super::{Mail, blocking, bounds};
 use crate::clock::Timestamp;
 
 /// A stretch of a folder as the server told of it.
@@ -21,17 +25,17 @@ pub(super) struct Read {
     pub(super) folder: kept::Folder,
     /// Where each message is and its flags, ascending by position, and what was known of it already.
     pub(super) seen: Vec<(Fetched, Option<Arc<Summary>>)>,
-    /// What else there is to say of those that were not known, before they have numbers.
-    pub(super) fresh: Fresh,
+    /// Those of which nothing was known, in no order.
+    pub(super) fresh: Vec<Fresh>,
 }
 
-/// Messages of which nothing was known.
-#[derive(Debug, Default)]
+/// A message of which nothing was known.
+#[derive(Debug)]
 pub(super) struct Fresh {
-    /// Ascending by position.
-    pub(super) messages: Vec<Fetched>,
-    /// In the same order.
-    previews: Vec<String>,
+    pub(super) imap_uid: u32,
+    pub(super) identity: Identity,
+    /// The number in it is still 0.
+    pub(super) summary: Summary,
 }
 
 /// Which messages of a folder are listed.
@@ -47,10 +51,10 @@ pub(super) struct Wanted<'a> {
     pub(super) limit: u32,
 }
 
-/// Reads messages of a folder of `account`; none where there is no such folder. Of those that are `kept` only the flags are asked for.
+/// Reads messages of a folder of `account`. Returns `None` if there is no such folder. Only the flags are read of messages with a cached summary.
 pub(super) async fn read(
     session: &mut Session,
-    kept: &Kept,
+    mail: &Mail,
     account: &str,
     wanted: Wanted<'_>,
 ) -> Result<Option<Read>, imap::Error> {
@@ -74,7 +78,7 @@ pub(super) async fn read(
     let seen: Vec<_> = seen
         .into_iter()
         .map(|message| {
-            let known = kept.summary(folder, message.uid);
+            let known = mail.kept.summary(folder, message.uid);
             (message, known)
         })
         .collect();
@@ -83,7 +87,7 @@ pub(super) async fn read(
         .filter(|(_, known)| known.is_none())
         .map(|(message, _)| message.uid)
         .collect();
-    let fresh = fresh(session, &unknown).await?;
+    let fresh = fresh(session, mail, &unknown).await?;
     Ok(Some(Read {
         opened,
         total,
@@ -111,87 +115,112 @@ async fn matching(
     Ok(Some((opened, total, session.positions(page).await?)))
 }
 
-/// What a listing says of the messages with these IMAP UIDs.
-async fn fresh(session: &mut Session, uids: &[u32]) -> Result<Fresh, imap::Error> {
-    let messages = session.summaries(uids).await?;
-    let (messages, previews) = previewed(messages, |message| {
-        let (header, _) = mime::split(&message.header);
-        let complete = message.text.len() < bounds::PREFIX;
-        Preview::of(header, &message.text, complete)
-    })
-    .await?;
-    let (mut unsettled, mut cut) = (Vec::new(), Vec::new());
-    for (message, preview) in messages.iter().zip(&previews) {
-        if message.header.len() >= bounds::LISTED_HEADER {
-            cut.push(message.uid);
-        } else if !preview.settled {
-            unsettled.push(message.uid);
+/// What a listing says of the messages with these IMAP UIDs. A message that does not come was expunged a moment ago.
+async fn fresh(
+    session: &mut Session,
+    mail: &Mail,
+    uids: &[u32],
+) -> Result<Vec<Fresh>, imap::Error> {
+    let (mut fresh, mut longer) = (Vec::new(), Vec::new());
+    session
+        .summaries(uids, &mut |message| {
+            // A header that was cut is never shown: a later listing would tell something else of the same message.
+            if message.header.len() >= bounds::LISTED_HEADER {
+                return longer.push(Longer::of(message, bounds::HEADER));
+            }
+            let (header, _) = mime::split(&message.header);
+            let complete = message.text.len() < bounds::PREFIX;
+            let preview = Preview::of(header, &message.text, complete);
+            if preview.settled {
+                fresh.push(Fresh::of(&message, preview));
+            } else {
+                longer.push(Longer::of(message, bounds::LISTED_HEADER));
+            }
+        })
+        .await?;
+    let mut left = &longer[..];
+    while let Some((chunk, others)) = chunk(left) {
+        fresh.extend(read_longer(session, mail, chunk).await?);
+        left = others;
+    }
+    Ok(fresh)
+}
+
+/// A message whose summary needs more than the first FETCH reads.
+struct Longer {
+    /// Without its header and its text.
+    message: Fetched,
+    /// The bytes that reading it takes at most.
+    bytes: usize,
+}
+
+impl Longer {
+    /// `header` is the longest that its header may be.
+    fn of(message: Fetched, header: usize) -> Self {
+        let size = usize::try_from(message.size).unwrap_or(usize::MAX);
+        Self {
+            bytes: size.min(header + bounds::LONG_PREFIX),
+            message: Fetched {
+                header: bytes::Bytes::new(),
+                text: bytes::Bytes::new(),
+                ..message
+            },
         }
     }
-    let mut longer = HashMap::new();
-    for message in session.longer(&unsettled).await? {
-        longer.insert(message.uid, message);
-    }
-    for message in session.longer_headers(&cut).await? {
-        longer.insert(message.uid, message);
-    }
-    // A header that was cut is never shown: a later listing would tell something else of the same message. One that does not come
-    // now was expunged a moment ago.
-    let (again, mut settled): (Vec<_>, Vec<_>) = messages
-        .into_iter()
-        .zip(previews)
-        .filter(|(message, _)| !cut.contains(&message.uid) || longer.contains_key(&message.uid))
-        .partition(|(message, _)| longer.contains_key(&message.uid));
-    let again = again
-        .into_iter()
-        .filter_map(|(message, _)| {
-            let longer = longer.remove(&message.uid)?;
-            let header = if cut.contains(&message.uid) {
-                longer.header
-            } else {
-                message.header
-            };
-            Some(Fetched {
-                header,
-                text: longer.text,
-                ..message
-            })
-        })
+}
+
+/// The first messages that fit into [`bounds::CHUNK`], and the others. Returns `None` after the last one.
+fn chunk(messages: &[Longer]) -> Option<(&[Longer], &[Longer])> {
+    let mut total = 0;
+    let fits = |one: &&Longer| {
+        total += one.bytes;
+        total <= bounds::CHUNK
+    };
+    let many = messages.iter().take_while(fits).count();
+    messages.split_at_checked(many.max(1))
+}
+
+/// Reads longer headers and texts, all in one FETCH.
+async fn read_longer(
+    session: &mut Session,
+    mail: &Mail,
+    messages: &[Longer],
+) -> Result<Vec<Fresh>, imap::Error> {
+    let bytes: usize = messages.iter().map(|one| one.bytes).sum();
+    let _memory = mail.memory_for_listing(bytes).await?;
+    let uids: Vec<u32> = messages.iter().map(|one| one.message.uid).collect();
+    let read = session.longer(&uids).await?;
+    let mut first: HashMap<u32, Fetched> = messages
+        .iter()
+        .map(|one| (one.message.uid, one.message.clone()))
         .collect();
-    let (again, better) = previewed(again, |message| {
-        let (header, _) = mime::split(&message.header);
-        let complete = message.text.len() < bounds::LONG_PREFIX;
-        Preview::of_body(header, &message.text, complete)
+    blocking(move || {
+        read.into_iter()
+            .filter_map(|longer| {
+                let message = Fetched {
+                    header: longer.header,
+                    text: longer.text,
+                    ..first.remove(&longer.uid)?
+                };
+                let (header, _) = mime::split(&message.header);
+                let complete = message.text.len() < bounds::LONG_PREFIX;
+                let preview = Preview::of_body(header, &message.text, complete);
+                Some(Fresh::of(&message, preview))
+            })
+            .collect()
     })
-    .await?;
-    settled.extend(again.into_iter().zip(better));
-    settled.sort_by_key(|(message, _)| message.seq);
-    let (messages, previews) = settled
-        .into_iter()
-        .map(|(message, preview)| (message, preview.text))
-        .unzip();
-    Ok(Fresh { messages, previews })
+    .await
+    .map_err(imap::Error::Protocol)
 }
 
 impl Fresh {
-    /// As a client is shown them, with their IMAP UIDs. `numbers` are the service's, by IMAP UID.
-    pub(super) async fn summaries(
-        self,
-        numbers: HashMap<u32, u64>,
-    ) -> Result<Vec<(u32, Summary)>, Error> {
-        blocking(move || {
-            self.messages
-                .into_iter()
-                .zip(self.previews)
-                .filter_map(|(message, preview)| {
-                    let uid = *numbers.get(&message.uid)?;
-                    let header = Header::of(&message.header, bounds::LISTED_FIELD);
-                    Some((message.uid, summary(uid, &message, &header, preview)))
-                })
-                .collect()
-        })
-        .await
-        .map_err(Error::Internal)
+    fn of(message: &Fetched, preview: Preview) -> Self {
+        let header = Header::of(&message.header, bounds::LISTED_FIELD);
+        Self {
+            imap_uid: message.uid,
+            identity: identity(message),
+            summary: summary(0, message, &header, preview.text),
+        }
     }
 }
 
@@ -211,20 +240,4 @@ pub(super) fn summary(uid: u64, message: &Fetched, header: &Header, preview: Str
         size: u64::from(message.size),
         preview,
     }
-}
-
-/// The previews of messages, on a thread that may take its time.
-async fn previewed(
-    messages: Vec<Fetched>,
-    preview: fn(&Fetched) -> Preview,
-) -> Result<(Vec<Fetched>, Vec<Preview>), imap::Error> {
-    if messages.is_empty() {
-        return Ok((messages, Vec::new()));
-    }
-    blocking(move || {
-        let previews = messages.iter().map(preview).collect();
-        (messages, previews)
-    })
-    .await
-    .map_err(imap::Error::Protocol)
 }

@@ -46,7 +46,6 @@ pub use download::Download;
 pub use end::{Ending, end_at_mail_server};
 pub use filing::Filing;
 pub use flag::Flag;
-use identity::identity;
 use imap::list::COUNTS;
 use imap::{Connector, Fetched};
 use index::Place;
@@ -110,6 +109,8 @@ pub struct Mail {
     kept: Kept,
     /// MiB that larger messages may take while they are read.
     room: Arc<Semaphore>,
+    /// MiB for longer headers and texts of listings. Clients that read slowly hold none of them.
+    listing_room: Arc<Semaphore>,
     /// Downloads under way.
     downloading: Turns,
     /// Changes under way, one an account; and searches for messages that left their places.
@@ -170,6 +171,7 @@ impl Mail {
             db,
             kept: Kept::new(),
             room: Arc::new(Semaphore::new(bounds::ROOM_MIB)),
+            listing_room: Arc::new(Semaphore::new(bounds::LISTINGS_MIB)),
             downloading: Turns::new(bounds::DOWNLOADS),
             changing: Turns::new(1),
             seeking: Turns::new(1),
@@ -275,7 +277,7 @@ impl Mail {
         let mut lease = self.pool.lease(access, Some(wanted.path)).await?;
         let account = &access.account;
         let read = reading!(lease, session => {
-            listing::read(session, &self.kept, account, wanted)
+            listing::read(session, self, account, wanted)
         });
         // Others may use the connection while the numbers are looked up.
         drop(lease);
@@ -288,17 +290,21 @@ impl Mail {
         }
         self.notice(access, wanted.path, read.opened).await?;
         let mut fresh = HashMap::new();
-        if !read.fresh.messages.is_empty() {
-            let places: Vec<_> = read
+        if !read.fresh.is_empty() {
+            // Numbers are given in the order of arrival.
+            let mut places: Vec<_> = read
                 .fresh
-                .messages
                 .iter()
-                .map(|m| (m.uid, identity(m)))
+                .map(|m| (m.imap_uid, m.identity))
                 .collect();
+            places.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);
             let numbers = self
                 .numbers(access, wanted.path, read.opened, &places)
                 .await?;
-            fresh.extend(read.fresh.summaries(numbers).await?);
+            fresh.extend(read.fresh.into_iter().filter_map(|m| {
+                let uid = *numbers.get(&m.imap_uid)?;
+                Some((m.imap_uid, Summary { uid, ..m.summary }))
+            }));
         }
         for (imap_uid, summary) in &fresh {
             self.kept.keep_summary(read.folder, *imap_uid, summary);
@@ -494,12 +500,28 @@ impl Mail {
 
     /// Waits for so much room.
     async fn room_for(&self, mib: u32) -> Result<OwnedSemaphorePermit, Error> {
-        let room = Arc::clone(&self.room).acquire_many_owned(mib);
-        match tokio::time::timeout(self.patience, room).await {
-            Ok(Ok(room)) => Ok(room),
-            Ok(Err(_)) | Err(_) => Err(Error::Unavailable(
-                "too many large messages are being read".into(),
-            )),
+        self.memory(&self.room, mib, "too many large messages are being read")
+            .await
+    }
+
+    /// Waits for the memory that reading `bytes` of longer headers and texts takes.
+    async fn memory_for_listing(&self, bytes: usize) -> Result<OwnedSemaphorePermit, imap::Error> {
+        let mib = u32::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
+        let busy = "too many large headers are being read";
+        let memory = self.memory(&self.listing_room, mib, busy).await;
+        memory.map_err(|error| imap::Error::Unavailable(error.to_string()))
+    }
+
+    async fn memory(
+        &self,
+        of: &Arc<Semaphore>,
+        mib: u32,
+        busy: &str,
+    ) -> Result<OwnedSemaphorePermit, Error> {
+        let permits = Arc::clone(of).acquire_many_owned(mib);
+        match tokio::time::timeout(self.patience, permits).await {
+            Ok(Ok(permits)) => Ok(permits),
+            Ok(Err(_)) | Err(_) => Err(Error::Unavailable(busy.into())),
         }
     }
 }

@@ -67,3 +67,23 @@ async fn the_service_withstands_the_scripted_attacks() {
     let guesses = ["--module-path", "/guesser/guess"];
     attack(&service, "password_guesses.py", &[owner, guesses].concat()).await;
 }
+
+#[tokio::test]
+async fn the_memory_of_listings_is_limited() {
+    let service = Setup::default()
+        .with_mail()
+        .with("base_url = ''")
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let arguments = [
+        ("--messages", "32"),
+        ("--most", "50"),
+        ("--account", &*ada.address),
+        ("--smtp", &service.mail().smtp.to_string()),
+        // The service runs in the process of its test.
+        ("--pid", &std::process::id().to_string()),
+    ];
+    let arguments: Vec<&str> = arguments.iter().flat_map(|(k, v)| [*k, *v]).collect();
+    attack(&service, "listing_memory.py", &arguments).await;
+}

@@ -61,20 +61,11 @@ pub(super) fn flags((low, high): (u32, u32)) -> String {
 }
 
 /// The command for longer headers and longer beginnings.
-pub(super) fn longer_headers(uids: &[u32]) -> String {
+pub(super) fn longer(uids: &[u32]) -> String {
     format!(
         "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
         set(uids),
         bounds::HEADER,
-        bounds::LONG_PREFIX
-    )
-}
-
-/// The command for longer beginnings.
-pub(super) fn longer(uids: &[u32]) -> String {
-    format!(
-        "UID FETCH {} (UID BODY.PEEK[TEXT]<0.{}>)",
-        set(uids),
         bounds::LONG_PREFIX
     )
 }
@@ -113,10 +104,16 @@ pub(super) fn piece(uid: u32, range: &Range<usize>) -> String {
     )
 }
 
-/// Puts the answers to a FETCH together: of each message what is known, and whether that is its flags and some of its bytes. A server
+/// Puts the answers to a FETCH together: of each message what is known, whether that is its flags, and how many sections of its bytes. A server
 /// may tell of a message in several answers, and of others than were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Collected(BTreeMap<u32, (Fetched, [bool; 2])>);
+pub(super) struct Collected(BTreeMap<u32, (Fetched, Told)>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    flags: bool,
+    sections: usize,
+}
 
 impl Collected {
     pub(super) fn begun(&self) -> bool {
@@ -124,7 +121,7 @@ impl Collected {
     }
 
     pub(super) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Frame) {
-        let (message, [flags, bytes]) = self.0.entry(seq).or_default();
+        let (message, told) = self.0.entry(seq).or_default();
         message.seq = seq;
         if frame.id.is_some() {
             message.id.clone_from(&frame.id);
@@ -133,7 +130,7 @@ impl Collected {
             match attribute {
                 AttributeValue::Uid(uid) => message.uid = *uid,
                 AttributeValue::Flags(set) => {
-                    *flags = true;
+                    told.flags = true;
                     message.flags = set
                         .iter()
                         .filter(|flag| !flag.eq_ignore_ascii_case("\\Recent"))
@@ -147,7 +144,7 @@ impl Collected {
                 AttributeValue::InternalDate(date) => message.internal_date = date_time(date),
                 AttributeValue::Rfc822Size(size) => message.size = *size,
                 AttributeValue::BodySection { section, data, .. } => {
-                    *bytes = true;
+                    told.sections += 1;
                     let data = data
                         .as_ref()
                         .map(|data| shared(&frame.bytes, data))
@@ -164,9 +161,16 @@ impl Collected {
         }
     }
 
+    /// Removes a message if its UID, its header and its text were told, and its id if the server has `ids`. Its bytes need not be held until the command ends.
+    pub(super) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
+        let (message, told) = self.0.get(&seq)?;
+        let complete = message.uid != 0 && told.sections >= 2 && (message.id.is_some() || !ids);
+        complete.then(|| self.0.remove(&seq).map(|(message, _)| message))?
+    }
+
     /// The messages of which bytes were told, ascending by position.
     pub(super) fn with_bytes(self) -> Vec<Fetched> {
-        self.told(|[_, bytes]| bytes)
+        self.told(|told| told.sections > 0)
     }
 
     /// The messages of which ids were told, ascending by position.
@@ -178,10 +182,10 @@ impl Collected {
 
     /// The messages of which flags were told, ascending by position.
     pub(super) fn with_flags(self) -> Vec<Fetched> {
-        self.told(|[flags, _]| flags)
+        self.told(|told| told.flags)
     }
 
-    fn told(self, what: fn([bool; 2]) -> bool) -> Vec<Fetched> {
+    fn told(self, what: fn(Told) -> bool) -> Vec<Fetched> {
         self.0
             .into_values()
             .filter(|(message, told)| what(*told) && message.uid != 0)

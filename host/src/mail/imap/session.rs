@@ -564,35 +564,44 @@ impl Session {
         }
     }
 
-    /// What a listing needs of messages of the folder that is open.
-    pub(in crate::mail) async fn summaries(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
-        let ids = self.capabilities.message_ids();
-        self.again(uids, |uids| fetch::summaries(uids, ids)).await
-    }
-
-    /// Longer beginnings of messages of the folder that is open, for those whose text the first did not reach.
-    pub(in crate::mail) async fn longer(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
-        self.again(uids, fetch::longer).await
-    }
-
-    /// Longer headers and beginnings of messages of the folder that is open, for those whose header is larger than
-    /// [`bounds::LISTED_HEADER`].
-    pub(in crate::mail) async fn longer_headers(
+    /// Reads what a listing needs of messages of the folder that is open. `each` gets every message when it was read.
+    pub(in crate::mail) async fn summaries(
         &mut self,
         uids: &[u32],
-    ) -> Result<Vec<Fetched>, Error> {
-        self.again(uids, fetch::longer_headers).await
-    }
-
-    pub(super) async fn again(
-        &mut self,
-        uids: &[u32],
-        command: impl FnOnce(&[u32]) -> String,
-    ) -> Result<Vec<Fetched>, Error> {
+        each: &mut (dyn FnMut(Fetched) + Send),
+    ) -> Result<(), Error> {
         if uids.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let (outcome, collected) = self.fetch(&command(uids)).await?;
+        let ids = self.capabilities.message_ids();
+        let mut collected = Collected::default();
+        let outcomes = self
+            .run(&[fetch::summaries(uids, ids)], &mut |reply, frame| {
+                if let Response::Fetch(seq, attributes) = reply {
+                    collected.add(*seq, attributes, frame);
+                    if let Some(message) = collected.take(*seq, ids.is_some()) {
+                        each(message);
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+        if !matches!(
+            outcomes[..],
+            [Outcome {
+                status: Status::Ok | Status::No,
+                ..
+            }]
+        ) {
+            return Err(Error::Protocol("FETCH was not understood".into()));
+        }
+        collected.with_bytes().into_iter().for_each(each);
+        Ok(())
+    }
+
+    /// Longer headers and beginnings of messages of the folder that is open, for those whose header or text the first did not reach.
+    pub(in crate::mail) async fn longer(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
+        let (outcome, collected) = self.fetch(&fetch::longer(uids)).await?;
         match outcome.status {
             Status::Ok | Status::No => Ok(collected.with_bytes()),
             _ => Err(Error::Protocol("FETCH was not understood".into())),
