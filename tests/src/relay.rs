@@ -32,6 +32,9 @@ struct Way {
     to: Mutex<Option<SocketAddr>>,
     rewritten: Mutex<Option<[&'static str; 2]>>,
     held_at: Mutex<Option<&'static str>>,
+    stalls_at: watch::Sender<Option<&'static str>>,
+    /// Connections that said it.
+    stalled: watch::Sender<usize>,
     open: watch::Sender<bool>,
     /// Whether something came that was not handed on.
     held: watch::Sender<bool>,
@@ -45,6 +48,8 @@ impl Relay {
             to: Mutex::new(None),
             rewritten: Mutex::default(),
             held_at: Mutex::default(),
+            stalls_at: watch::Sender::default(),
+            stalled: watch::Sender::default(),
             open: watch::Sender::new(true),
             held: watch::Sender::new(false),
         });
@@ -101,8 +106,25 @@ impl Relay {
             .unwrap();
     }
 
+    /// Holds every connection on which a client says this text, and no other.
+    pub fn stalls(&self, text: &'static str) {
+        self.way.stalls_at.send_replace(Some(text));
+    }
+
+    /// How many connections are held by [`Relay::stalls`].
+    pub fn stalled(&self) -> usize {
+        *self.way.stalled.borrow()
+    }
+
+    /// Waits until `many` connections are held by [`Relay::stalls`].
+    pub async fn has_stalled(&self, many: usize) {
+        let mut stalled = self.way.stalled.subscribe();
+        stalled.wait_for(|stalled| *stalled >= many).await.unwrap();
+    }
+
     /// Hands on what was held, and what comes.
     pub fn release(&self) {
+        self.way.stalls_at.send_replace(None);
         self.way.open.send_replace(true);
     }
 }
@@ -135,10 +157,19 @@ async fn pass(client: TcpStream, way: Arc<Way>) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let mut open = way.open.subscribe();
+    let mut stalls_at = way.stalls_at.subscribe();
     let there = async {
         let mut piece = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = from_client.read(&mut piece).await {
             let mut said = piece[..length].to_vec();
+            let stalls = stalls_at
+                .borrow()
+                .is_some_and(|text| memmem(&said, text).is_some());
+            if stalls {
+                way.stalled.send_modify(|stalled| *stalled += 1);
+                let _ = stalls_at.wait_for(Option::is_none).await;
+                way.stalled.send_modify(|stalled| *stalled -= 1);
+            }
             let held_at = *way.held_at.lock().unwrap();
             if let Some(at) = held_at.and_then(|text| memmem(&said, text)) {
                 way.held_at.lock().unwrap().take();

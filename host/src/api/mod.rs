@@ -225,6 +225,7 @@ impl Call {
                     account: caller.account.clone(),
                     grants: Arc::clone(&shared.grants),
                     origin: self.origin.clone(),
+                    permit: None,
                 }),
             },
         })

@@ -131,7 +131,7 @@ impl Mail {
         change: &Change,
     ) -> Result<Option<Vec<u64>>, Error> {
         // Two that move the same message do so one after the other: a server may copy it twice before it removes it once.
-        let _turn = self.changing.turn(&access.account).await;
+        let (access, _turn) = &self.turn(&self.changing, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
             // By the names that folders have at this moment: the server is told a name, and says too late which folder has it.

@@ -69,6 +69,15 @@ pub struct Access {
     pub guest: Option<Guest>,
 }
 
+impl Access {
+    /// The account that asks: the owner's, or a member's.
+    #[must_use]
+    pub fn caller(&self) -> &str {
+        let guest = self.guest.as_ref();
+        guest.map_or(&self.account, |guest| &guest.account)
+    }
+}
+
 /// Why the mailbox did not do what was asked. What does not exist is `Ok(None)`, not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -1,9 +1,10 @@
 //! Connections kept for the next request.
 //!
 //! A connection serves the credential that it was made with and no other. An account has a bounded number of them, busy and
-//! idle together; whoever finds all busy waits in line. Only a connection whose last command was answered to its end comes back, and none
-//! whose credential is over.
+//! idle together; a caller that finds all busy waits in line. A member of a shared mailbox can use only some of its owner's. Only a
+//! connection whose last command was answered to its end comes back, and none whose credential is over.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +14,12 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::{Access, Error};
+use super::{Access, Error, Guest};
 use crate::caller::MailCredential;
+use crate::turns::Turns;
+
+/// The number of an owner's connections that one member can use at a time.
+const OF_A_MEMBER: usize = 2;
 
 /// What makes connections.
 pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
@@ -47,6 +52,8 @@ struct Inner<C: Connect> {
     idle_timeout: Duration,
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     sweeping: AtomicBool,
+    /// By owner and member.
+    members: Turns,
 }
 
 /// The connections of one account. As many permits are out as connections are busy.
@@ -85,6 +92,7 @@ pub(crate) struct Lease<C: Connect> {
     doomed: Arc<AtomicBool>,
     /// Given back last: whoever waits must find the connection.
     permit: Option<OwnedSemaphorePermit>,
+    _of_member: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl<C: Connect> Clone for Pool<C> {
@@ -116,6 +124,7 @@ impl<C: Connect> Pool<C> {
             idle_timeout,
             accounts: Mutex::default(),
             sweeping: AtomicBool::new(false),
+            members: Turns::new(OF_A_MEMBER),
         }))
     }
 
@@ -133,11 +142,16 @@ impl<C: Connect> Pool<C> {
         } = access;
         Inner::sweep(&self.0);
         let permits = self.0.permits(account);
-        let permit = timeout(self.0.patience, permits.acquire_owned())
+        let waited = async {
+            // A member that waits for its own permit holds none of the owner's.
+            let of_member = self.0.of_member(access).await;
+            Some((of_member, permits.acquire_owned().await.ok()?))
+        };
+        let (of_member, permit) = timeout(self.0.patience, waited)
             .await
             .ok()
-            .and_then(Result::ok)
-            .ok_or_else(|| Error::Unavailable("all connections of the account are busy".into()))?;
+            .flatten()
+            .ok_or_else(busy)?;
         let doomed = Arc::new(AtomicBool::new(false));
         let mut session = None;
         if let Some(known) = self.0.lock().get_mut(account) {
@@ -155,7 +169,25 @@ impl<C: Connect> Pool<C> {
             session,
             doomed,
             permit: Some(permit),
+            _of_member: of_member,
         })
+    }
+
+    /// The same access with one of the member's permits, which all leases of it use. What a member does while the owner's requests wait for it takes the
+    /// permit first: otherwise a member with slow requests would delay the owner.
+    pub(crate) async fn admit<'a>(&self, access: &'a Access) -> Result<Cow<'a, Access>, Error> {
+        let Some(guest) = access.guest.as_ref().filter(|guest| guest.permit.is_none()) else {
+            return Ok(Cow::Borrowed(access));
+        };
+        let permit = timeout(self.0.patience, self.0.of_member(access)).await;
+        let guest = Guest {
+            permit: permit.map_err(|_| busy())?,
+            ..guest.clone()
+        };
+        Ok(Cow::Owned(Access {
+            guest: Some(guest),
+            ..access.clone()
+        }))
     }
 
     /// Closes what was made with a credential that is revoked; what is busy closes when it is done.
@@ -186,6 +218,10 @@ impl<C: Connect> Pool<C> {
             .get(account)
             .map_or(0, |account| account.idle.len() + account.busy.len())
     }
+}
+
+fn busy() -> Error {
+    Error::Unavailable("all connections of the account are busy".into())
 }
 
 impl<S: Session> Account<S> {
@@ -230,6 +266,16 @@ impl<C: Connect> Inner<C> {
                 busy: Vec::new(),
             });
         Arc::clone(&account.permits)
+    }
+
+    /// Waits until a member uses fewer of the owner's connections than it can. `None` for the owner.
+    async fn of_member(&self, access: &Access) -> Option<Arc<OwnedSemaphorePermit>> {
+        let guest = access.guest.as_ref()?;
+        if let Some(permit) = &guest.permit {
+            return Some(Arc::clone(permit));
+        }
+        let member = format!("{} {}", access.account, guest.account);
+        self.members.turn(&member).await.map(Arc::new)
     }
 
     /// Starts the one task that closes what was idle too long. It ends with the pool.

@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::imap::Spot;
 use super::{Access, Error, Mail, index};
 use crate::caller::Origin;
@@ -19,6 +21,8 @@ pub struct Guest {
     pub grants: Arc<Grants>,
     /// Where its request comes from, for the record.
     pub origin: Origin,
+    /// The permit for one of the owner's connections, if the request holds one between its commands ([`super::pool::Pool::admit`]).
+    pub permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// The folders that may be reached.

@@ -8,7 +8,10 @@
 //!
 //! docs/mail.md has a table of the cases.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::identity::{Identity, identity};
 use super::imap::list::{Listed, POSITIONS};
@@ -16,6 +19,7 @@ use super::imap::{Fetched, Opened, Spot};
 use super::index::{self, Noted, Rival, Seen};
 use super::pairing::paired;
 use super::{Access, Error, Mail, imap, reading};
+use crate::turns::Turns;
 
 /// Messages that are looked at together.
 const AT_ONCE: usize = 100;
@@ -52,13 +56,24 @@ impl Mail {
         if self.kept.acquainted(account).is_some() {
             return Ok(());
         }
-        let _turn = self.seeking.turn(account).await;
+        let (access, _turn) = &self.turn(&self.seeking, access).await?;
         if !index::is_known(&self.db, account).await? {
             self.note(access, &self.standings(access).await?).await?;
         }
         // How many there are is not known.
         self.kept.acquaint(account, 0);
         Ok(())
+    }
+
+    /// Waits until no other request of the mailbox has the turn. The request keeps its connection until then ([`super::pool::Pool::admit`]).
+    pub(super) async fn turn<'a>(
+        &self,
+        turns: &Turns,
+        access: &'a Access,
+    ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
+        let access = self.pool.admit(access).await?;
+        let turn = turns.turn(&access.account).await;
+        Ok((access, turn))
     }
 
     /// Notes folders as they are listed now. Returns them in that order.
@@ -85,7 +100,7 @@ impl Mail {
 
     /// Notes which folders were renamed since they were looked at last.
     pub(super) async fn keep_track(&self, access: &Access) -> Result<(), Error> {
-        let _turn = self.seeking.turn(&access.account).await;
+        let (access, _turn) = &self.turn(&self.seeking, access).await?;
         let standings = self.standings(access).await?;
         self.note(access, &standings).await.map(drop)
     }
@@ -95,7 +110,7 @@ impl Mail {
     /// # Errors
     /// Any of [`Error`].
     pub async fn uid_validity(&self, access: &Access, id: &str) -> Result<Option<u32>, Error> {
-        let _turn = self.seeking.turn(&access.account).await;
+        let (access, _turn) = &self.turn(&self.seeking, access).await?;
         let standings = self.standings(access).await?;
         let noted = self.note(access, &standings).await?;
         let found = noted.iter().find(|noted| noted.public_id() == id);
@@ -104,7 +119,7 @@ impl Mail {
 
     /// Looks at everything that arrived in any folder since it was looked at last.
     pub(super) async fn seek(&self, access: &Access) -> Result<(), Error> {
-        let _turn = self.seeking.turn(&access.account).await;
+        let (access, _turn) = &self.turn(&self.seeking, access).await?;
         self.reconcile(access, &BTreeSet::new()).await
     }
 
@@ -124,7 +139,7 @@ impl Mail {
             return Ok(known.numbers);
         }
         if known.folder.is_none() || !self.alike(access, &unknown).await?.is_empty() {
-            let _turn = self.seeking.turn(account).await;
+            let (access, _turn) = &self.turn(&self.seeking, access).await?;
             self.reconcile(access, &BTreeSet::new()).await?;
             // Those that were there before any message had a number are no arrivals.
             let known = index::known(db, account, path, opened, &uids).await?;

@@ -1,0 +1,61 @@
+//! How much of the owner's mail server a member can use.
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use latchmail_tests::{Relay, Service};
+use serde_json::json;
+
+use super::rules::Grant;
+use super::world::World;
+
+const AWAY: &str = "Mail server is initializing, please try again in a moment";
+
+#[tokio::test]
+async fn a_members_slow_requests_do_not_delay_the_owners() {
+    let relay = Relay::new().await;
+    let settings = format!("imap.address = '{}'\nimap.timeout = 2", relay.address);
+    let service = Service::with_mail_and(&settings).await;
+    relay.leads_to(service.mail().imap);
+    let mut world = World::new(&service).await;
+    let uid = world.put("Alpha", "one").await;
+    let rights = Grant::on("mailbox", "", &["mail:read", "mail:write"]);
+    world.invite("bob", &rights).await.succeeds(201);
+
+    relay.stalls("stalled");
+    let search = "GET /api/v1/mail/search?q=stalled";
+    let mut searches: FuturesUnordered<_> = (0..8).map(|_| world.ask(&world.bob, search)).collect();
+    let refused = async {
+        for _ in 0..6 {
+            searches.next().await.unwrap().fails(503, AWAY);
+        }
+    };
+    tokio::select! {
+        () = refused => (),
+        () = relay.has_stalled(8) => (),
+    }
+    let listing = "GET /api/v1/mail/folders/Alpha/messages";
+    world.ada.ask(listing).await.succeeds(200);
+    // A change of the member's that waits for a connection does not delay the owner's changes, with which it takes turns.
+    let line = format!("POST /api/v1/mail/messages/{uid}/flag");
+    let flag = json!({ "flags": ["\\Seen"], "action": "add" });
+    let waiting = world.send(&world.bob, &line, &flag);
+    tokio::pin!(waiting);
+    let mut changes = 0;
+    let refused = loop {
+        tokio::select! {
+            answer = &mut waiting => break answer,
+            answer = world.ada.send(&line, &flag) => {
+                answer.succeeds(200);
+                changes += 1;
+            }
+        }
+    };
+    refused.fails(503, AWAY);
+    assert!(changes > 1, "{changes}");
+    assert_eq!(relay.stalled(), 2);
+    relay.release();
+    while let Some(found) = searches.next().await {
+        assert_eq!(found.succeeds(200)["total"], 0);
+    }
+    world.send(&world.bob, &line, &flag).await.succeeds(200);
+}
