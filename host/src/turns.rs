@@ -27,6 +27,11 @@ impl Turns {
 
     /// Waits until `account` has fewer calls at work than its share, and holds one for as long as the answer is kept.
     pub(crate) async fn turn(&self, account: &str) -> Option<OwnedSemaphorePermit> {
+        self.turns(account, 1).await
+    }
+
+    /// Waits for `many` permits of the share at once.
+    pub(crate) async fn turns(&self, account: &str, many: u32) -> Option<OwnedSemaphorePermit> {
         let share = {
             let mut shares = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
             if shares.len() >= KEPT {
@@ -38,7 +43,7 @@ impl Turns {
             Arc::clone(share)
         };
         // Never closed, so there is always a turn to come.
-        share.acquire_owned().await.ok()
+        share.acquire_many_owned(many).await.ok()
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod draft;
 mod log_in;
+mod memory;
 mod once;
 mod smtp;
 
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -29,12 +29,9 @@ use crate::mail::{self, Access, Filing, Guest, Mail};
 use crate::teams::rights::Right;
 use draft::{Checked, mailbox};
 pub use draft::{Draft, File};
+use memory::{Memory, Share};
 use once::Keys;
 use smtp::Connector;
-
-/// What all messages that are being sent may take, in MiB, and how many times its size one takes: its files, itself, and a copy with its dots doubled.
-const ROOM_MIB: usize = 256;
-const TIMES: usize = 3;
 
 /// Why a message was not sent, or may not have been.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +119,7 @@ pub struct Outbox {
     signing: Arc<dkim::Keys>,
     /// Sendings run to their end on tasks of their own.
     tasks: TaskTracker,
-    room: Semaphore,
+    memory: Memory,
     patience: Duration,
 }
 
@@ -155,7 +152,7 @@ impl Outbox {
             signing,
             clock,
             tasks: TaskTracker::new(),
-            room: Semaphore::new(ROOM_MIB),
+            memory: Memory::new(),
             patience: config.timeout,
         })
     }
@@ -254,7 +251,7 @@ impl Outbox {
         checked: &Arc<Checked>,
         message_id: &str,
     ) -> Result<Ready, Error> {
-        let _room = self.room_for(checked.size()).await?;
+        let _memory = self.memory_for(access, checked.size()).await?;
         let now = self.clock.now();
         let (writing, id) = (Arc::clone(checked), message_id.to_owned());
         // The directory is asked while the message is written.
@@ -320,18 +317,14 @@ impl Outbox {
         Ok(())
     }
 
-    /// Waits for the room that a message of so many bytes takes.
-    async fn room_for(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Error> {
-        let mib = (1 + TIMES * bytes.div_ceil(1024 * 1024)).min(ROOM_MIB);
-        let room = self
-            .room
-            .acquire_many(u32::try_from(mib).unwrap_or(u32::MAX));
-        match timeout(self.patience, room).await {
-            Ok(Ok(room)) => Ok(room),
-            Ok(Err(_)) | Err(_) => Err(Error::Unavailable(
-                "too many large messages are being sent".into(),
-            )),
-        }
+    /// Waits for the memory that a message of so many bytes takes.
+    async fn memory_for(&self, access: &Access, bytes: usize) -> Result<Share, Error> {
+        let share = self.memory.share(access.caller(), bytes);
+        timeout(self.patience, share)
+            .await
+            .ok()
+            .flatten()
+            .ok_or_else(|| Error::Unavailable("too many large messages are being sent".into()))
     }
 
     /// A new Message-ID, on the sender's domain.

@@ -11,7 +11,7 @@ use super::{
 
 const TOO_LARGE: &str = "Message exceeds the 25 MB limit";
 
-fn file(name: &str, media: &str, bytes: &[u8]) -> Value {
+pub(super) fn file(name: &str, media: &str, bytes: &[u8]) -> Value {
     json!({ "filename": name, "contentType": media, "content": STANDARD.encode(bytes) })
 }
 

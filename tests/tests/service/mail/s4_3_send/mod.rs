@@ -7,6 +7,7 @@ mod attachments;
 mod away;
 mod delivery;
 mod hostile;
+mod memory;
 mod refusals;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,48 @@
+//! The memory for messages that are being sent, and who can use how much of it.
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use latchmail_tests::{Person, Relay, Service, noise};
+use serde_json::json;
+
+use super::attachments::file;
+use super::{SEND, mail, sends, with};
+
+const AWAY: &str = "Mail server is initializing, please try again in a moment";
+
+#[tokio::test]
+async fn large_mails_of_one_account_leave_memory_for_those_of_others() {
+    let relay = Relay::new().await;
+    let settings = format!("smtp.address = '{}'\nsmtp.timeout = 3", relay.address);
+    let service = Service::with_mail_and(&settings).await;
+    relay.leads_to(service.mail().submission);
+    let (ada, _bob) = (service.person("ada").await, service.person("bob").await);
+    let (mallory, trudy) = (
+        service.person("mallory").await,
+        service.person("trudy").await,
+    );
+    // The submission service has them for six times `smtp.timeout`.
+    relay.stalls("Subject: Never taken");
+    let film = json!([file("film.mp4", "video/mp4", &noise(19_100_000))]);
+    let large = with(mail("Never taken"), "attachments", film);
+    let of = |sender: &Person<'_>| with(large.clone(), "from", &*sender.address);
+    let (first, second) = (of(&mallory), of(&trudy));
+    let mut attack = FuturesUnordered::new();
+    for (sender, mail) in [(&mallory, &first), (&mallory, &first), (&trudy, &second)] {
+        attack.push(sender.post(SEND, mail));
+    }
+    tokio::select! {
+        refused = attack.next() => refused.unwrap().fails(503, AWAY),
+        () = relay.has_stalled(3) => (),
+    }
+    let film = json!([file("film.mp4", "video/mp4", &noise(9_000_000))]);
+    let large = with(mail("large"), "attachments", film);
+    for mail in [mail("small"), large] {
+        sends(&ada, &mail).await;
+    }
+    relay.has_stalled(2).await;
+    assert_eq!(relay.stalled(), 2);
+    // The account itself can still send small ones.
+    let small = with(mail("small"), "from", &*mallory.address);
+    sends(&mallory, &small).await;
+}
