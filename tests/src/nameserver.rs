@@ -25,6 +25,8 @@ pub struct Nameserver {
     pub address: SocketAddr,
     published: Published,
     _server: Server<Handler>,
+    /// Never read from, in a server that listens by TCP only.
+    _silent: Option<UdpSocket>,
 }
 
 /// By name, in lower case.
@@ -52,15 +54,20 @@ impl Nameserver {
     /// Starts one that publishes nothing. It answers an alias with the alias alone, as the server of a zone does whose alias leads
     /// out of it, and whoever asks has to follow.
     pub async fn start() -> Self {
-        Self::of(false).await
+        Self::of(false, true).await
+    }
+
+    /// Starts one that never answers by UDP, as where a firewall drops it.
+    pub async fn by_tcp_only() -> Self {
+        Self::of(false, false).await
     }
 
     /// Starts one that follows aliases itself, as resolvers do.
     pub async fn resolver() -> Self {
-        Self::of(true).await
+        Self::of(true, true).await
     }
 
-    async fn of(follows: bool) -> Self {
+    async fn of(follows: bool, by_udp: bool) -> Self {
         let published = Published::default();
         let mut server = Server::new(Handler {
             published: Arc::clone(&published),
@@ -68,12 +75,16 @@ impl Nameserver {
         });
         let (udp, tcp) = sockets().await;
         let address = udp.local_addr().expect("a socket has an address");
-        server.register_socket(udp);
+        let mut silent = Some(udp);
+        if by_udp && let Some(udp) = silent.take() {
+            server.register_socket(udp);
+        }
         server.register_listener(tcp, Duration::from_secs(5), 128);
         Self {
             address,
             published,
             _server: server,
+            _silent: silent,
         }
     }
 

@@ -10,17 +10,22 @@ mod spf;
 mod tags;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::select_ok;
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ProtocolConfig, ResolverConfig, ResolverOpts,
+};
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError, NoRecords};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::system_conf::read_system_conf;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 pub(crate) use name::host;
 pub use name::{DomainName, NoDomain, fold};
@@ -42,7 +47,14 @@ pub struct Unreadable(String);
 
 /// The way to the DNS.
 pub struct Dns {
-    resolver: TokioResolver,
+    /// Asks by UDP, and by TCP for what does not fit.
+    by_udp: TokioResolver,
+    /// Asks by TCP only.
+    by_tcp: TokioResolver,
+    /// How long a look-up waits for an answer by UDP before it asks by TCP as well.
+    tcp_after: Duration,
+    /// Whether the last look-up was answered by TCP only, so the next one does not wait.
+    udp_is_blocked: AtomicBool,
     room: Semaphore,
     /// How long one look-up may take, with all its queries.
     patience: Duration,
@@ -75,9 +87,9 @@ impl Dns {
                 config.mail_host
             ))
         })?;
-        let mut builder = if config.server.is_empty() {
+        let (servers, mut options) = if config.server.is_empty() {
             // A host without a resolv.conf asks itself (resolv.conf(5)). The mail flows without the DNS: it stops no start.
-            TokioResolver::builder_tokio().unwrap_or_else(|error| {
+            read_system_conf().unwrap_or_else(|error| {
                 let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
                 tracing::warn!(%error, "the system names no DNS server: {local} is asked");
                 asking(local)
@@ -85,16 +97,16 @@ impl Dns {
         } else {
             asking(server(&config.server)?)
         };
-        let options = builder.options_mut();
         options.timeout = config.timeout / config.attempts;
         // Those after the first.
         options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
         options.cache_size = 0;
-        let resolver = builder
-            .build()
-            .map_err(|error| StartError::new(format!("the DNS cannot be used: {error}")))?;
+        options.max_active_requests = AT_ONCE;
         Ok(Self {
-            resolver,
+            by_tcp: resolver(by_tcp(servers.clone()), options.clone())?,
+            by_udp: resolver(servers, options)?,
+            tcp_after: config.timeout / config.attempts.max(2),
+            udp_is_blocked: AtomicBool::new(false),
             room: Semaphore::new(AT_ONCE),
             patience: config.timeout,
             mail_host,
@@ -176,9 +188,31 @@ impl Dns {
         }
     }
 
+    /// What a server answered by UDP, or by TCP if nothing came by UDP: some networks let no UDP through.
+    async fn lookup(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {
+        let tcp_after = if self.udp_is_blocked.load(Ordering::Relaxed) {
+            Duration::ZERO
+        } else {
+            self.tcp_after
+        };
+        let ask = async |resolver: &TokioResolver, after, tcp| {
+            sleep(after).await;
+            match resolver.lookup(name.clone(), kind).await {
+                // Another way would lead to the same answer.
+                answer @ (Ok(_) | Err(NetError::Dns(_))) => Ok((answer, tcp)),
+                Err(error) => Err(error),
+            }
+        };
+        let by_udp = Box::pin(ask(&self.by_udp, Duration::ZERO, false));
+        let by_tcp = Box::pin(ask(&self.by_tcp, tcp_after, true));
+        let ((answer, tcp), _) = select_ok([by_udp, by_tcp]).await?;
+        self.udp_is_blocked.store(tcp, Ordering::Relaxed);
+        answer
+    }
+
     /// What a server answered; none where it said that nothing is there, and why nothing is known where it did not.
     async fn ask(&self, name: Name, kind: RecordType) -> Result<Option<Lookup>, String> {
-        let none = match self.resolver.lookup(name.clone(), kind).await {
+        let none = match self.lookup(&name, kind).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) => negative(error)?,
         };
@@ -188,7 +222,7 @@ impl Dns {
         if none.soa.is_some() && last == name {
             return Ok(None);
         }
-        match self.resolver.lookup(last, RecordType::CNAME).await {
+        match self.lookup(&last, RecordType::CNAME).await {
             Ok(_) => Err("its aliases (CNAME) go in a circle, or on for too long".into()),
             Err(error) => negative(error).map(|_| None),
         }
@@ -227,13 +261,30 @@ fn server(configured: &str) -> Result<SocketAddr, StartError> {
     })
 }
 
-/// A resolver that asks one server by UDP, and by TCP for what does not fit.
-fn asking(server: SocketAddr) -> hickory_resolver::ResolverBuilder<TokioRuntimeProvider> {
+/// The configuration that asks one server by UDP, and by TCP for what does not fit.
+fn asking(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     for connection in &mut connections {
         connection.port = server.port();
     }
     let server = NameServerConfig::new(server.ip(), true, connections);
     let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+    (config, ResolverOpts::default())
+}
+
+/// The same servers by TCP only.
+fn by_tcp(config: ResolverConfig) -> ResolverConfig {
+    let (domain, search, mut servers) = config.into_parts();
+    for server in &mut servers {
+        let is_tcp = |one: &ConnectionConfig| matches!(one.protocol, ProtocolConfig::Tcp);
+        server.connections.retain(is_tcp);
+    }
+    ResolverConfig::from_parts(domain, search, servers)
+}
+
+fn resolver(config: ResolverConfig, options: ResolverOpts) -> Result<TokioResolver, StartError> {
     TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        .with_options(options)
+        .build()
+        .map_err(|error| StartError::new(format!("the DNS cannot be used: {error}")))
 }

@@ -748,6 +748,17 @@ async fn whoever_waits_for_a_slow_dns_server_keeps_nobody_elses_domains_waiting(
 }
 
 #[tokio::test]
+async fn a_domain_is_verified_where_the_dns_answers_by_tcp_only() {
+    let dns = Nameserver::by_tcp_only().await;
+    let setup = Setup::default().with(&format!("dns.server = '{}'\ndns.timeout = 2", dns.address));
+    let service = setup.start().await;
+    let world = World { service, dns };
+    let ada = world.service.person("ada").await;
+    let active = world.active(&ada, EXAMPLE).await;
+    assert_eq!(active["status"], "active");
+}
+
+#[tokio::test]
 async fn without_a_dns_server_a_domain_is_still_claimed_read_and_released() {
     let service = Service::with("dns.server = '127.0.0.1:1'").await;
     let ada = service.person("ada").await;

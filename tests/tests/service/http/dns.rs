@@ -143,6 +143,27 @@ async fn what_does_not_fit_a_packet_comes_by_tcp() {
 }
 
 #[tokio::test]
+async fn where_nothing_comes_by_udp_everything_comes_by_tcp() {
+    let world = World::of(Nameserver::by_tcp_only().await);
+    world.server.txt("one.example", &["first"]);
+    world.server.cname("alias.example", "one.example");
+    let asked = Instant::now();
+    for _ in 0..10 {
+        for name in ["one.example", "alias.example"] {
+            assert_eq!(world.txt(name).await, ["first"]);
+        }
+        assert!(world.txt("nowhere.example").await.is_empty());
+    }
+    // Only the first look-up waits for an answer by UDP.
+    assert!(asked.elapsed() < PATIENCE * 3, "{:?}", asked.elapsed());
+    world.server.servfail("failing.example");
+    world.dns.txt("failing.example").await.unwrap_err();
+    for name in ["one.example", "alias.example", "failing.example"] {
+        assert_eq!(world.server.asked_by_tcp(name), world.server.asked(name));
+    }
+}
+
+#[tokio::test]
 async fn aliases_are_followed_whoever_has_to_follow_them() {
     for server in [Nameserver::start().await, Nameserver::resolver().await] {
         let world = World::of(server);
