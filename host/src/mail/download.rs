@@ -134,7 +134,7 @@ impl Source {
     async fn begin(&self) -> Result<Option<Begun>, Error> {
         let share = if self.section.range.len() > bounds::PIECE {
             Some(Share {
-                _of_account: self.mail.download(&self.access.account).await?,
+                _of_account: self.mail.download(self.access.caller()).await?,
                 _of_memory: self.mail.room_for(bounds::DOWNLOAD_MIB).await?,
             })
         } else {

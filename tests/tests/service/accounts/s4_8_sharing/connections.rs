@@ -11,6 +11,37 @@ use super::world::World;
 const AWAY: &str = "Mail server is initializing, please try again in a moment";
 
 #[tokio::test]
+async fn a_members_slow_downloads_do_not_delay_the_owners() {
+    let service = Service::with_mail_and("imap.timeout = 2").await;
+    let mut world = World::new(&service).await;
+    // More than connections hold that nobody reads from.
+    let film = "a line of a long film\r\n".repeat(700_000);
+    let letter = format!(
+        "Subject: film\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=film.txt\r\n\r\n{film}"
+    );
+    let appended = world.client.append("Alpha", None, None, letter);
+    appended.await.unwrap();
+    let uid = world.ada.uid_of("Alpha", "film").await;
+    let rights = Grant::on("mailbox", "", &["mail:read"]);
+    world.invite("bob", &rights).await.succeeds(201);
+
+    let line = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
+    let mut unread = Vec::new();
+    for _ in 0..16 {
+        let request = service.request(&world.within(&line));
+        let response = request.bearer_auth(&world.bob.access).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        unread.push(response);
+    }
+    let downloaded = world.ada.ask(&line).await;
+    assert_eq!(
+        (downloaded.status, downloaded.body.len()),
+        (200, film.len())
+    );
+    drop(unread);
+}
+
+#[tokio::test]
 async fn a_members_slow_requests_do_not_delay_the_owners() {
     let relay = Relay::new().await;
     let settings = format!("imap.address = '{}'\nimap.timeout = 2", relay.address);

@@ -117,7 +117,7 @@ impl<'a> World<'a> {
         person.send(&self.within(line), body).await
     }
 
-    fn within(&self, line: &str) -> String {
+    pub(crate) fn within(&self, line: &str) -> String {
         let mark = if line.contains('?') { '&' } else { '?' };
         format!("{line}{mark}mailbox={}", self.mailbox)
     }
