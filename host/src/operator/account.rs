@@ -1,5 +1,7 @@
-//! `latchmail account …`: the operator's verbs on accounts. Each changes everything that follows, or nothing, and says in a sentence what it
-//! did.
+//! `latchmail account …`: commands that create, show, change and delete accounts.
+//!
+//! Each command applies its change together with all consequences in one transaction, or changes nothing. On success it prints one
+//! sentence.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 
@@ -14,136 +16,136 @@ use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile}
 use crate::directory::administration::Freeing;
 use crate::mail::Ending;
 
-/// What is to be done to accounts.
+/// Subcommands of `latchmail account`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Make an account. Its password is one line of the standard input.
+    /// Create an account. The password is read from standard input, as one line.
     Create(Create),
-    /// List the accounts.
+    /// List all accounts.
     List {
-        /// One JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
     /// Show an account, its aliases and its credentials.
     Show {
-        /// The account's address.
+        /// Address of the account.
         address: String,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Give an account another password, one line of the standard input. Its web sessions, agents' grants and API tokens end; the app
-    /// passwords of mail clients stay.
+    /// Set a new password, read from standard input as one line. This revokes the account's web sessions, OAuth grants and API tokens. App
+    /// passwords of mail clients stay valid.
     Password {
-        /// The account's address.
+        /// Address of the account.
         address: String,
-        /// Make the password and print it.
+        /// Generate the password and print it.
         #[arg(long)]
         generate: bool,
     },
-    /// Disable an account: every credential of it ends, and no mail is taken for it.
+    /// Disable an account. This revokes all its credentials; the account can no longer sign in or receive mail.
     Disable {
-        /// The account's address.
+        /// Address of the account.
         address: String,
     },
-    /// Enable an account again, with nothing but its password.
+    /// Enable a disabled account. Only its password works again; all other credentials must be created again.
     Enable {
-        /// The account's address.
+        /// Address of the account.
         address: String,
     },
-    /// Delete an account. Its addresses stay kept from other people, its mail stays where it is.
+    /// Delete an account. Its addresses stay reserved, and its mail stays on the mail server.
     Delete {
-        /// The account's address.
+        /// Address of the account.
         address: String,
-        /// Do not ask for the address to be typed.
+        /// Skip the confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// End what a client of the authorization server was granted in an account.
+    /// Revoke an OAuth grant of an account.
     Withdraw {
-        /// The account's address.
+        /// Address of the account.
         address: String,
-        /// The grant's id, as `show` has it.
+        /// Id of the grant, as printed by `latchmail account show`.
         id: String,
     },
-    /// Let anybody have an address that somebody had.
+    /// Release a reserved address, so that any account can use it.
     Free {
-        /// The address.
+        /// Address to release.
         address: String,
     },
-    /// Put an account on a plan.
+    /// Set the plan of an account.
     Plan {
-        /// The account's address.
+        /// Address of the account.
         address: String,
-        /// A plan of the configuration, or `default`.
+        /// Name of a plan from the configuration, or `default`.
         name: String,
     },
-    /// Make an account an administrator's, or no longer.
+    /// Grant or revoke administrator rights.
     Admin {
-        /// The account's address.
+        /// Address of the account.
         address: String,
-        /// Whether it is to be one's.
+        /// `on` grants administrator rights, `off` revokes them.
         switch: Switch,
     },
-    /// Switch two-factor sign-in on or off, or make new recovery codes.
+    /// Enable or disable two-factor sign-in, or replace the recovery codes.
     TwoFactor {
-        /// The account's address.
+        /// Address of the account.
         address: String,
-        /// What is to be done.
+        /// Change to make.
         change: TwoFactor,
     },
 }
 
-/// An account to be made.
+/// Arguments of `latchmail account create`.
 #[derive(Debug, clap::Args)]
 pub struct Create {
-    /// Its address, on one of the platform's domains. Reserved names may be had here.
+    /// Address of the account, on one of the platform's domains. Reserved local parts are allowed.
     address: String,
-    /// The profile's first name. The profile's three go together; without them there is none.
+    /// First name in the profile. A profile needs `--first-name`, `--last-name` and `--dob`; without them the account has no profile.
     #[arg(long, requires_all = ["last_name", "dob"])]
     first_name: Option<String>,
-    /// The profile's last name.
+    /// Last name in the profile.
     #[arg(long, requires_all = ["first_name", "dob"])]
     last_name: Option<String>,
-    /// The profile's date of birth.
+    /// Date of birth in the profile.
     #[arg(long, value_name = "YYYY-MM-DD", requires_all = ["first_name", "last_name"])]
     dob: Option<String>,
-    /// Make it an administrator's.
+    /// Grant administrator rights.
     #[arg(long)]
     admin: bool,
-    /// The plan it is on.
+    /// Plan of the account.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PLAN)]
     plan: String,
-    /// Make the password and print it.
+    /// Generate the password and print it.
     #[arg(long)]
     generate: bool,
 }
 
-/// On or off.
+/// A switch: on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// It is to be so.
+    /// Grant the right.
     On,
-    /// It is not.
+    /// Revoke the right.
     Off,
 }
 
-/// What may be done about a second factor.
+/// Changes to two-factor sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TwoFactor {
-    /// Ask for codes from now on. Prints the secret and the recovery codes, once.
+    /// Require a code at every sign-in. Prints the secret and the recovery codes once.
     On,
-    /// Ask for the password only.
+    /// Require only the password.
     Off,
-    /// Make new recovery codes and void the old ones.
+    /// Generate new recovery codes. The old codes become invalid.
     RecoveryCodes,
 }
 
-/// Does it.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// One sentence. Nothing was changed then, unless it says so.
+/// Returns an error with one sentence for the operator. Nothing was changed, unless the sentence says otherwise.
 pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
     let desk = Desk::open(service).await?;
     let done = match verb {
@@ -174,9 +176,9 @@ impl Desk {
         self.on_platform(&address).await?;
         known_plan(&self.config, &create.plan)?;
         let profile = self.profile(&create)?;
-        // Before a password is asked for; the address is claimed by the database in the end.
+        // Fail before the operator types a password. `create_account` checks the address again in its transaction.
         if self.directory.account_by_address(&address).await?.is_some() {
-            bail!("there is an account {address} already");
+            bail!("account {address} already exists");
         }
         let new = New::get(create.generate)?;
         let account = NewAccount {
@@ -196,7 +198,7 @@ impl Desk {
         match made {
             Creation::Created => {}
             Creation::AddressTaken => bail!(
-                "{address} is or was somebody's, an account's or an alias; `latchmail account free` frees what is nobody's any more"
+                "{address} is in use as an account or an alias, or reserved; `latchmail account free` releases a reserved address"
             ),
         }
         say(&format!("{address} was created."))?;
@@ -251,7 +253,7 @@ impl Desk {
             .await?
             .ok_or_else(|| no_account(&account.address))?;
         let said = say(&format!(
-            "{} has a new password; its web sessions, agents' grants and API tokens are ended.",
+            "{} has a new password. Its web sessions, OAuth grants and API tokens are revoked.",
             account.address
         ));
         let said = said.and_then(|()| new.show());
@@ -269,10 +271,10 @@ impl Desk {
         let address = account.address;
         let said = if disabled {
             say(&format!(
-                "{address} is disabled, and every credential of it is ended."
+                "{address} is disabled, and every credential of the account is revoked."
             ))
         } else {
-            say(&format!("{address} is disabled already."))
+            say(&format!("{address} is already disabled."))
         };
         ended(&self.config, Ending::Account(&address)).await;
         said
@@ -288,10 +290,10 @@ impl Desk {
         let address = account.address;
         if enabled {
             say(&format!(
-                "{address} is enabled: its owner signs in with the password, and makes every other credential anew."
+                "{address} is enabled. Only its password works; all other credentials must be created again."
             ))
         } else {
-            say(&format!("{address} is enabled already."))
+            say(&format!("{address} is already enabled."))
         }
     }
 
@@ -307,11 +309,11 @@ impl Desk {
             .await?;
         let (id, address) = (&account.id, &account.address);
         if !deleted {
-            bail!("{address} was deleted meanwhile by somebody else");
+            bail!("{address} was deleted concurrently");
         }
         let said = say(&format!(
-            "{address} is deleted. Its addresses are kept from other people until `latchmail account free` frees them. Its mail is left \
-             where it is: on the mail server, in the folder of the mailbox {id}."
+            "{address} is deleted. Its addresses stay reserved until `latchmail account free` releases them. Its mail stays \
+             on the mail server, in the folder of the mailbox {id}."
         ));
         ended(&self.config, Ending::Account(address)).await;
         said
@@ -326,13 +328,9 @@ impl Desk {
             .await?;
         let (address, shown) = (&account.address, shown::plain(id));
         if !withdrawn {
-            bail!(
-                "{address} granted nothing under {shown}; `latchmail account show` lists what it did"
-            );
+            bail!("{address} has no grant {shown}; `latchmail account show` lists its grants");
         }
-        let said = say(&format!(
-            "What {address} granted under {shown} is withdrawn."
-        ));
+        let said = say(&format!("Grant {shown} of {address} is revoked."));
         ended(&self.config, Ending::AppPasswords(&[id.to_owned()])).await;
         said
     }
@@ -345,9 +343,9 @@ impl Desk {
             .free_address(&address, now, &self.origin)
             .await?;
         match freeing {
-            Freeing::Freed => say(&format!("{address} is free: anybody may have it.")),
-            Freeing::Free => say(&format!("{address} is free already.")),
-            Freeing::Live => bail!("{address} is in use; only what is nobody's any more is freed"),
+            Freeing::Freed => say(&format!("{address} is released: any account can use it.")),
+            Freeing::Free => say(&format!("{address} is not reserved.")),
+            Freeing::Live => bail!("{address} is in use; only a reserved address can be released"),
         }
     }
 
@@ -373,15 +371,15 @@ impl Desk {
             .directory
             .set_admin(&account.id, admin, now, &self.origin)
             .await?;
-        let rank = if admin { "an" } else { "no" };
-        let already = if set { "" } else { " already" };
+        let rank = if admin { "an" } else { "not an" };
+        let already = if set { "" } else { "already " };
         say(&format!(
-            "{} is {rank} administrator's account{already}.",
+            "{} is {already}{rank} administrator.",
             account.address
         ))
     }
 
-    /// Whether the service has accounts on the address's domain.
+    /// Returns an error unless accounts can be created on the domain of `address`.
     async fn on_platform(&self, address: &str) -> anyhow::Result<()> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         let mut domains = self.config.registration.domains.clone();
@@ -392,7 +390,7 @@ impl Desk {
             return Ok(());
         }
         bail!(
-            "{domain} is none of the service's domains (`registration.domains`, and what `latchmail domain add` added): {}",
+            "{domain} is not a platform domain (`registration.domains`, or added with `latchmail domain add`): {}",
             domains.join(", ")
         )
     }
@@ -425,7 +423,7 @@ fn known_plan(config: &Config, plan: &str) -> anyhow::Result<()> {
     known.sort_unstable();
     known.dedup();
     bail!(
-        "there is no plan `{}`; the configuration has {}",
+        "unknown plan `{}`; the configuration has {}",
         shown::plain(plan),
         known.join(", ")
     )
@@ -436,12 +434,13 @@ async fn hash(new: &New) -> anyhow::Result<String> {
     hashed.await.map_err(|failure| sentence(&failure))
 }
 
-/// Has the address typed, from a terminal or not.
+/// Asks the operator to type the address, and returns an error if the input differs. Also reads the answer if standard input is not a
+/// terminal.
 fn confirm(address: &str) -> anyhow::Result<()> {
     let mut terminal = std::io::stderr();
     write!(
         terminal,
-        "This deletes the account and all that belongs to it. Type its address, {address}, to go on: "
+        "This deletes the account and everything that belongs to it. Type its address, {address}, to continue: "
     )
     .and_then(|()| terminal.flush())?;
     let mut typed = String::new();
@@ -453,5 +452,5 @@ fn confirm(address: &str) -> anyhow::Result<()> {
     if typed.trim().eq_ignore_ascii_case(address) {
         return Ok(());
     }
-    bail!("that was not the address; nothing was deleted (--yes asks nothing)")
+    bail!("the input is not the address; nothing was deleted (--yes skips this question)")
 }

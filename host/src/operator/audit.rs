@@ -1,4 +1,4 @@
-//! `latchmail audit`: the record of security events, as logs are read, the newest last.
+//! `latchmail audit`: prints recorded security events, oldest first, as in a log file.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use super::{Desk, Service, folded, list};
 use crate::clock::Timestamp;
 use crate::directory::events::{Recorded, Wanted};
 
-/// Which events are to be shown.
+/// Arguments of `latchmail audit`.
 #[derive(Debug, clap::Args)]
 pub struct Selection {
-    /// Those of one account, or of attempts on one address.
+    /// Show only events of this account, and attempts on this address.
     #[arg(long, value_name = "ADDRESS")]
     account: Option<String>,
-    /// Those since a day or an instant (`2026-11-20`, `2026-11-20T08:00:00Z`) or of so long ago (`90m`, `12h`, `7d`, `2w`).
+    /// Show only events since a date or time (`2026-11-20`, `2026-11-20T08:00:00Z`) or within a duration (`90m`, `12h`, `7d`, `2w`).
     #[arg(long, value_name = "DATE|DURATION")]
     since: Option<String>,
-    /// The newest so many.
+    /// Show the newest N events.
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
-/// Shows them.
+/// Prints the events.
 ///
 /// # Errors
-/// One sentence.
+/// Returns an error with one sentence for the operator.
 pub async fn run(service: &Service, selection: &Selection) -> anyhow::Result<()> {
     let address = selection.account.as_deref().map(folded).transpose()?;
     let desk = Desk::open(service).await?;
@@ -76,7 +76,7 @@ fn since(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
     };
     ago().or_else(day).or_else(instant).ok_or_else(|| {
         anyhow!(
-            "`{}` is neither a day (2026-11-20), an instant (2026-11-20T08:00:00Z) nor a time (90m, 12h, 7d)",
+            "`{}` is neither a date (2026-11-20), a time (2026-11-20T08:00:00Z) nor a duration (90m, 12h, 7d)",
             plain(text)
         )
     })
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_is_a_day_an_instant_or_so_long_ago() {
+    fn since_is_a_date_a_time_or_a_duration() {
         let now = Timestamp::from_millis(1_795_161_600_042);
         for (text, instant) in [
             ("2026-11-20", "2026-11-20T00:00:00.000Z"),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_holds_what_is_known_and_keeps_to_itself() {
+    fn an_event_is_one_line_with_its_known_fields_escaped() {
         let mut event = Recorded {
             id: 1,
             at: 1_795_161_600_042,

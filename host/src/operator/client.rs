@@ -1,5 +1,6 @@
-//! `latchmail client …`: the operator's verbs on clients of the authorization server. Clients without a secret register themselves; one that has a secret
-//! is made here.
+//! `latchmail client …`: commands that add, list and remove clients of the authorization server.
+//!
+//! The operator adds clients that have a secret. Clients without a secret register themselves.
 
 use anyhow::{anyhow, bail};
 use clap::Subcommand;
@@ -11,37 +12,37 @@ use crate::directory::oauth::ClientRow;
 use crate::mail::Ending;
 use crate::oauth::clients::confidential;
 
-/// What is to be done to clients.
+/// Subcommands of `latchmail client`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Make a client that has a secret. Prints its id and the secret, once.
+    /// Add a client that has a secret. Prints its id and the secret once.
     Add {
-        /// What people are told it is called.
+        /// Name of the client, as people see it when they sign in.
         name: String,
-        /// Where people may be sent back to. May be given again.
+        /// URI to which people may be redirected after sign-in. Can be repeated.
         #[arg(long = "redirect-uri", value_name = "ADDRESS", required = true)]
         redirect_uris: Vec<String>,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// List the clients, those that registered themselves too.
+    /// List all clients, including those that registered themselves.
     List {
-        /// One JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Remove a client, and end everything that was granted to it.
+    /// Remove a client and revoke everything that was granted to it.
     Remove {
-        /// The client's id; of one that is described at an address, that address.
+        /// Id of the client. For a client with a metadata document, the URL of the document.
         id: String,
     },
 }
 
-/// Does it.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// One sentence. Nothing was changed then, unless it says so.
+/// Returns an error with one sentence for the operator. Nothing was changed, unless the sentence says otherwise.
 pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
     let desk = Desk::open(service).await?;
     let done = match verb {
@@ -60,7 +61,7 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
 async fn add(desk: &Desk, name: &str, redirect_uris: &[String], json: bool) -> anyhow::Result<()> {
     let (client, secret) = confidential(name, redirect_uris).map_err(|why| anyhow!(why))?;
     if client.name.is_empty() {
-        bail!("people have to be told what the client is called");
+        bail!("the client name is empty");
     }
     let now = desk.clock.now();
     desk.directory
@@ -71,7 +72,7 @@ async fn add(desk: &Desk, name: &str, redirect_uris: &[String], json: bool) -> a
         return say(&json!({ "client_id": client.id, "client_secret": secret }).to_string());
     }
     say(&format!(
-        "{} is a client. Its secret is shown this once.\n  client_id      {}\n  client_secret  {secret}",
+        "{} is added. Its secret is not shown again.\n  client_id      {}\n  client_secret  {secret}",
         shown::plain(&client.name),
         client.id
     ))
@@ -110,12 +111,12 @@ async fn remove(desk: &Desk, id: &str) -> anyhow::Result<()> {
     let removed = desk.directory.remove_client(id, now, &desk.origin).await?;
     let Some(grants) = removed else {
         bail!(
-            "there is no client {}, and nothing was granted to one",
+            "there is no client {}, and there are no grants to it",
             shown::plain(id)
         );
     };
     let said = say(&format!(
-        "{} is removed; grants of it that ended: {}.",
+        "{} is removed. Revoked grants: {}.",
         shown::plain(id),
         grants.len()
     ));

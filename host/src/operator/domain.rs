@@ -1,5 +1,6 @@
-//! `latchmail domain …`: the operator's verbs on domains and on addresses that nobody is to have. What they look up in the DNS is looked up now, with
-//! the service's own settings.
+//! `latchmail domain …`: commands that show and change domains, and hold addresses.
+//!
+//! `show` and `verify` query the DNS with the DNS settings of the service's configuration.
 
 use std::sync::Arc;
 
@@ -16,71 +17,72 @@ use crate::dkim;
 use crate::dns::{self, Dns};
 use crate::domains::{Challenge, Domains};
 
-/// What is to be done to domains.
+/// Subcommands of `latchmail domain`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// List the platform's domains, and those that accounts have or claim.
+    /// List the platform domains and the domains that accounts own or claim.
     List {
-        /// One JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Show a domain: whose it is, who claims it, and whether its records are in the DNS now.
+    /// Show a domain: its owner, its claims, and whether its DNS records are published.
     Show {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Make a claimed domain its claimant's, where the DNS proves it.
+    /// Verify a claimed domain: the claimant becomes the owner if the DNS has the challenge.
     Verify {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
-        /// The claimant's address; needed where several claim it.
+        /// Address of the claimant. Required if several accounts claim the domain.
         #[arg(long, value_name = "ADDRESS")]
         account: Option<String>,
-        /// Take the claimant's word: do not look for the challenge.
+        /// Verify the domain without a DNS lookup of the challenge.
         #[arg(long)]
         unchecked: bool,
     },
-    /// Take a domain, or the claim of one, from its account. Mail for it is refused from then on, and its key is destroyed.
+    /// Remove a domain, or the claim of it, from its account. Mail for the domain is then refused, and its DKIM key is destroyed.
     Release {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
-        /// The account's address; needed where several claim it.
+        /// Address of the owner or claimant. Required if several accounts claim the domain.
         #[arg(long, value_name = "ADDRESS")]
         account: Option<String>,
-        /// Delete the account's aliases on it, too: without it, a domain with aliases stays.
+        /// Also delete the account's aliases on the domain. Without this option, a domain with aliases is not released.
         #[arg(long)]
         aliases: bool,
     },
-    /// Make a domain the platform's, beside those of the configuration: for everybody's aliases, and for accounts that the operator makes.
+    /// Add a platform domain to those of the configuration. Every account can create aliases on it, and the operator can create accounts on
+    /// it.
     Add {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
     },
-    /// Make a domain that was added the platform's no longer.
+    /// Remove a platform domain that `latchmail domain add` added.
     Remove {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
     },
-    /// Hold an address, so that nobody can have it.
+    /// Hold an address, so that no account can use it.
     Hold {
-        /// The address.
+        /// Address to hold.
         address: String,
     },
-    /// Let anybody have an address that was held, or that somebody had.
+    /// Release a held or reserved address, so that any account can use it.
     Free {
-        /// The address.
+        /// Address to release.
         address: String,
     },
 }
 
-/// Does it.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// One sentence. Nothing was changed then.
+/// Returns an error with one sentence for the operator. Nothing was changed.
 pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
     let desk = Desk::open(service).await?;
     let done = match verb {
@@ -141,7 +143,7 @@ impl Desk {
         let platform = self.directory.platform_domain(&name).await?;
         let claims = self.directory.domain_claims(&name).await?;
         if platform.is_none() && claims.is_empty() {
-            bail!("{name} is none of the platform's domains, and nobody claims it");
+            bail!("{name} is not a platform domain, and no account claims it");
         }
         let domains = self.domains(keys(self)?)?;
         let mut proved = Vec::with_capacity(claims.len());
@@ -151,7 +153,7 @@ impl Desk {
                 None => None,
             });
         }
-        // Whoever has it before those that claim it; a platform's has its key in the configuration.
+        // The directory lists the owner before other claimants. The DKIM key of a platform domain is in the configuration.
         let holder = claims.first().map(|claim| claim.domain.clone());
         let holder = holder.unwrap_or_else(|| Domain {
             name: name.clone(),
@@ -185,18 +187,18 @@ impl Desk {
         let claim = self.claim(&named(domain)?, account).await?;
         let (name, owner) = (&claim.domain.name, &claim.owner);
         let Some(challenge) = Challenge::of(&claim.domain) else {
-            return say(&format!("{name} is active for {owner} already."));
+            return say(&format!("{name} is already active for {owner}."));
         };
         let domains = self.domains(keys(self)?)?;
         if !unchecked {
             match domains.proved(&challenge).await {
                 Some(true) => {}
                 Some(false) => bail!(
-                    "there is no TXT record at {} that says {}; --unchecked takes the claimant's word",
+                    "there is no TXT record at {} with the value {}; --unchecked skips this check",
                     challenge.host,
                     challenge.value
                 ),
-                None => bail!("the DNS cannot be read now; nothing was changed"),
+                None => bail!("the DNS lookup failed; nothing was changed"),
             }
         }
         let verified = domains
@@ -205,13 +207,13 @@ impl Desk {
             .map_err(|failure| sentence(&failure))?;
         match verified {
             Verified::Active(_) => say(&format!(
-                "{name} is active for {owner}: mail for it is taken from now on."
+                "{name} is active for {owner}: mail for it is accepted from now on."
             )),
-            Verified::Taken => bail!("somebody else verified {name} meanwhile"),
+            Verified::Taken => bail!("another account verified {name} concurrently"),
             Verified::Platform => {
-                bail!("{name} is the platform's, or somebody has an address on it")
+                bail!("{name} is a platform domain, or another account has an address on it")
             }
-            Verified::Gone | Verified::SessionOver => bail!("{owner} gave {name} up meanwhile"),
+            Verified::Gone | Verified::SessionOver => bail!("{owner} released {name} concurrently"),
         }
     }
 
@@ -232,15 +234,17 @@ impl Desk {
         };
         match released.await? {
             Released::Released if claim.domain.verified_at.is_some() => say(&format!(
-                "{name} is {owner}'s no longer: {with_them}mail for it is refused, and its key is destroyed."
+                "{name} no longer belongs to {owner}: {with_them}mail for it is refused, and its key is destroyed."
             )),
-            Released::Released => say(&format!("{owner} claims {name} no longer.")),
+            Released::Released => say(&format!("{owner} no longer claims {name}.")),
             Released::HasAliases => {
                 bail!(
-                    "{owner} has aliases on {name}, which have to be deleted first; --aliases deletes them"
+                    "{owner} has aliases on {name}, which must be deleted first; --aliases deletes them"
                 )
             }
-            Released::Unknown | Released::SessionOver => bail!("{owner} gave {name} up meanwhile"),
+            Released::Unknown | Released::SessionOver => {
+                bail!("{owner} released {name} concurrently")
+            }
         }
     }
 
@@ -252,12 +256,12 @@ impl Desk {
             .add_platform_domain(&name, now, &self.origin)
             .await?;
         match added {
-            Added::Added { voided: 0 } => say(&format!("{name} is the platform's.")),
+            Added::Added { voided: 0 } => say(&format!("{name} is a platform domain.")),
             Added::Added { voided } => say(&format!(
-                "{name} is the platform's. Claims of it that are void now: {voided}."
+                "{name} is a platform domain. Claims of accounts that were voided: {voided}."
             )),
-            Added::Already => say(&format!("{name} is the platform's already.")),
-            Added::Taken(owner) => bail!("{name} is {owner}'s, who verified it"),
+            Added::Already => say(&format!("{name} is already a platform domain.")),
+            Added::Taken(owner) => bail!("{name} belongs to {owner}, who verified it"),
         }
     }
 
@@ -270,11 +274,11 @@ impl Desk {
             .await?;
         match removed {
             Removed::Removed => say(&format!(
-                "{name} is the platform's no longer: mail for it is refused."
+                "{name} is no longer a platform domain: mail for it is refused."
             )),
-            Removed::Unknown => bail!("{name} is none of the platform's domains"),
+            Removed::Unknown => bail!("{name} is not a platform domain"),
             Removed::Configured => {
-                bail!("{name} is one of `registration.domains`: it is removed there")
+                bail!("{name} is set in `registration.domains`: remove it there")
             }
             Removed::InUse(in_use) => bail!(
                 "there are addresses on {name}: accounts {}, aliases {}; nothing was changed",
@@ -292,8 +296,8 @@ impl Desk {
             .hold_address(&address, now, &self.origin)
             .await?
         {
-            Holding::Held => say(&format!("{address} is held: nobody can have it.")),
-            Holding::Already => say(&format!("{address} is held already.")),
+            Holding::Held => say(&format!("{address} is held: no account can use it.")),
+            Holding::Already => say(&format!("{address} is already held.")),
             Holding::Taken => bail!("{address} is in use, as an account or an alias"),
         }
     }
@@ -306,20 +310,20 @@ impl Desk {
             .let_address_go(&address, now, &self.origin)
             .await?;
         if freed {
-            return say(&format!("{address} is free: anybody may have it."));
+            return say(&format!("{address} is released: any account can use it."));
         }
         let freeing = self
             .directory
             .free_address(&address, now, &self.origin)
             .await?;
         match freeing {
-            Freeing::Freed => say(&format!("{address} is free: anybody may have it.")),
-            Freeing::Free => say(&format!("{address} is free already.")),
+            Freeing::Freed => say(&format!("{address} is released: any account can use it.")),
+            Freeing::Free => say(&format!("{address} is neither held nor reserved.")),
             Freeing::Live => bail!("{address} is in use, as an account or an alias"),
         }
     }
 
-    /// The domain as its account has or claims it: whose it is, or the one claim, or that of the account with this address.
+    /// Returns the owner's entry for the domain, or its only claim. With `account`, returns the entry of the account with this address.
     async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
         let claims = self.directory.domain_claims(name).await?;
         if let Some(account) = account {
@@ -328,12 +332,12 @@ impl Desk {
             return found.ok_or_else(|| anyhow!("{account} does not claim {name}"));
         }
         match claims.as_slice() {
-            [] => bail!("nobody claims {name}"),
+            [] => bail!("no account claims {name}"),
             [claim] => Ok(claim.clone()),
             several => {
                 let owners: Vec<&str> = several.iter().map(|c| c.owner.as_str()).collect();
                 bail!(
-                    "several claim {name}: say whose claim with --account: {}",
+                    "several accounts claim {name}; select one with --account: {}",
                     owners.join(", ")
                 )
             }

@@ -1,7 +1,8 @@
-//! What the operator does at the command line: `latchmail account …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`.
+//! The operator's commands: `latchmail account …`, `latchmail client …`, `latchmail domain …`, `latchmail module …` and `latchmail audit`.
 //!
-//! A verb opens the service's database with the service's configuration, and needs no running service; one that runs reads the directory
-//! at every request and so heeds a change at the next. Modules are changed by the service that runs ([`module`]). A verb prints a sentence, or lines; what went wrong is its error.
+//! Most commands open the service's database with the service's configuration. They need no running service, and a running service applies
+//! their changes at its next request, because it reads the directory at every request. The commands on modules talk to the running service
+//! instead (see [`module`]). A command prints a sentence or a list; a failure is returned as an error.
 
 pub mod account;
 pub mod audit;
@@ -29,16 +30,16 @@ use crate::directory::accounts::Account;
 use crate::error::Failure;
 use crate::mail::{self, Ending};
 
-/// Which service a verb is for.
+/// The service that a command works on.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Service {
-    /// The service's configuration [default: `$LATCHMAIL_CONFIG`, else what `latchmail dev` left in its state folder]. The environment
-    /// goes over it.
+    /// Configuration file of the service [default: `$LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in its state
+    /// folder]. Environment variables override it.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// What every verb works with.
+/// What every command works with: the configuration, the open directory, the clock and the origin for audit events.
 struct Desk {
     config: Config,
     directory: Directory,
@@ -62,7 +63,7 @@ impl Desk {
         })
     }
 
-    /// The account with this address.
+    /// Returns the account with this address.
     async fn account(&self, address: &str) -> anyhow::Result<Account> {
         let address = folded(address)?;
         let found = self.directory.account_by_address(&address).await?;
@@ -74,19 +75,20 @@ impl Desk {
     }
 }
 
-/// Ends what the mail server still serves with credentials that were ended in the directory. The directory has refused them from then on, so
-/// where it cannot be done the operator is told, and the verb has done its work. It takes some seconds: to be called when the verb has
-/// said what it did, and whether or not it could.
+/// Ends the sessions that the mail server still has open for revoked credentials.
+///
+/// The directory already refuses these credentials, so a failure here is printed as a warning and the command succeeds. This takes some
+/// seconds. Call it after the command has printed its result, even if printing failed.
 async fn ended(config: &Config, ending: Ending<'_>) {
     let left = match mail::end_at_mail_server(&config.imap, ending).await {
         Ok(true) => return,
         Ok(false) => "`imap.doveadm` is not configured".to_owned(),
         Err(error) => error.to_string(),
     };
-    // Where even this cannot be written, the exit status still says that it was done.
+    // If standard error is closed, the exit status still reports success.
     let _ = writeln!(
         std::io::stderr(),
-        "latchmail: mail clients that are logged in stay so until they end by themselves: {}",
+        "latchmail: warning: mail clients that are logged in stay connected until they disconnect: {}",
         shown::plain(&left)
     );
 }
@@ -95,12 +97,12 @@ fn folded(text: &str) -> anyhow::Result<String> {
     address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", shown::plain(text)))
 }
 
-/// The service's keys. A verb makes none: a key that the service does not have would seal what it cannot open.
+/// Returns the service's keys. Commands never create the key file: the service could not open what a different key sealed.
 fn keys(desk: &Desk) -> anyhow::Result<Keyring> {
     let file = &desk.config.key_file;
     if !file.exists() {
         bail!(
-            "there is no {}: the service makes its key at its first start, and a relative `key_file` is looked for from where this runs",
+            "key file {} not found: the service creates it at its first start, and a relative `key_file` is resolved against the current directory",
             file.display()
         );
     }
@@ -111,7 +113,7 @@ fn no_account(address: &str) -> anyhow::Error {
     anyhow!("there is no account {address}")
 }
 
-/// What a client would be answered, as a sentence for the operator.
+/// Converts a failure to an error for the operator: the text that a client would receive, followed by the cause.
 fn sentence(failure: &Failure) -> anyhow::Error {
     match &failure.cause {
         Some(cause) => anyhow!("{}: {cause}", failure.text),
@@ -119,22 +121,22 @@ fn sentence(failure: &Failure) -> anyhow::Error {
     }
 }
 
-/// Prints one line.
+/// Prints one line and flushes standard output.
 fn say(line: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
-        .context("cannot write to the standard output")
+        .context("cannot write to standard output")
 }
 
-/// Prints many lines. Whoever reads them may have read enough.
+/// Prints lines. Stops without an error when the reader closes the pipe, as `head` does.
 fn list(lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for line in lines {
         match writeln!(out, "{line}") {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => bail!("cannot write to the standard output: {error}"),
+            Err(error) => bail!("cannot write to standard output: {error}"),
         }
     }
     Ok(())

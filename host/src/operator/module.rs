@@ -1,7 +1,8 @@
-//! `latchmail module …`: modules of a service that runs, over its socket; and projects for authors of modules.
+//! `latchmail module …`: commands that manage the modules of a running service, and that create projects for module authors.
 //!
-//! The one room of the operator's that does not open the database: what a change of modules is, and whether it may be, only the service knows that
-//! compiled and serves them. `compile` fills the cache that a service reads at its start, and needs none that runs.
+//! Most of these commands send a request to the service over its Unix socket and do not open the database, because only the service that
+//! compiles and runs the modules can decide whether a change is allowed. `compile` fills the cache that the service reads at its start.
+//! `compile` and `new` need no running service.
 
 mod new;
 mod shown;
@@ -25,84 +26,84 @@ use crate::modules::precompile;
 use crate::project::Name;
 use socket::{Refused, ask};
 
-/// What is done to modules.
+/// Subcommands of `latchmail module`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Verb {
-    /// List the modules: which version serves, and how it does.
+    /// List the modules with their state, the serving version and request counts.
     List {
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Show a module: what it imports beside what it was granted, its routes, its versions.
+    /// Show a module: its imports and whether each is granted, its limits, its routes and its versions.
     Show {
-        /// The module's name.
+        /// Name of the module.
         name: String,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Look into components: what each is, and what installing it would come to. Nothing is changed.
+    /// Check component files without installing them: what each contains, and what its installation requires.
     Inspect {
-        /// The components' files.
+        /// Component files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Install components, all of them or none: new modules, and new versions of those there are. They serve at once.
+    /// Install component files, all or none. Each is a new module, or a new version of an installed one, and serves at once.
     Install {
-        /// The components' files.
+        /// Component files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Say yes to whatever a new version may do that the one before could not.
+        /// Consent to everything that a new version may do and the previous version could not.
         #[arg(long)]
         yes: bool,
     },
-    /// Switch a module on, or load the one that serves anew with the configuration as it is now.
+    /// Enable a module. If the module is already enabled, reload its serving version with the current configuration.
     Enable {
-        /// The module's name.
+        /// Name of the module.
         name: String,
     },
-    /// Switch a module off. Its versions are kept.
+    /// Disable a module. Its versions are kept.
     Disable {
-        /// The module's name.
+        /// Name of the module.
         name: String,
     },
-    /// Let the version that served before serve again.
+    /// Go back to the version that served before the current one.
     Rollback {
-        /// The module's name.
+        /// Name of the module.
         name: String,
-        /// Not that one, but the one of this digest, or of the only one that begins so.
+        /// Digest of the version to go back to, or a unique prefix of it.
         #[arg(long, value_name = "DIGEST")]
         to: Option<String>,
     },
     /// Remove a module and all its versions.
     Remove {
-        /// The module's name.
+        /// Name of the module.
         name: String,
-        /// What it stored for accounts, too; also where it was removed before.
+        /// Also delete the data that the module stored for accounts. Works for a module that is already removed.
         #[arg(long)]
         purge: bool,
     },
-    /// Compile components into `cache_dir`, so that a start or an install of them has nothing left to compile.
+    /// Compile component files into `cache_dir`, so that starting or installing them needs no compilation.
     Compile {
-        /// The components' files.
+        /// Component files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Make a project for a new module, in Rust, in a folder of its name. It builds and installs as it stands.
+    /// Create a project for a new module in Rust, in a folder with the module's name. The project can be built and installed unchanged.
     New {
-        /// The module's name: 1 to 32 lower-case letters, digits and hyphens.
+        /// Name of the module: 1 to 32 lowercase letters, digits and hyphens.
         name: Name,
     },
 }
 
-/// Does it.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// One sentence. Nothing was changed then.
+/// Returns an error with one sentence for the operator. Nothing was changed.
 pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
     if let Verb::New { name } = &verb {
         return new::new(name);
@@ -164,7 +165,7 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where there is somebody to be asked, whoever installs is asked for the yes that a version needs.
+/// Installs components. If a version needs consent and standard input is a terminal, asks the operator for it.
 async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
     let mut body = components(files)?;
     body["accept"] = yes.into();
@@ -181,7 +182,10 @@ async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Whether what was refused needs only a yes, and got it.
+/// Returns whether the request was refused only for lack of consent and the operator gave it.
+///
+/// # Errors
+/// Returns an error if consent is needed and the operator declined or cannot be asked.
 async fn needs_yes(socket: &Path, error: &anyhow::Error, body: &Value) -> anyhow::Result<bool> {
     let conflict = error
         .downcast_ref::<Refused>()
@@ -203,13 +207,16 @@ async fn needs_yes(socket: &Path, error: &anyhow::Error, body: &Value) -> anyhow
         return Ok(false);
     }
     if !std::io::stdin().is_terminal() {
-        bail!("{error}. Say yes with --yes");
+        bail!("{error}. Consent with --yes");
     }
     let mut out = std::io::stderr();
     for need in &needs {
         writeln!(out, "{need}")?;
     }
-    write!(out, "The version before could not. Install it? [y/N] ")?;
+    write!(
+        out,
+        "The previous version could not do this. Install it? [y/N] "
+    )?;
     out.flush()?;
     let mut said = String::new();
     std::io::stdin().read_line(&mut said)?;
@@ -229,7 +236,7 @@ fn serves(report: &Value) -> String {
     let of = |key: &str| report[key].as_str().map(plain).unwrap_or_default();
     match report["state"].as_str() {
         Some("serving") => format!(
-            "{} {} serves ({})",
+            "{} {} is serving ({})",
             of("name"),
             of("version"),
             of("digest").get(..12).unwrap_or_default()
@@ -238,22 +245,23 @@ fn serves(report: &Value) -> String {
     }
 }
 
-/// The path of a module. A name that is none would be another path.
+/// Returns the URL path of a module. Rejects an invalid name, which could select a different path.
 fn of(name: &str) -> anyhow::Result<String> {
     let plain_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if name.is_empty() || !name.bytes().all(plain_name) {
-        bail!("`{}` is not a module's name", plain(name));
+        bail!("`{}` is not a valid module name", plain(name));
     }
     Ok(format!("/{name}"))
 }
 
 fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
-    // Where there is more the service answers in the middle of it, and that answer may be lost. What cannot be read is said below.
+    // The service responds to a body above its limit before it has read the body, and that response may be lost. Files whose size cannot be
+    // read are reported below.
     let sizes = files.iter().filter_map(|file| file.metadata().ok());
     let size: u64 = sizes.map(|file| file.len()).sum();
     if size > LARGEST_COMPONENTS_MIB * 1024 * 1024 {
         bail!(
-            "the components are larger than {LARGEST_COMPONENTS_MIB} MiB together, which is the most that can be sent at once"
+            "the components are larger than {LARGEST_COMPONENTS_MIB} MiB in total, the limit for one request"
         );
     }
     let component = |file: &PathBuf| -> anyhow::Result<Value> {

@@ -1,5 +1,6 @@
-//! New passwords: made, or read as one line of the standard input. Never from arguments or the environment, where other processes see
-//! them.
+//! New passwords, either generated or read from standard input as one line.
+//!
+//! Passwords are never read from arguments or the environment, which other processes can see.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
@@ -13,17 +14,17 @@ use zeroize::Zeroizing;
 use super::sentence;
 use crate::auth::{passwords, person, secrets};
 
-/// What stands for a key that there is none of.
+/// Value of a special character that is disabled (`_POSIX_VDISABLE`).
 const DISABLED: u8 = 0;
 
-/// A new password, and whether it was made here and is to be shown.
+/// A new password, and whether it was generated here and so must be shown.
 pub(super) struct New {
     pub(super) password: SecretString,
     pub(super) made: bool,
 }
 
 impl New {
-    /// One that will do.
+    /// Generates or reads a password that satisfies the password rules.
     pub(super) fn get(generate: bool) -> anyhow::Result<Self> {
         let password = if generate { made()? } else { typed()? };
         person::new_password("password", password.expose_secret())
@@ -34,17 +35,17 @@ impl New {
         })
     }
 
-    /// Shows it where it was made.
+    /// Prints the password if it was generated.
     pub(super) fn show(&self) -> anyhow::Result<()> {
         if !self.made {
             return Ok(());
         }
-        super::say("Its password, which is shown only now:")?;
+        super::say("The password, which is not shown again:")?;
         super::say(self.password.expose_secret())
     }
 }
 
-/// Some 120 random bits in groups, with a capital and a digit, as the rules ask.
+/// Generates a password of about 120 random bits, in groups, with an upper-case letter and a digit, as the password rules require.
 fn made() -> anyhow::Result<SecretString> {
     loop {
         let symbols = secrets::symbols::<25>().map_err(|failure| sentence(&failure))?;
@@ -61,29 +62,29 @@ fn made() -> anyhow::Result<SecretString> {
                 text.push(symbol);
             }
         }
-        // One in a hundred has no digit.
+        // One password in a hundred has no digit and is rejected.
         if person::new_password("password", &text).is_ok() {
             return Ok(SecretString::from(text.as_str()));
         }
     }
 }
 
-/// From a terminal it is asked for twice and not shown.
+/// Reads a password from standard input. On a terminal, asks twice and does not echo the input.
 fn typed() -> anyhow::Result<SecretString> {
     if !io::stdin().is_terminal() {
         return line(&[]);
     }
     let first = asked("New password: ")?;
-    let second = asked("Once more: ")?;
+    let second = asked("Repeat the password: ")?;
     if first.expose_secret() != second.expose_secret() {
-        bail!("the two were not the same; nothing was changed");
+        bail!("the passwords do not match; nothing was changed");
     }
     Ok(first)
 }
 
 fn asked(prompt: &str) -> anyhow::Result<SecretString> {
-    // Before it is asked for, so that nothing that is typed then is shown.
-    let silent = Silent::begin().context("the terminal cannot be kept from showing it")?;
+    // Disable echo before the prompt, so that no early input is shown.
+    let silent = Silent::begin().context("cannot disable the terminal's echo")?;
     let mut terminal = io::stderr();
     write!(terminal, "{prompt}").and_then(|()| terminal.flush())?;
     let line = line(&silent.given_up);
@@ -92,12 +93,12 @@ fn asked(prompt: &str) -> anyhow::Result<SecretString> {
     line
 }
 
-/// One line of the standard input, without its end, unless whoever types it gives up.
+/// Reads one line of standard input, without its line ending. Returns an error if the input contains a byte of `given_up`.
 fn line(given_up: &[u8]) -> anyhow::Result<SecretString> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(passwords::LONGEST + 3));
     let longest = u64::try_from(passwords::LONGEST + 3)?;
     for byte in io::stdin().lock().take(longest).bytes() {
-        let byte = byte.context("cannot read the standard input")?;
+        let byte = byte.context("cannot read standard input")?;
         if given_up.contains(&byte) {
             bail!("interrupted; nothing was changed");
         }
@@ -107,7 +108,7 @@ fn line(given_up: &[u8]) -> anyhow::Result<SecretString> {
         }
     }
     if bytes.is_empty() {
-        bail!("no password was given: it is read as one line of the standard input");
+        bail!("no password was given: it is read from standard input, as one line");
     }
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -117,8 +118,10 @@ fn line(given_up: &[u8]) -> anyhow::Result<SecretString> {
     ))
 }
 
-/// A terminal that shows nothing of what is typed, for as long as this lives. What otherwise ends or stops the program from the keyboard is
-/// read as it is typed meanwhile: a program that was ended would leave the terminal so.
+/// A terminal with echo disabled while this value lives.
+///
+/// The keys that interrupt, quit or suspend the program are read as input during this time: a program that ends by a signal would leave the
+/// terminal without echo.
 struct Silent {
     before: Termios,
     given_up: Vec<u8>,
@@ -136,7 +139,8 @@ impl Silent {
             SpecialCodeIndex::VQUIT,
             SpecialCodeIndex::VSUSP,
         ];
-        // The first two end the line, so that they are read at once; there are no more such ends.
+        // Make interrupt and quit end the line, so that they are read at once. The terminal has only two such characters; suspend is read
+        // with the line.
         let [interrupt, quit, suspend] = keys.map(|key| before.special_codes[key]);
         silent.special_codes[SpecialCodeIndex::VEOL] = interrupt;
         silent.special_codes[SpecialCodeIndex::VEOL2] = quit;
@@ -160,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_that_is_made_will_do_and_is_another_each_time() {
+    fn a_generated_password_is_valid_and_unique() {
         let made: HashSet<String> = (0..200)
             .map(|_| made().unwrap().expose_secret().to_owned())
             .collect();

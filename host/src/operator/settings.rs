@@ -1,4 +1,4 @@
-//! Which configuration a verb works with.
+//! Finds the configuration file that a command works with.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,10 +11,11 @@ use rustix::process::geteuid;
 use crate::config::{STATE, STATE_FILE};
 
 const ROOT: u32 = 0;
-/// Group and others may write.
+/// Mode bits that let group and others write.
 const SHARED: u32 = 0o022;
 
-/// The file that was given, else the one that the environment names, else what `latchmail dev` left, where nobody else can have put it there.
+/// Returns the given file, otherwise the file named by `LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in its state
+/// folder. The last is used only if no other user can have created or changed it.
 pub(super) fn locate(
     given: Option<&Path>,
     environment: &HashMap<String, String>,
@@ -32,7 +33,7 @@ pub(super) fn locate(
         for path in [Path::new(state), &left] {
             if !kept_to_caller(path).with_context(|| format!("cannot use {}", path.display()))? {
                 bail!(
-                    "{} is somebody else's, or others may write to it: it may name another service than yours. Give the \
+                    "{} belongs to another user, or other users can write to it, so it may describe a different service. Give the \
                      configuration with --config FILE or LATCHMAIL_CONFIG",
                     path.display()
                 );
@@ -41,12 +42,13 @@ pub(super) fn locate(
         return Ok(left);
     }
     bail!(
-        "which service? Give its configuration with --config FILE or LATCHMAIL_CONFIG; there is no {}, which `latchmail dev` leaves",
+        "no configuration: give it with --config FILE or LATCHMAIL_CONFIG. {}, which `latchmail dev` creates, does not exist",
         left.display()
     )
 }
 
-/// Whether a file or folder is the caller's or root's, and they alone may write to it. So must be a link to it, which tells where it is.
+/// Returns whether a file or folder is owned by the caller or root, and only its owner can write to it. A symbolic link must have such an
+/// owner, too.
 fn kept_to_caller(path: &Path) -> io::Result<bool> {
     let caller = geteuid().as_raw();
     let (named, found) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
@@ -90,10 +92,10 @@ mod tests {
         mode(&kept, 0o600).unwrap();
         assert_eq!(locate(None, &left).unwrap(), kept);
 
-        // What others may have written is not taken.
+        // A file or folder that others can write to is rejected.
         let refused = |path: &Path| {
             let refused = locate(None, &left).unwrap_err().to_string();
-            let named = format!("{} is somebody else's", path.display());
+            let named = format!("{} belongs to another user", path.display());
             assert!(refused.starts_with(&named), "{refused}");
         };
         for (path, own, shared) in [
@@ -105,7 +107,7 @@ mod tests {
                 refused(path);
             }
             mode(path, own).unwrap();
-            // Only root can give something away.
+            // Only root can change the owner.
             if chown(path, Some(1), None).is_ok() {
                 refused(path);
                 chown(path, Some(ROOT), None).unwrap();

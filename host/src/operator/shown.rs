@@ -1,4 +1,4 @@
-//! How accounts and what belongs to them are shown: to people in lines, to programs as JSON. Never a secret, never a hash.
+//! Formats accounts, aliases and credentials: as lines for people, as JSON for programs. The output contains no secrets and no hashes.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::directory::administration::Overview;
 use crate::directory::aliases::Alias;
 use crate::directory::credentials::Credential;
 
-/// A text as a terminal may be given it: what came from elsewhere moves no cursor and ends no line.
+/// Escapes control and format characters, so that text from outside cannot move the cursor or end a line.
 pub(super) fn plain(text: &str) -> String {
     text.chars().fold(String::new(), |mut plain, c| {
-        // Format characters turn the writing's direction round.
+        // Format characters can change the direction of the text.
         let formats = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
         if c.is_control() || formats {
             plain.extend(c.escape_unicode());
@@ -71,7 +71,7 @@ pub(super) fn account_json(account: &Overview) -> Value {
     })
 }
 
-/// Everything about one account, in lines.
+/// Returns everything about one account as lines.
 pub(super) fn account(account: &Overview, aliases: &[Alias], credentials: &[Credential]) -> String {
     let mut text = account.address.clone();
     for (name, value) in [
@@ -116,7 +116,7 @@ pub(super) fn account(account: &Overview, aliases: &[Alias], credentials: &[Cred
     text
 }
 
-/// The same as JSON.
+/// Returns everything about one account as JSON.
 pub(super) fn whole_json(
     account: &Overview,
     aliases: &[Alias],
@@ -143,7 +143,7 @@ pub(super) fn whole_json(
     whole
 }
 
-/// The token's, where it acts for one.
+/// Returns the token's id for the app password of an API token, otherwise the credential's own id.
 fn id(credential: &Credential) -> &str {
     let token = credential.token.as_ref().map(|(id, _)| id);
     token.unwrap_or(&credential.id)
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_from_elsewhere_moves_no_cursor() {
+    fn control_and_format_characters_are_escaped() {
         assert_eq!(plain("Ada's laptop, é"), "Ada's laptop, é");
         assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\u{a}c");
         assert_eq!(plain("\u{9b}x\u{202e}"), "\\u{9b}x\\u{202e}");

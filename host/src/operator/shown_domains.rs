@@ -1,4 +1,4 @@
-//! How domains are shown: to people in lines, to programs as JSON.
+//! Formats domains: as lines for people, as JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use crate::directory::platform_domains::{InUse, PlatformDomain};
 use crate::dns::Record;
 use crate::domains::Challenge;
 
-/// All there is to tell of one domain.
+/// Everything to show about one domain.
 pub(super) struct Shown<'a> {
     pub(super) name: &'a str,
     pub(super) platform: Option<&'a PlatformDomain>,
     pub(super) claims: &'a [Claim],
-    /// Of each claim: whether its challenge is published; none where that could not be read, or needs no proof any more.
+    /// For each claim, whether its challenge is published. `None` if the DNS lookup failed or the domain is already verified.
     pub(super) proved: &'a [Option<bool>],
     pub(super) in_use: InUse,
     pub(super) held: &'a [String],

@@ -1,4 +1,5 @@
-//! `latchmail account two-factor`: what is shown once is printed here and nowhere else.
+//! `latchmail account two-factor`: enables and disables two-factor sign-in, and replaces recovery codes. Secrets are printed here and
+//! nowhere else.
 
 use std::io::IsTerminal as _;
 
@@ -35,7 +36,7 @@ pub(super) async fn on(desk: &Desk, address: &str) -> anyhow::Result<()> {
         return say(&already_on(address));
     }
     say(&format!(
-        "Signing in to {address} takes a code from now on. What follows is shown only now; its owner's device needs one of the first two."
+        "Signing in to {address} requires a code from now on. The following is not shown again. The owner's device needs the secret or the URL."
     ))?;
     say(&format!("\nsecret  {}", enrolment.secret.expose_secret()))?;
     say(&format!("url     {}", enrolment.url.expose_secret()))?;
@@ -70,12 +71,12 @@ pub(super) async fn recovery_codes(desk: &Desk, address: &str) -> anyhow::Result
             .replace_recovery_codes(&account.id, &hashes, desk.clock.now(), &desk.origin);
     if !replaced.await? {
         bail!(
-            "two-factor sign-in is off for {}: there is nothing to recover",
+            "two-factor sign-in is off for {}, so it has no recovery codes",
             account.address
         );
     }
     say(&format!(
-        "{} has new recovery codes; the old ones are void.",
+        "{} has new recovery codes; the old ones are invalid.",
         account.address
     ))?;
     show(&codes)
@@ -83,16 +84,17 @@ pub(super) async fn recovery_codes(desk: &Desk, address: &str) -> anyhow::Result
 
 fn already_on(address: &str) -> String {
     format!(
-        "Two-factor sign-in is on for {address} already; a new secret takes switching it off and on."
+        "Two-factor sign-in is already on for {address}. For a new secret, switch it off and on again."
     )
 }
 
 fn show(codes: &RecoveryCodes) -> anyhow::Result<()> {
-    say("\nRecovery codes, each good once in place of a code:")?;
+    say("\nRecovery codes, each valid once in place of a code:")?;
     codes.shown().try_for_each(|code| say(&code))
 }
 
-/// Light on dark, as most terminals are: a camera takes either.
+/// Returns the QR code of `url` for a terminal, or `None` if the URL is too long for a QR code. The code is light on dark, as most
+/// terminals are; cameras read both.
 fn picture(url: &str) -> Option<String> {
     let code = QrCode::new(url).ok()?;
     let mut picture = code.render::<Dense1x2>();
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_picture_of_an_address_fits_a_terminal() {
+    fn the_qr_code_of_a_url_fits_a_terminal() {
         let url = "otpauth://totp/Latchmail:somebody%40example%2Eorg?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Latchmail";
         let picture = picture(url).unwrap();
         assert!(picture.lines().all(|line| line.chars().count() < 80));

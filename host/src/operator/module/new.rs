@@ -1,15 +1,15 @@
-//! `latchmail module new`: a project for the author of a module. It needs no service.
+//! `latchmail module new`: creates a project for the author of a module. The command needs no service.
 
 use std::path::Path;
 
 use crate::operator::list;
 use crate::project::{self, Name};
 
-/// Makes it in a folder of its name, and says what comes next.
+/// Creates the project in a folder with the module's name, and prints the next steps.
 pub(super) fn new(name: &Name) -> anyhow::Result<()> {
     project::create(name, Path::new(name.as_str()))?;
     let next = [
-        format!("Made the module {name} in {name}/. What comes next:"),
+        format!("Created the module {name} in {name}/. Next steps:"),
         String::new(),
         format!("  cd {name}"),
         "  cargo test".to_owned(),

@@ -1,14 +1,14 @@
-//! How modules are shown to people: lines of what the service answers as JSON.
+//! Formats the service's JSON responses about modules as lines of text.
 
 use serde_json::Value;
 
 use super::plain;
 use crate::operator::shown::table;
 
-/// The digits of a digest that a person is shown, and may give back.
+/// Number of characters of a digest that is shown. `rollback --to` accepts such a prefix.
 const DIGITS: usize = 12;
 
-/// A row for each module.
+/// Returns a table with one row per module.
 pub(super) fn modules(answer: &Value) -> Vec<String> {
     let heading = [
         "MODULE", "STATE", "VERSION", "DIGEST", "REQUESTS", "FAILED", "",
@@ -42,7 +42,7 @@ pub(super) fn modules(answer: &Value) -> Vec<String> {
     table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())
 }
 
-/// One module, whole.
+/// Returns everything about one module.
 pub(super) fn module(report: &Value) -> Vec<String> {
     let mut lines = vec![
         format!("{} is {}", text(&report["name"]), text(&report["state"])),
@@ -55,7 +55,7 @@ pub(super) fn module(report: &Value) -> Vec<String> {
     let health = &report["health"];
     if health.is_object() {
         lines.push(format!(
-            "requests  {}: {} trapped, {} with a wrong answer, {} late, {} found no sandbox",
+            "requests  {}: {} trapped, {} with an invalid response, {} late, {} without a free sandbox",
             number(&health["requests"]),
             number(&health["trapped"]),
             number(&health["wrong"]),
@@ -86,7 +86,7 @@ pub(super) fn module(report: &Value) -> Vec<String> {
     lines
 }
 
-/// What installing a component would come to.
+/// Returns a component's description and what its installation requires.
 pub(super) fn inspection(inspected: &Value) -> Vec<String> {
     let mut lines = vec![
         format!(
@@ -113,7 +113,7 @@ pub(super) fn inspection(inspected: &Value) -> Vec<String> {
     lines
 }
 
-/// What it imports beside what was granted, and its routes.
+/// Returns the policy, the imports with a mark on those that are not granted, and the routes.
 fn what_it_is(value: &Value) -> Vec<String> {
     let ceiling = &value["ceiling"];
     let mut lines = Vec::new();
@@ -121,7 +121,7 @@ fn what_it_is(value: &Value) -> Vec<String> {
         lines.push(format!("grants    {}", words(&ceiling["grants"])));
         lines.push(format!("paths     {}", words(&ceiling["paths"])));
         lines.push(format!(
-            "limits    {} MiB of memory, {} s of CPU, {} s in all, {} at a time, {} calls of the host, {} MiB of answer",
+            "limits    {} MiB of memory, {} s of CPU, {} s in all, {} concurrent requests, {} host calls, {} MiB of response",
             number(&ceiling["memory"]),
             number(&ceiling["cpu"]),
             number(&ceiling["deadline"]),
@@ -152,7 +152,7 @@ fn what_it_is(value: &Value) -> Vec<String> {
     lines
 }
 
-/// What matters to some modules only: a store and hosts to whoever was granted them.
+/// Returns the settings that apply to some modules only, such as the store and the allowed hosts.
 fn beside(ceiling: &Value) -> Vec<String> {
     let granted = |grant: &str| {
         let grants = ceiling["grants"].as_array();
@@ -161,7 +161,7 @@ fn beside(ceiling: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     if granted("store") {
         lines.push(format!(
-            "store     {} KiB for an account",
+            "store     {} KiB per account",
             number(&ceiling["store"])
         ));
     }
@@ -181,7 +181,7 @@ fn beside(ceiling: &Value) -> Vec<String> {
         lines.push("content   may respond with HTML, JavaScript and XML".into());
     }
     if ceiling["rollsBack"] == true {
-        lines.push("breaker   rolled back where most requests trap".into());
+        lines.push("breaker   rolled back if most requests trap".into());
     }
     lines
 }
@@ -195,7 +195,7 @@ fn words(value: &Value) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// A module says of itself what it likes.
+/// Returns a JSON string escaped for the terminal. The author of a module chooses its texts.
 fn text(value: &Value) -> String {
     value.as_str().map(plain).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A client of the operator's socket: one request, one answer. What there is to ask is in [`crate::http::admin`].
+//! A client of the operator's socket: one request and its response per connection. See [`crate::http::admin`] for the routes.
 
 use std::path::Path;
 
@@ -11,23 +11,23 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// A list of modules, each with a thousand routes.
+/// Maximum size of a response in bytes, enough for a list of modules with a thousand routes each.
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 
-/// What the service answered that was not a success.
+/// A response of the service that is not a success.
 #[derive(Debug, thiserror::Error)]
 #[error("{sentence}")]
 pub(super) struct Refused {
-    /// The status.
+    /// HTTP status of the response.
     pub(super) status: StatusCode,
-    /// The service's own words.
+    /// The service's error message.
     pub(super) sentence: String,
 }
 
-/// Asks the service that runs.
+/// Sends a request to the running service and returns its JSON response.
 ///
 /// # Errors
-/// [`Refused`] where it would not; another sentence where it does not run, or cannot be understood.
+/// Returns [`Refused`] if the response is not a success. Returns another error if no service is running or its response cannot be read.
 pub(super) async fn ask(
     socket: &Path,
     method: Method,
@@ -36,12 +36,12 @@ pub(super) async fn ask(
 ) -> anyhow::Result<Value> {
     if socket.as_os_str().is_empty() {
         bail!(
-            "the configuration has no `admin.socket`, and that is how a running service is spoken to"
+            "`admin.socket` is not configured, and commands on modules need it to reach the running service"
         );
     }
     let stream = UnixStream::connect(socket).await.map_err(|error| {
         anyhow!(
-            "no service listens on {}: {error}. Modules are changed while the service runs, by its own user or root",
+            "no service listens on {}: {error}. The service must be running, and only its own user or root can change modules",
             socket.display()
         )
     })?;
@@ -62,17 +62,20 @@ pub(super) async fn ask(
     };
     tokio::pin!(answer);
     let (status, body) = tokio::select! {
-        // What was received before the connection closed is still there to be read.
+        // Read a response that arrived before the connection closed.
         biased;
         answer = &mut answer => answer,
         _ = connection => answer.await,
     }
-    .context("the service did not answer")?;
-    let answer: Value = serde_json::from_slice(&body).context("the service's answer is no JSON")?;
+    .context("the service did not respond")?;
+    let answer: Value =
+        serde_json::from_slice(&body).context("the service's response is not JSON")?;
     if status.is_success() {
         return Ok(answer);
     }
-    let sentence = answer["error"].as_str().unwrap_or("it said nothing more");
+    let sentence = answer["error"]
+        .as_str()
+        .unwrap_or("the service gave no reason");
     Err(Refused {
         status,
         sentence: super::plain(sentence),

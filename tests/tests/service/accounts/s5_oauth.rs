@@ -441,7 +441,7 @@ async fn the_operator_sees_what_was_granted_and_withdraws_it() {
     service
         .operator(&withdraw, "")
         .await
-        .fails_about("granted nothing");
+        .fails_about("has no grant");
     let record = service.operator("audit --account ada@first.test", "").await;
     let record = record.done();
     for kind in ["client_agreed_to", "oauth_grant_made", "oauth_grant_ended"] {

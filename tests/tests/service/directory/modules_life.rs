@@ -624,7 +624,7 @@ async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() 
         .operator(&format!("module install --yes {one}"), "")
         .await
         .done();
-    assert!(said.starts_with("variant 1.0.0 serves ("), "{said}");
+    assert!(said.starts_with("variant 1.0.0 is serving ("), "{said}");
     let more = file("more.wasm", that_does("more", "2.0.0"));
     service
         .operator(&format!("module install {more}"), "")

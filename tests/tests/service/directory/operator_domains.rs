@@ -68,7 +68,7 @@ async fn domains_are_listed_whosever_they_are() {
     let verified = world.done("domain verify bob.example --unchecked").await;
     assert_eq!(
         verified,
-        "bob.example is active for bob@first.test: mail for it is taken from now on.\n"
+        "bob.example is active for bob@first.test: mail for it is accepted from now on.\n"
     );
     world.done("domain add shared.example").await;
 
@@ -165,7 +165,7 @@ async fn a_domain_is_shown_with_what_the_dns_says_now() {
     assert_eq!(platform["platform"]["configured"], true);
     assert_eq!(platform["accounts"], 1);
     world
-        .fails_about("domain show other.example", "nobody claims it")
+        .fails_about("domain show other.example", "no account claims it")
         .await;
     world
         .fails_about("domain show not_a_domain", "is not a domain")
@@ -180,7 +180,7 @@ async fn verifying_asks_the_dns_unless_the_operator_knows_better() {
         world.service.person("bob").await,
     );
     world
-        .fails_about("domain verify ada.example", "nobody claims ada.example")
+        .fails_about("domain verify ada.example", "no account claims ada.example")
         .await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     let host = claimed["verification"]["host"].as_str().unwrap();
@@ -189,7 +189,7 @@ async fn verifying_asks_the_dns_unless_the_operator_knows_better() {
         .await;
     world.dns.servfail(host);
     world
-        .fails_about("domain verify ada.example", "DNS cannot be read now")
+        .fails_about("domain verify ada.example", "the DNS lookup failed")
         .await;
     assert_eq!(status(&ada, EXAMPLE).await, "pending_verification");
     world.dns.clear();
@@ -212,7 +212,7 @@ async fn verifying_asks_the_dns_unless_the_operator_knows_better() {
     assert_eq!(status(&bob, EXAMPLE).await, "active");
     assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
     let again = world.done("domain verify ada.example").await;
-    assert_eq!(again, "ada.example is active for bob@first.test already.\n");
+    assert_eq!(again, "ada.example is already active for bob@first.test.\n");
     let record = world.done("audit --account bob@first.test").await;
     assert!(
         record.contains("domain_verified  bob@first.test  by operator  about ada.example"),
@@ -231,7 +231,7 @@ async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
     claim(&ada, EXAMPLE).await.succeeds(201);
     assert_eq!(
         world.done("domain release ada.example").await,
-        "ada@first.test claims ada.example no longer.\n"
+        "ada@first.test no longer claims ada.example.\n"
     );
     claim(&ada, EXAMPLE).await.succeeds(201);
     world.done("domain verify ada.example --unchecked").await;
@@ -244,7 +244,7 @@ async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
         .await;
     let released = world.done("domain release ada.example").await;
     assert!(
-        released.contains("is ada@first.test's no longer"),
+        released.contains("no longer belongs to ada@first.test"),
         "{released}"
     );
     assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
@@ -270,7 +270,10 @@ async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
         "{record}"
     );
     world
-        .fails_about("domain release ada.example", "nobody claims ada.example")
+        .fails_about(
+            "domain release ada.example",
+            "no account claims ada.example",
+        )
         .await;
 }
 
@@ -285,14 +288,17 @@ async fn a_platform_domain_is_added_while_the_service_runs_and_removed_again() {
     }
     assert_eq!(
         world.done("domain add Shared.Example").await,
-        "shared.example is the platform's. Claims of it that are void now: 1.\n"
+        "shared.example is a platform domain. Claims of accounts that were voided: 1.\n"
     );
     assert_eq!(
         world.done("domain add shared.example").await,
-        "shared.example is the platform's already.\n"
+        "shared.example is already a platform domain.\n"
     );
     world
-        .fails_about("domain add ada.example", "ada.example is ada@first.test's")
+        .fails_about(
+            "domain add ada.example",
+            "ada.example belongs to ada@first.test",
+        )
         .await;
     world
         .fails_about("domain add co.uk", "is not a domain")
@@ -301,7 +307,7 @@ async fn a_platform_domain_is_added_while_the_service_runs_and_removed_again() {
         .fails_about("domain remove first.test", "registration.domains")
         .await;
     world
-        .fails_about("domain remove other.example", "none of the platform's")
+        .fails_about("domain remove other.example", "not a platform domain")
         .await;
     // It survives the next start.
     world.service.restart().await;
@@ -333,7 +339,7 @@ async fn a_platform_domain_is_added_while_the_service_runs_and_removed_again() {
     world.done(deleted).await;
     assert_eq!(
         world.done("domain remove shared.example").await,
-        "shared.example is the platform's no longer: mail for it is refused.\n"
+        "shared.example is no longer a platform domain: mail for it is refused.\n"
     );
     claim(&ada, "shared.example").await.succeeds(201);
 }
@@ -352,11 +358,11 @@ async fn an_address_is_held_from_everybody_until_it_is_freed() {
     };
     assert_eq!(
         world.done("domain hold List@First.test").await,
-        "list@first.test is held: nobody can have it.\n"
+        "list@first.test is held: no account can use it.\n"
     );
     assert_eq!(
         world.done("domain hold list@first.test").await,
-        "list@first.test is held already.\n"
+        "list@first.test is already held.\n"
     );
     register("list")
         .await
@@ -376,11 +382,11 @@ async fn an_address_is_held_from_everybody_until_it_is_freed() {
         .await;
     assert_eq!(
         world.done("domain free list@first.test").await,
-        "list@first.test is free: anybody may have it.\n"
+        "list@first.test is released: any account can use it.\n"
     );
     assert_eq!(
         world.done("domain free list@first.test").await,
-        "list@first.test is free already.\n"
+        "list@first.test is neither held nor reserved.\n"
     );
     register("list").await.succeeds(201);
     drop(ada);
