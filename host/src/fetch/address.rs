@@ -1,16 +1,16 @@
-//! Which addresses are the public internet's: what anybody may connect to, because everybody can.
+//! Distinguishes addresses of the public internet from private, special-purpose and unassigned ones.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::network::Network;
 
-/// What is special of IPv4 (the IANA registry of special-purpose addresses), with multicast and what is reserved.
+/// Special-purpose blocks of IPv4 (IANA registry of special-purpose addresses), multicast and reserved addresses.
 const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
     (Ipv4Addr::UNSPECIFIED, 8),           // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
-    (Ipv4Addr::new(100, 64, 0, 0), 10),   // shared by a carrier's customers
+    (Ipv4Addr::new(100, 64, 0, 0), 10),   // shared address space of carriers (CGNAT)
     (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
-    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local: where clouds tell machines their secrets
+    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local, with the metadata services of clouds
     (Ipv4Addr::new(172, 16, 0, 0), 12),   // private
     (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
     (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
@@ -23,21 +23,21 @@ const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved, broadcast
 ];
 
-/// What is special within [`GLOBAL_V6`].
+/// Special-purpose blocks within [`GLOBAL_V6`].
 const SPECIAL_V6: [(Ipv6Addr, u32); 4] = [
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, Teredo among them
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, including Teredo
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4: any IPv4 address may be in it
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4: can contain any IPv4 address
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
 ];
 
-/// All that was ever given out of IPv6. What is outside is loopback, private, link-local, multicast, a translation, or nobody's.
+/// The assigned global unicast addresses of IPv6. Other addresses are loopback, private, link-local, multicast, translations or unassigned.
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// The well-known prefix under which networks without IPv4 reach it (NAT64, RFC 6052).
+/// The well-known prefix with which IPv6-only networks reach IPv4 addresses (NAT64, RFC 6052).
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
-/// Whether an address is the public internet's.
+/// Returns whether an address belongs to the public internet.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match plain(address) {
         IpAddr::V4(v4) => !SPECIAL_V4
@@ -50,7 +50,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address that one of IPv6 leads to, where it is no more than another way to write it.
+/// Returns the IPv4 address that an IPv4-mapped or NAT64 address stands for, otherwise the address itself.
 pub(super) fn plain(address: IpAddr) -> IpAddr {
     let canonical = address.to_canonical();
     match canonical {

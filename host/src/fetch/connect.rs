@@ -1,5 +1,5 @@
-//! Connections to servers in the world, each to an address that was looked at: what a name leads to is resolved once, judged, and connected to as
-//! it is, so that no second answer of the DNS can lead elsewhere.
+//! Connections to servers on the internet, each to an address that was checked. A name is resolved once, its addresses are checked, and the
+//! connection goes to one of these addresses. A later DNS response cannot redirect it.
 
 use std::fmt;
 use std::io;
@@ -17,24 +17,24 @@ use crate::dial::{self, Io};
 use crate::dns::Dns;
 use crate::error::StartError;
 
-/// How long one address may take, so that the next has its turn.
+/// Timeout of one address, after which the next address is tried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Addresses of one name that are tried.
+/// Maximum number of addresses of one name that are tried.
 const MOST: usize = 8;
 
 /// Why there is no connection. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// There is none at an address that may be reached.
-    #[error("it is at none but addresses that may not be reached: {0}")]
+    /// The server's name resolves only to blocked addresses.
+    #[error("resolves only to blocked addresses: {0}")]
     Forbidden(String),
-    /// It cannot be reached, or is not who it should be. For the log.
+    /// The server cannot be reached or its certificate is not valid for it. The message is for the log.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// What connects.
+/// Opens connections.
 #[derive(Clone)]
 pub(crate) struct Connector {
     dns: Arc<Dns>,
@@ -48,9 +48,9 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// With the certificates that this machine trusts.
+    /// Creates a connector that trusts this machine's certificate store.
     pub(crate) fn new(dns: Arc<Dns>) -> Result<Self, StartError> {
-        let tls = dial::tls_towards("hosts of the world")?;
+        let tls = dial::tls_towards("internet hosts")?;
         Ok(Self::with(dns, tls))
     }
 
@@ -58,7 +58,11 @@ impl Connector {
         Self { dns, tls }
     }
 
-    /// Connects to a server, where it is at an address that `may` be reached.
+    /// Connects to a server at one of its addresses for which `may` returns true.
+    ///
+    /// # Errors
+    /// Returns [`Error::Forbidden`] if the server has addresses but `may` accepts none, and [`Error::Unreachable`] if every connection
+    /// fails.
     pub(crate) async fn connect(
         &self,
         target: &Target,
@@ -96,7 +100,7 @@ impl Connector {
         if open.is_empty() && !found.is_empty() {
             return Err(Error::Forbidden(format!("{found:?}")));
         }
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "it has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in open.into_iter().take(MOST) {
             last = match timeout(PATIENCE, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),

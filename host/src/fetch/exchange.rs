@@ -1,4 +1,4 @@
-//! One request and the whole of its answer over a connection of their own (HTTP/1.1), within bounds.
+//! One HTTP/1.1 request and its whole response over a new connection, within limits.
 
 use std::pin::pin;
 
@@ -11,11 +11,11 @@ use hyper_util::rt::TokioIo;
 
 use crate::dial::Io;
 
-/// Headers of an answer, and the bytes of all of them with the status.
+/// Maximum number of response headers, and maximum size of status line and headers in bytes.
 const MOST_HEADERS: usize = 128;
 const LARGEST_HEAD: usize = 64 * 1024;
 
-/// What is of the connection, in either direction (RFC 9110, section 7.6.1), with what belongs to it by custom.
+/// Headers of the connection in either direction (RFC 9110, section 7.6.1), and headers that belong to them by convention.
 pub(super) const OF_THE_CONNECTION: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -27,29 +27,29 @@ pub(super) const OF_THE_CONNECTION: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// Any.
+    /// Any status.
     pub status: StatusCode,
-    /// Without those of the connection.
+    /// Headers, without those of the connection.
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
 }
 
-/// Why there is no whole answer.
+/// Why there is no complete response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// Its body is larger than may be.
-    #[error("the answer is too large")]
+    /// The body exceeds the limit.
+    #[error("the response is too large")]
     TooLarge,
-    /// For the log.
+    /// The exchange failed. The message is for the log.
     #[error("{0}")]
     Broken(String),
 }
 
-/// Sends a request and reads its answer. Dropped, it closes the connection.
+/// Sends a request and reads its response, with a body of at most `largest` bytes. Dropping the future closes the connection.
 pub(super) async fn exchange(
     stream: Box<dyn Io>,
     request: http::Request<Full<Bytes>>,
@@ -89,7 +89,7 @@ pub(super) async fn exchange(
         })
     });
     tokio::select! {
-        // Driven to its end first: what was received before the connection closed is still there to be read.
+        // Poll the response first, to read data that arrived before the connection closed.
         biased;
         answer = &mut answer => answer,
         _ = connection => answer.await,

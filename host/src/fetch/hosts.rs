@@ -1,4 +1,4 @@
-//! What may be reached, as an operator lists it: hosts, and networks beyond the public internet that hosts may be in.
+//! The operator's list of hosts that may be reached, and of non-public networks that these hosts may be in.
 
 use std::net::SocketAddr;
 
@@ -8,30 +8,30 @@ use crate::network::Network;
 
 /// A list of hosts and networks.
 ///
-/// - `api.example.com` is https at port 443, `api.example.com:8443` at another, `http://intranet.example.com` is plain.
-/// - `*.example.com` is every name below `example.com`, and not that itself.
+/// - `api.example.com` is https on port 443, `api.example.com:8443` is https on port 8443, `http://intranet.example.com` is plain HTTP.
+/// - `*.example.com` is every name below `example.com`, but not `example.com`.
 /// - `127.0.0.1:8080` or `[::1]:8080` is a host by its address.
-/// - `10.0.0.0/8` is a network. It is no host; hosts that are listed by name may be in it.
+/// - `10.0.0.0/8` is a network. It permits no host; it permits listed names to resolve to addresses in it.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     listed: Vec<Listed>,
     networks: Vec<Network>,
-    /// Whether every host of the public internet is as good as listed, over TLS.
+    /// Whether every host of the public internet is permitted over TLS.
     public: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Listed {
     target: Target,
-    /// Whether it is the names below it that are listed.
+    /// Whether the entry is for the names below the target's host.
     below: bool,
 }
 
 impl Hosts {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// What follows "its `hosts`", where an entry is neither.
+    /// Returns a sentence that continues "its `hosts`" if an entry is neither a host nor a network.
     pub fn parse(entries: &[String]) -> Result<Self, String> {
         let mut hosts = Self::default();
         for entry in entries {
@@ -50,7 +50,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// The same with every host of the public internet over TLS, at any port. What is not public has to be listed all the same.
+    /// Also permits every host of the public internet over TLS, on any port. Addresses that are not public must still be listed.
     #[must_use]
     pub fn and_public(self) -> Self {
         Self {
@@ -59,12 +59,12 @@ impl Hosts {
         }
     }
 
-    /// Whether a server is listed.
+    /// Returns whether a server is on the list.
     pub(super) fn list(&self, target: &Target) -> bool {
         self.public && target.tls || self.listed.iter().any(|listed| listed.is(target))
     }
 
-    /// Whether a server that is listed may be at an address.
+    /// Returns whether a server on the list may have this address.
     pub(super) fn open(&self, at: SocketAddr) -> bool {
         let address = plain(at.ip());
         let by_address = |listed: &Listed| {
@@ -89,7 +89,7 @@ impl Listed {
             None => (false, rest),
         };
         let target = Target::parse(tls, authority)?;
-        // No name is below an address.
+        // An address has no names below it.
         (!below || matches!(target.host, Host::Name(_))).then_some(Self { target, below })
     }
 

@@ -1,7 +1,9 @@
-//! HTTP requests to the world on somebody's behalf: to servers that are listed, never to an address that is not meant to be reached, bounded in
-//! time and in size. Redirects are not followed and no proxy is used, since either would lead where nobody looked.
+//! HTTP client for requests to servers on the internet, used on behalf of modules and of the service itself.
 //!
-//! Every request has a connection of its own: none carries what is left of another's. Knows neither WIT nor modules.
+//! A request goes only to servers on a list of hosts, and never to an address that the list does not open. Time and size of every exchange
+//! are limited. Redirects are not followed and proxies are not used, because either could lead to a server that was not checked.
+//!
+//! Every request uses its own connection, so no state of an earlier request is reused. This module does not depend on WIT or on modules.
 
 mod address;
 mod connect;
@@ -24,22 +26,22 @@ pub use exchange::Response;
 pub use hosts::Hosts;
 pub(crate) use target::{Host, Target};
 
-/// The largest body, in either direction.
+/// Maximum size of a body in bytes, of requests and of responses.
 pub const LARGEST_BODY: usize = 4 * 1024 * 1024;
 
-/// How long a request may take where it does not ask for less.
+/// Timeout of a request that sets no shorter one.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Headers of a request, and their bytes in all.
+/// Maximum number of request headers, and their maximum total size in bytes.
 const MOST_HEADERS: usize = 64;
 const LARGEST_HEADERS: usize = 16 * 1024;
 
 const LONGEST_URL: usize = 8 * 1024;
 
-/// What a request says of itself where it says nothing.
+/// `User-Agent` of a request that sets none.
 const USER_AGENT: &str = concat!("latchmail/", env!("CARGO_PKG_VERSION"));
 
-/// Headers of a request that are not its sender's to set, besides those of the connection.
+/// Request headers that the sender must not set, in addition to the headers of the connection.
 const HOSTS_OWN: [HeaderName; 5] = [
     header::CONTENT_LENGTH,
     header::EXPECT,
@@ -48,80 +50,79 @@ const HOSTS_OWN: [HeaderName; 5] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// A request, as somebody wants it sent.
+/// A request to send.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// The method.
+    /// HTTP method.
     pub method: String,
-    /// The whole address.
+    /// Absolute URL.
     pub url: String,
-    /// The headers.
+    /// Request headers as name and value.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Request body.
     pub body: Bytes,
-    /// How long it may take; [`PATIENCE`] at most.
+    /// Timeout of the whole exchange, at most [`PATIENCE`].
     pub timeout: Option<Duration>,
-    /// The largest body of its answer; [`LARGEST_BODY`] at most.
+    /// Maximum size of the response body in bytes, at most [`LARGEST_BODY`].
     pub largest: Option<usize>,
 }
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It may not be sent there. The sentence is fit to be shown.
+    /// The server is not on the list of hosts. The message can be shown to the sender.
     #[error("{0}")]
     Denied(String),
-    /// Its server is at none but addresses that may not be reached.
-    #[error("{target} is at an address that may not be reached")]
+    /// The server's name resolves only to blocked addresses.
+    #[error("{target} resolves only to blocked addresses")]
     Forbidden {
-        /// The server.
+        /// The server as scheme, host and port.
         target: String,
         /// The addresses, for the log.
         found: String,
     },
-    /// It is no request that can be sent. The sentence is fit to be shown.
+    /// The request cannot be sent. The message can be shown to the sender.
     #[error("{0}")]
     Invalid(String),
-    /// It or its answer is larger than may be. The sentence is fit to be shown.
+    /// The request or its response exceeds a size limit. The message can be shown to the sender.
     #[error("{0}")]
     TooLarge(String),
-    /// Nothing was changed by it. For the log.
+    /// The server could not be reached or the response to a safe request is missing. The request changed nothing. The message is for the
+    /// log.
     #[error("{0}")]
     Unavailable(String),
-    /// It was begun, and may have been served. For the log.
+    /// The request was sent and the server may have processed it, but the response is missing. The message is for the log.
     #[error("{0}")]
     Unknown(String),
 }
 
-/// What sends.
+/// The HTTP client.
 #[derive(Clone, Debug)]
 pub struct Fetch {
     connector: Connector,
 }
 
 impl Fetch {
-    /// Nothing is connected.
+    /// Creates a client. Opens no connection.
     ///
     /// # Errors
-    /// A sentence where TLS cannot be used on this machine.
+    /// Returns an error if TLS is not available on this machine.
     pub fn new(dns: Arc<Dns>) -> Result<Self, StartError> {
         Ok(Self {
             connector: Connector::new(dns)?,
         })
     }
 
-    /// Sends a request, where its server is one of `hosts`, and waits for the whole answer. Dropped, it gives the request up.
+    /// Sends a request to a server on the list `hosts` and waits for the whole response. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any of [`Error`].
     pub async fn send(&self, hosts: &Hosts, request: Request) -> Result<Response, Error> {
         let end = Instant::now() + request.timeout.unwrap_or(PATIENCE).min(PATIENCE);
         let largest = request.largest.unwrap_or(LARGEST_BODY).min(LARGEST_BODY);
         let (target, request) = prepared(request)?;
         if !hosts.list(&target) {
-            return Err(Error::Denied(format!(
-                "{target} is not among the hosts that may be reached"
-            )));
+            return Err(Error::Denied(format!("{target} is not a permitted host")));
         }
         let unavailable = |why: &str| Error::Unavailable(format!("{target}: {why}"));
         let connecting = self.connector.connect(&target, |at| hosts.open(at));
@@ -134,18 +135,18 @@ impl Fetch {
                 });
             }
             Ok(Err(connect::Error::Unreachable(why))) => return Err(unavailable(&why)),
-            Err(_) => return Err(unavailable("no connection in time")),
+            Err(_) => return Err(unavailable("connecting timed out")),
         };
         let reads = request.method().is_safe();
         let why = match timeout_at(end, exchange::exchange(stream, request, largest)).await {
             Ok(Ok(response)) => return Ok(response),
             Ok(Err(exchange::Error::TooLarge)) => {
                 return Err(Error::TooLarge(format!(
-                    "An answer has at most {largest} bytes"
+                    "The response is larger than {largest} bytes"
                 )));
             }
             Ok(Err(exchange::Error::Broken(why))) => why,
-            Err(_) => "no answer in time".to_owned(),
+            Err(_) => "the response timed out".to_owned(),
         };
         if reads {
             Err(unavailable(&why))
@@ -155,31 +156,31 @@ impl Fetch {
     }
 }
 
-/// The request as it goes over the wire, and where it goes.
+/// Validates a request and returns its target and the request to send.
 fn prepared(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Error> {
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
         .filter(|method| ![Method::CONNECT, Method::TRACE].contains(method))
-        .ok_or_else(|| Error::Invalid("method is none that can be sent".into()))?;
+        .ok_or_else(|| Error::Invalid("method is invalid or not allowed".into()))?;
     if request.url.len() > LONGEST_URL {
         return Err(Error::TooLarge(format!(
-            "A url has at most {LONGEST_URL} bytes"
+            "url is longer than {LONGEST_URL} bytes"
         )));
     }
     let uri = request.url.parse::<Uri>().ok();
     let target = uri.as_ref().and_then(Target::of);
     let (Some(uri), Some(target)) = (uri, target) else {
         return Err(Error::Invalid(
-            "url must be a whole http or https address in ASCII, without a user".into(),
+            "url must be an absolute http or https URL in ASCII, without user information".into(),
         ));
     };
     if request.body.len() > LARGEST_BODY {
         return Err(Error::TooLarge(format!(
-            "A body has at most {LARGEST_BODY} bytes"
+            "The body is larger than {LARGEST_BODY} bytes"
         )));
     }
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    // Of an address without a path the query alone may be left.
+    // A URL without a path may have a query only.
     let path = if path.starts_with('/') {
         path.to_owned()
     } else {
@@ -189,9 +190,9 @@ fn prepared(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Er
         .method(method)
         .uri(path)
         .body(Full::new(request.body))
-        .map_err(|_| Error::Invalid("url has a path that cannot be sent".into()))?;
+        .map_err(|_| Error::Invalid("url has an invalid path".into()))?;
     let host = HeaderValue::from_str(&target.authority())
-        .map_err(|_| Error::Invalid("url has a host that cannot be sent".into()))?;
+        .map_err(|_| Error::Invalid("url has an invalid host".into()))?;
     *prepared.headers_mut() = headers(request.headers)?;
     prepared.headers_mut().insert(header::HOST, host);
     Ok((target, prepared))
@@ -204,17 +205,18 @@ fn headers(given: Vec<(String, String)>) -> Result<HeaderMap, Error> {
         .sum();
     if given.len() > MOST_HEADERS || bytes > LARGEST_HEADERS {
         return Err(Error::TooLarge(format!(
-            "A request has at most {MOST_HEADERS} headers of {LARGEST_HEADERS} bytes"
+            "A request has at most {MOST_HEADERS} headers of {LARGEST_HEADERS} bytes in total"
         )));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let invalid = |why: &str| Error::Invalid(format!("header {name:?} {why}"));
-        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("has no name"))?;
+        let header =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("has an invalid name"))?;
         if HOSTS_OWN.contains(&header) || exchange::OF_THE_CONNECTION.contains(&header) {
-            return Err(invalid("is not a request's to set"));
+            return Err(invalid("must not be set"));
         }
-        let value = HeaderValue::from_str(&value).map_err(|_| invalid("has no value"))?;
+        let value = HeaderValue::from_str(&value).map_err(|_| invalid("has an invalid value"))?;
         headers.append(header, value);
     }
     headers

@@ -1,4 +1,4 @@
-//! Where a request goes: scheme, host and port, read from addresses of the web and from what operators list by the same rules.
+//! The server of a request: scheme, host and port. URLs and the operator's list of hosts are parsed by the same rules.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,25 +11,25 @@ use crate::dns;
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Whether it is `https`.
+    /// Whether the scheme is `https`.
     pub(crate) tls: bool,
-    /// Which host.
+    /// The host.
     pub(crate) host: Host,
-    /// At which port.
+    /// The port.
     pub(crate) port: u16,
 }
 
-/// A host, as it is named.
+/// A host by name or by address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
-    /// By a name: lower case, ASCII.
+    /// A name in lower case and ASCII.
     Name(String),
-    /// By its address; one of IPv4 that is written as one of IPv6 is the one of IPv4.
+    /// An address. An IPv4-mapped IPv6 address is stored as IPv4.
     Address(IpAddr),
 }
 
 impl Target {
-    /// That of a whole `http` or `https` address without a user; none where it is no such address.
+    /// Returns the server of an absolute `http` or `https` URL. Returns `None` for any other URL, or if the URL has user information.
     pub(crate) fn of(uri: &Uri) -> Option<Self> {
         let tls = match uri.scheme()? {
             scheme if *scheme == Scheme::HTTPS => true,
@@ -39,7 +39,7 @@ impl Target {
         Self::parse(tls, uri.authority()?.as_str())
     }
 
-    /// Reads `host`, `host:port`, and the same with an IPv6 address in brackets.
+    /// Parses `host` or `host:port`. An IPv6 address is in brackets.
     pub(super) fn parse(tls: bool, authority: &str) -> Option<Self> {
         let (host, rest) = if let Some(rest) = authority.strip_prefix('[') {
             let (address, rest) = rest.split_once(']')?;
@@ -58,7 +58,7 @@ impl Target {
         Some(Self { tls, host, port })
     }
 
-    /// The host, with its port where that is not the scheme's own: what the `Host` header says.
+    /// Returns the value of the `Host` header: the host, and the port if it is not the scheme's default.
     pub(super) fn authority(&self) -> String {
         if self.port == own_port(self.tls) {
             self.host.to_string()
@@ -163,7 +163,7 @@ mod tests {
             "https://api.example.com#@evil.example/",
         ] {
             let read = read(url);
-            // What the last of them could mean besides is another host.
+            // The last URL has a fragment; its host is the one before it.
             assert!(
                 read.is_none() || read.as_deref() == Some("https://api.example.com"),
                 "{url}: {read:?}"

@@ -13,7 +13,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::*;
 use crate::config;
 
-/// Of 127.0.0.1, signed by its own key, which is nobody's secret.
+/// Certificate of 127.0.0.1, signed by its own key. The key is not secret.
 const CERTIFICATE: &[u8] = include_bytes!("tests/certificate.pem");
 const KEY: &[u8] = include_bytes!("tests/key.pem");
 
@@ -51,7 +51,7 @@ fn post(url: &str) -> Request {
     }
 }
 
-/// Reads one request of at most four bytes of body.
+/// Reads one request with no body or with the body `body`.
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut read = Vec::new();
     let mut piece = [0; 4096];
@@ -73,13 +73,13 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> String {
 
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &[u8]) -> String {
     let asked = read(&mut stream).await;
-    // Whoever has enough may hang up before it has all.
+    // The client may close the connection before it has read the whole response.
     let _ = stream.write_all(answer).await;
     let _ = stream.shutdown().await;
     asked
 }
 
-/// A server of one request, and what it was asked.
+/// Starts a server for one request. Returns its address, and the request that it received.
 async fn server(said: impl Into<Vec<u8>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (at, said) = (listener.local_addr().unwrap(), said.into());
@@ -90,7 +90,7 @@ async fn server(said: impl Into<Vec<u8>>) -> (SocketAddr, JoinHandle<String>) {
     (at, asked)
 }
 
-/// What came of a request to a server that says this.
+/// Returns the result of a request to a server that responds with `said`.
 async fn told(
     said: impl Into<Vec<u8>>,
     request: impl FnOnce(&str) -> Request,
@@ -301,7 +301,7 @@ async fn a_server_that_says_nothing_is_waited_for_no_longer_than_asked() {
     assert!(matches!(ask(get(&server)).await, Error::Unavailable(_)));
     assert!(matches!(ask(post(&server)).await, Error::Unknown(_)));
     drop(listener);
-    // Nobody is there: nothing was begun.
+    // No server listens, so the request was not sent.
     assert!(matches!(ask(post(&server)).await, Error::Unavailable(_)));
 }
 
@@ -311,7 +311,7 @@ async fn a_request_that_is_given_up_leaves_no_connection() {
     let server = format!("http://{}", listener.local_addr().unwrap());
     let (fetch, listed) = (fetch(), hosts(&server));
     let mut stream = tokio::select! {
-        _ = fetch.send(&listed, post(&server)) => panic!("nobody answered it"),
+        _ = fetch.send(&listed, post(&server)) => panic!("there was no response"),
         stream = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             read(&mut stream).await;
@@ -323,7 +323,7 @@ async fn a_request_that_is_given_up_leaves_no_connection() {
     assert!(end.is_ok() && rest.is_empty());
 }
 
-/// An https server of one request.
+/// Starts an https server for one request.
 async fn tls_server(at: &str) -> SocketAddr {
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
@@ -365,14 +365,14 @@ async fn a_server_has_to_be_who_it_is_asked_to_be() {
         .await;
     assert_eq!(got.unwrap().body, "secret");
 
-    // Its certificate is another's.
+    // The certificate is for another address.
     let at = tls_server("127.0.0.2:0").await;
     let got = trusting
         .send(&hosts(&at.to_string()), post(&format!("https://{at}/")))
         .await;
     assert!(matches!(got.unwrap_err(), Error::Unavailable(_)));
 
-    // Nobody vouches for it.
+    // No trusted authority signed the certificate.
     let at = tls_server("127.0.0.1:0").await;
     let got = fetch()
         .send(&hosts(&at.to_string()), post(&format!("https://{at}/")))
