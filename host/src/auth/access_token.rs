@@ -1,7 +1,7 @@
-//! The web session's access token: a JWT (RFC 7519) signed with Ed25519 (RFC 8037), good for 15 minutes, for this service alone.
+//! Access tokens of web sessions: JWTs (RFC 7519) signed with Ed25519 (RFC 8037), valid for 15 minutes and for this service only.
 //!
-//! Only what this file itself would sign is taken: the header must be the very one, with a `kid` of the keyring, and every claim
-//! is required. Whether the session still lives is asked of the directory, by [`super::sessions`].
+//! Only tokens in the form that this module signs are accepted: the header must match exactly, with a `kid` of the keyring, and every claim
+//! is required. This module does not check whether the session still exists; [`super::sessions`] does.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,38 +18,38 @@ use crate::clock::Timestamp;
 use crate::error::Failure;
 use crate::limits::Attempt;
 
-/// How long an access token is good (specification, section 8).
+/// Lifetime of an access token (specification, section 8).
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// How far ahead the clock of another host of the same service may be, in seconds. Expiry has no such leeway.
+/// Maximum clock difference of another host of the same service, in seconds. It applies to the start of validity and not to expiry.
 const SKEW: i64 = 5;
 
 const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
 
-/// Signs and verifies access tokens of one service.
+/// Signs and verifies the access tokens of one service.
 pub struct AccessTokens {
     issuer: String,
     audience: String,
     validation: Validation,
-    /// What tokens say whose signature was checked, by the tokens' digests: checking one costs more than all else of a small request. It is for one
-    /// keyring, as a service has one.
+    /// Claims of tokens with a verified signature, by the tokens' digests. Verifying a signature costs more than the rest of a small
+    /// request. The cache assumes one keyring, as a service has one.
     signed: Cache<Digest, Claims>,
 }
 
 /// SHA-256.
 type Digest = [u8; 32];
 
-/// Tokens whose signatures are remembered to be good.
+/// Number of tokens with a verified signature that are cached.
 const REMEMBERED: usize = 10_000;
 
-/// What an access token says.
+/// The claims of an access token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claims {
     iss: String,
     aud: String,
-    /// The account's id.
+    /// Id of the account.
     pub sub: String,
-    /// The session's id.
+    /// Id of the session.
     pub sid: String,
     jti: String,
     iat: i64,
@@ -66,7 +66,7 @@ impl fmt::Debug for AccessTokens {
 }
 
 impl AccessTokens {
-    /// Those of the service at `base_url`, which is their issuer; their audience is its API.
+    /// Creates the signer of the service at `base_url`. The issuer is `base_url` and the audience is its API.
     #[must_use]
     pub fn new(base_url: &str) -> Self {
         let audience = format!("{base_url}/api/v1");
@@ -74,7 +74,7 @@ impl AccessTokens {
         validation.set_issuer(&[base_url]);
         validation.set_audience(&[&audience]);
         validation.set_required_spec_claims(&REQUIRED);
-        // The library asks the system for the time; `verify` asks the service's own clock.
+        // The library uses the system clock; `verify` checks the times with the service's clock.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         Self {
@@ -85,10 +85,10 @@ impl AccessTokens {
         }
     }
 
-    /// A token for a session of an account, good from `now` on.
+    /// Returns a token for a session of an account, valid from `now`.
     ///
     /// # Errors
-    /// 500 where it cannot be signed.
+    /// Returns 500 if the token cannot be signed.
     pub fn sign(
         &self,
         keys: &Keyring,
@@ -112,11 +112,11 @@ impl AccessTokens {
         Ok(token.into())
     }
 
-    /// What a token says, where this service signed it and it is good at `now`; else none. `attempt` is called before the signature of a token that was not
-    /// verified or signed here before; a wrong signature counts as a failure.
+    /// Returns the claims of a token that this service signed and that is valid at `now`, otherwise `None`. Calls `attempt` before it
+    /// checks the signature of a token that it has not signed or verified before. An invalid signature counts as a failed attempt.
     ///
     /// # Errors
-    /// That of `attempt`.
+    /// Returns the error of `attempt`.
     pub fn verify<'f>(
         &self,
         keys: &Keyring,
@@ -141,11 +141,11 @@ impl AccessTokens {
         Ok(good.then_some(claims))
     }
 
-    /// What a token says, where its signature is good.
+    /// Returns the claims of a token with a valid signature.
     fn signed_claims(&self, keys: &Keyring, token: &str) -> Option<Claims> {
         let given = decode_header(token).ok()?;
         let key = keys.by_kid(given.kid.as_deref()?)?;
-        // No other algorithm, no embedded or linked key, nothing critical or unknown: only the header that `sign` writes.
+        // Accept only the header that `sign` writes: no other algorithm, no embedded or linked key, no critical or unknown member.
         if given != header(&key.kid) {
             return None;
         }
@@ -205,7 +205,7 @@ mod tests {
         URL_SAFE_NO_PAD.encode(value.to_string())
     }
 
-    /// A token of any header and claims with a good signature of `keys`.
+    /// Signs any header and claims with the current key of `keys`.
     fn signed(keys: &Keyring, header: &Value, claims: &Value) -> String {
         let message = format!("{}.{}", part(header), part(claims));
         let signature = crypto::sign(
@@ -350,13 +350,13 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_by_anybody_else_is_refused() {
+    fn a_signature_by_another_key_is_refused() {
         let (keys, foreign) = (keyring(&[1]), keyring(&[2]));
         let (header, claims) = (good_header(&keys), good_claims());
         let good = signed(&keys, &header, &claims);
         let (message, signature) = good.rsplit_once('.').unwrap();
         let other = part(&with(claims.clone(), "sub", json!("another account")));
-        // The public key as an HMAC secret: the classic confusion.
+        // The public key used as an HMAC secret (algorithm confusion).
         let public = keys.current().verifying.try_get_as_bytes().unwrap();
         let hmac_message = format!(
             "{}.{}",

@@ -1,4 +1,4 @@
-//! What a signed-in person does to the account itself: mail clients' app passwords, the list of all that can reach it, its profile, its
+//! Changes that a signed-in person makes to their own account: app passwords of mail clients, the list of credentials, the profile and the
 //! password.
 
 use std::num::NonZeroU32;
@@ -24,25 +24,25 @@ use crate::directory::two_factor::Person;
 use crate::error::Failure;
 use crate::limits::Key;
 
-/// All sessions of an account together can have this many times as many wrong passwords as one.
+/// Factor by which the limit of wrong passwords of one session is multiplied for all sessions of an account together.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
-/// The web session that asks for a change to its account.
+/// The web session that requests a change to its account.
 #[derive(Clone, Copy, Debug)]
 pub struct Session<'a> {
-    /// The account's id.
+    /// Id of the account.
     pub account: &'a str,
-    /// The session's id.
+    /// Id of the session.
     pub sid: &'a str,
 }
 
-/// The password of a session's account, where the session alone is not enough, with the two-factor code if one came with it.
+/// The password that confirms a request of a session, with the two-factor code if one was sent.
 pub struct Confirmation<'a> {
     /// The session.
     pub session: Session<'a>,
     /// The password.
     pub password: SecretString,
-    /// The code.
+    /// The two-factor code.
     pub code: Option<&'a SecretString>,
 }
 
@@ -56,36 +56,36 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The session ended while its request was under way.
+/// Returns the failure for a session that ended during its request.
 pub(crate) fn session_over() -> Failure {
     Failure::unauthorized("Mail session expired, please log in again")
 }
 
-/// An app password that was made.
+/// A new app password.
 #[derive(Debug)]
 pub struct MadeAppPassword {
-    /// Opaque.
+    /// Id of the app password.
     pub id: String,
-    /// The password itself, shown this once.
+    /// The password. It is shown once.
     pub secret: SecretString,
 }
 
-/// What came of a change of password.
+/// Result of a change of password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasswordChange {
-    /// It is the new one.
+    /// The password was changed.
     Changed,
-    /// The new one is the current one.
+    /// The new password is the current one.
     Same,
-    /// The current one is another.
+    /// The given current password is wrong.
     Wrong,
 }
 
 impl Auth {
-    /// Makes an app password for a mail client. None where the account has as many as it may.
+    /// Creates an app password for a mail client. Returns `None` if the account has reached the limit.
     ///
     /// # Errors
-    /// 401 where the session ended meanwhile; 500. Nothing was made then.
+    /// Returns 401 if the session ended concurrently, and 500. On error nothing was created.
     pub async fn create_app_password(
         &self,
         session: Session<'_>,
@@ -114,11 +114,11 @@ impl Auth {
         }
     }
 
-    /// All that can reach an account, newest first; when each was last used counts what is not written down yet, and what the mail
-    /// server says of mail clients.
+    /// Returns all credentials of an account, newest first. The times of last use include uses that are not yet written to the database,
+    /// and log-ins that the mail server reports.
     ///
     /// # Errors
-    /// 500.
+    /// Returns 500.
     pub async fn credentials(&self, account: &str) -> Result<Vec<Credential>, Failure> {
         let mut credentials = self
             .directory
@@ -134,10 +134,11 @@ impl Auth {
         Ok(credentials)
     }
 
-    /// Revokes an app password of an account that backs no API token; a web session's ends the session.
+    /// Revokes an app password of an account, unless it belongs to an API token. Revoking the app password of a web session ends the
+    /// session.
     ///
     /// # Errors
-    /// 500; it is as it was then.
+    /// Returns 500. On error nothing was changed.
     pub async fn revoke_app_password(
         &self,
         account: &str,
@@ -159,18 +160,18 @@ impl Auth {
         .await
     }
 
-    /// An account's profile, where it has one.
+    /// Returns the profile of an account, or `None` if it has none.
     ///
     /// # Errors
-    /// 500.
+    /// Returns 500.
     pub async fn profile(&self, account: &str) -> Result<Option<Profile>, Failure> {
         Ok(self.directory.profile(account).await?)
     }
 
-    /// Changes a profile, or makes it of all that is in one. Whether there is one now.
+    /// Changes a profile. Creates it if there is none and all fields are given. Returns whether there is a profile now.
     ///
     /// # Errors
-    /// 400 naming the first field that will not do; 401 where the session ended meanwhile; 500.
+    /// Returns 400 naming the first invalid field, 401 if the session ended concurrently, and 500.
     pub async fn change_profile(
         &self,
         session: Session<'_>,
@@ -199,10 +200,11 @@ impl Auth {
         }
     }
 
-    /// Whether this is an account's password: asked where a session alone is not enough. A wrong one is recorded as `failed`.
+    /// Returns whether the password is the account's, for requests that a session alone does not authorize. A wrong password is recorded as
+    /// an event of kind `failed`.
     ///
     /// # Errors
-    /// 401 `Two-factor code required`; 429 if the session or the account has had too many wrong ones; 500.
+    /// Returns 401 `Two-factor code required`, 429 if the session or the account has had too many wrong passwords, and 500.
     pub async fn confirm(
         &self,
         confirmation: Confirmation<'_>,
@@ -213,8 +215,11 @@ impl Auth {
         Ok(verified.is_some())
     }
 
-    /// The hash that an account's password was verified against; none of a wrong one, which is recorded as `failed`. Wrong ones are limited here, so that the
-    /// limit holds for every caller. They neither count towards the limits of signing in nor block it.
+    /// Returns the hash that the password was verified against, or `None` if the password is wrong. A wrong password is recorded as an
+    /// event of kind `failed`.
+    ///
+    /// The limit of wrong passwords is applied here, so that it holds for every caller. These failures neither count towards the limits of
+    /// sign-in nor block it.
     async fn verified(
         &self,
         confirmation: Confirmation<'_>,
@@ -264,12 +269,12 @@ impl Auth {
         Ok(None)
     }
 
-    /// Changes an account's password on the word of its session, which goes on with another app password. All other web sessions,
-    /// OAuth grants and API tokens end.
+    /// Changes the password of an account. The session that requests it continues with a new app password. All other web sessions, OAuth
+    /// grants and API tokens end.
     ///
     /// # Errors
-    /// 400 for a new password that will not do; 401 if the session has ended, or `Two-factor code required`; 429 after too many wrong passwords; 500.
-    /// Nothing was changed then.
+    /// Returns 400 for an invalid new password, 401 if the session has ended or with `Two-factor code required`, 429 after too many wrong
+    /// passwords, and 500. On error nothing was changed.
     pub async fn change_password(
         &self,
         confirmation: Confirmation<'_>,

@@ -1,6 +1,6 @@
-//! Which addresses and user names there can be. Asks nobody whether they exist.
+//! Syntax rules of addresses, user names and domains. Does not check whether they exist.
 
-/// Names that nobody may register: RFC 2142's mailboxes, and those that people and mail systems take for the operator's.
+/// Names that must not be registered: the mailboxes of RFC 2142, and names that people and mail systems expect to belong to the operator.
 const RESERVED: [&str; 21] = [
     "abuse",
     "admin",
@@ -30,11 +30,11 @@ const SHORTEST: usize = 2;
 const LONGEST_LOCAL_PART: usize = 64;
 /// RFC 5321, section 4.5.3.1.3, without the angle brackets.
 const LONGEST_ADDRESS: usize = 254;
-/// RFC 1035, section 2.3.4, as it is written: without the root's dot.
+/// RFC 1035, section 2.3.4, in text form, without the trailing dot of the root.
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Why a local part cannot be had.
+/// Why a local part is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Short,
@@ -45,7 +45,7 @@ enum Fault {
     Reserved,
 }
 
-/// What is wrong with a local part in lower case, where something is.
+/// Returns the first problem of a local part in lower case, or `None` if it is valid.
 fn fault(name: &str) -> Option<Fault> {
     let length = name.chars().count();
     let alphanumeric_at = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -69,10 +69,10 @@ fn fault(name: &str) -> Option<Fault> {
     }
 }
 
-/// The user name folded to lower case, where it may be registered (specification, section 4.2).
+/// Returns a user name folded to lower case if it can be registered (specification, section 4.2).
 ///
 /// # Errors
-/// The sentence that registration and the availability check answer.
+/// Returns the sentence that registration and the availability check respond with.
 pub fn username(name: &str) -> Result<String, &'static str> {
     let name = name.to_ascii_lowercase();
     match fault(&name) {
@@ -88,11 +88,11 @@ pub fn username(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Whether an alias may have this local part (specification, section 4.4): in lower case, since nothing of what a client gives is bent here. On an
-/// account's own domain no name is `reserved`.
+/// Checks the local part of an alias (specification, section 4.4). It must be in lower case, because names that clients send are not
+/// changed. `reserved` tells whether reserved names are rejected; they are allowed on an account's own domain.
 ///
 /// # Errors
-/// The sentence that creation and the check answer.
+/// Returns the sentence that creation and the check of an alias respond with.
 pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
     match fault(name) {
         Some(Fault::Short | Fault::Long) => Err("name must be 2 to 64 characters"),
@@ -106,8 +106,8 @@ pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
     }
 }
 
-/// The address folded to lower case, where it has the form of one that an account here can have: a dot-atom, `@`, and a domain
-/// name (RFC 5321, section 4.1.2, without quoted local parts and address literals).
+/// Returns an address folded to lower case if its form is possible for an account: a dot-atom, `@`, and a domain name (RFC 5321, section
+/// 4.1.2, without quoted local parts and address literals). Returns `None` otherwise.
 #[must_use]
 pub fn fold(address: &str) -> Option<String> {
     let (local, domain) = address.rsplit_once('@')?;
@@ -120,8 +120,8 @@ pub fn fold(address: &str) -> Option<String> {
     usable.then(|| address.to_ascii_lowercase())
 }
 
-/// A domain folded to lower case and to its ASCII form (RFC 5890), where it has the form of one. Whether there is such a domain, and whose it is, is
-/// another matter.
+/// Returns a domain in lower case and ASCII form (RFC 5890), or `None` if its form is invalid. Does not check whether the domain exists or
+/// who owns it.
 #[must_use]
 pub fn fold_domain(domain: &str) -> Option<String> {
     let domain = idna::domain_to_ascii(domain).ok()?;

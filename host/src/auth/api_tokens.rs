@@ -1,7 +1,8 @@
-//! Personal API tokens: made, presented, revoked. `lmk_` and 43 letters and digits, 256 random bits; shown once.
+//! Personal API tokens: creation, authentication and revocation. A token is `lmk_` and 43 letters and digits, 256 random bits. It is shown
+//! once.
 //!
-//! Of a token the directory holds a public beginning, by which it is found, a hash of the whole, and its app password sealed under a key
-//! derived from the whole: the database alone opens no mailbox, not even with the service's key.
+//! The directory stores three things of a token: a public selector, a hash of the whole token, and the token's app password, sealed with a
+//! key that is derived from the whole token. So the database alone opens no mailbox, not even with the service's key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,42 +21,43 @@ use crate::directory::sessions::Made;
 use crate::directory::tokens::{NewToken, Revocation, Token};
 use crate::error::Failure;
 
-/// How many of the letters and digits behind the prefix it is looked up by. With the hint at the end 29 stay secret, 172 bits.
+/// Number of characters after the prefix that the token is looked up by. With the hint at the end, 29 characters stay secret, which is 172
+/// bits.
 const SELECTOR: usize = 10;
-/// How many of them people are shown to tell it by, at the end.
+/// Number of characters at the end that are shown to identify the token.
 const HINT: usize = 4;
 
-/// What is derived from a token.
+/// Label under which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
-/// What an unknown token is compared with, so that it takes as long as any.
+/// Hash that an unknown token is compared with, so that the response takes the same time.
 const NOBODYS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A token in the shape of one (specification, section 2). The beginning and the end are no secret: it is what is between them that cannot be guessed.
+/// A string with the form of a token (specification, section 2). Its selector and its hint are not secret; the characters between them are.
 #[derive(Clone, Debug)]
 pub struct ApiToken(Prefixed);
 
-/// A token that was made.
+/// A new token.
 #[derive(Debug)]
 pub struct CreatedToken {
-    /// As its owner sees it from now on.
+    /// The token as it is listed.
     pub token: Token,
-    /// The token itself, shown this once.
+    /// The token itself. It is shown once.
     pub secret: SecretString,
 }
 
-/// What a new token is to be.
+/// Parameters of a new token.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// For people to tell it by.
+    /// Label for people.
     pub label: String,
-    /// What it may do; in any order, and some twice perhaps.
+    /// Scopes, in any order and possibly with duplicates.
     pub scopes: Vec<Scope>,
-    /// Days until it expires, where it does.
+    /// Days until the token expires, or `None` if it does not expire.
     pub days: Option<u32>,
-    /// How many tokens the account may hold with it.
+    /// Maximum number of tokens of the account, including this one.
     pub at_most: u32,
 }
 
@@ -64,7 +66,7 @@ impl ApiToken {
         Prefixed::generate(API_TOKEN_PREFIX).map(Self)
     }
 
-    /// What somebody presents, where it has the shape of a token.
+    /// Parses a presented credential. Returns `None` if it does not have the form of a token.
     #[must_use]
     pub fn parse(presented: &str) -> Option<Self> {
         Prefixed::parse(API_TOKEN_PREFIX, presented).map(Self)
@@ -84,7 +86,7 @@ impl ApiToken {
         text.get(text.len() - HINT..).unwrap_or_default()
     }
 
-    /// What the directory knows it by.
+    /// Returns the hash that the directory stores, as lower-case hexadecimal.
     #[must_use]
     pub fn hash(&self) -> &str {
         self.0.hash()
@@ -96,11 +98,11 @@ impl ApiToken {
 }
 
 impl Auth {
-    /// Who presents a token.
+    /// Returns the caller that a token belongs to.
     ///
     /// # Errors
-    /// 401 with the specification's text where it is unknown, revoked or expired, or its app password does not open; 500. Up to the
-    /// answer all take the same path.
+    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if its app password cannot be opened.
+    /// Returns 500. All tokens are processed the same way up to the response, so that its time does not tell them apart.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.token_by_selector(token.selector()).await?;
@@ -140,10 +142,10 @@ impl Auth {
         })
     }
 
-    /// Makes a token for the caller's account. None where it holds as many as it may.
+    /// Creates a token for the session's account. Returns `None` if the account has reached the limit.
     ///
     /// # Errors
-    /// 401 where the session ended meanwhile; 500. Nothing was made then.
+    /// Returns 401 if the session ended concurrently, and 500. On error nothing was created.
     pub async fn create_token(
         &self,
         session: Session<'_>,
@@ -201,10 +203,10 @@ impl Auth {
         }))
     }
 
-    /// The tokens of an account, newest first; when each was last used counts what is not written down yet.
+    /// Returns the tokens of an account, newest first. The times of last use include uses that are not yet written to the database.
     ///
     /// # Errors
-    /// 500.
+    /// Returns 500.
     pub async fn tokens(&self, account: &str) -> Result<Vec<Token>, Failure> {
         let mut tokens = self.directory.tokens(account).await?;
         for token in &mut tokens {
@@ -215,10 +217,10 @@ impl Auth {
         Ok(tokens)
     }
 
-    /// Revokes a token of an account; to do it again is no error. Whether there is or was such a token.
+    /// Revokes a token of an account. Returns whether the account has or had such a token. Revoking a token again is not an error.
     ///
     /// # Errors
-    /// 500; it is as it was then.
+    /// Returns 500. On error nothing was changed.
     pub async fn revoke_token(
         &self,
         account: &str,
@@ -272,7 +274,8 @@ mod tests {
                 *counts.entry(symbol).or_default() += 1;
             }
         }
-        // 86,000 symbols, 1387 of each: seven standard deviations either way. A byte taken modulo 62 would give eight of them 1680.
+        // There are 86,000 symbols, so 1387 of each are expected; the bounds are seven standard deviations. A byte modulo 62 would give
+        // 1680 of eight of the symbols.
         assert_eq!(counts.len(), 62);
         for (symbol, count) in counts {
             assert!((1130..1650).contains(&count), "{symbol}: {count}");

@@ -1,15 +1,16 @@
-//! What an access token is for (RFC 8707): the service as a whole, as the agent endpoint's address and the service's own say, or the API alone.
+//! Audiences of access tokens (RFC 8707). A token for the service's URL or the agent endpoint is valid for the whole service; a token for
+//! the API is valid for the API only.
 
 use crate::caller::Audience;
 
-/// The addresses that name this service, or a part of it.
+/// The URLs that name this service or one of its parts.
 #[derive(Clone, Debug)]
 pub struct Audiences {
     base_url: String,
 }
 
 impl Audiences {
-    /// Those of the service that is reached at `base_url`, without a trailing slash.
+    /// Creates the audiences of the service at `base_url`, which has no trailing slash.
     #[must_use]
     pub fn new(base_url: &str) -> Self {
         Self {
@@ -17,7 +18,8 @@ impl Audiences {
         }
     }
 
-    /// What a token is for that was asked for `resource`; none where that is not this service. A slash at the end makes no difference.
+    /// Returns the audience of a token that was requested for `resource`, or `None` if that is not a URL of this service. A trailing slash
+    /// is ignored.
     #[must_use]
     pub fn of(&self, resource: &str) -> Option<Audience> {
         let path = resource.strip_prefix(&self.base_url)?;
@@ -28,13 +30,13 @@ impl Audiences {
         }
     }
 
-    /// What a token is for where nobody says what.
+    /// Returns the resource of tokens that are requested without one.
     #[must_use]
     pub fn usual(&self) -> &str {
         &self.base_url
     }
 
-    /// The agent endpoint: the protected resource (RFC 9728).
+    /// Returns the URL of the agent endpoint, the protected resource (RFC 9728).
     #[must_use]
     pub fn agent_endpoint(&self) -> String {
         format!("{}/mcp", self.base_url)

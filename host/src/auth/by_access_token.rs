@@ -1,4 +1,4 @@
-//! The caller behind a web session's access token.
+//! Finds the caller that a web session's access token belongs to.
 
 use super::Auth;
 use super::access_token::Claims;
@@ -7,7 +7,8 @@ use crate::caller::{Caller, Credential, MailCredential};
 use crate::error::Failure;
 
 impl Auth {
-    /// Who presents an access token that says this: its session must live, and its app password must open.
+    /// Returns the caller of a verified access token. Fails if its session does not exist, or if the session's app password cannot be
+    /// opened.
     pub(super) async fn by_access_token(&self, claims: &Claims) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let session = self

@@ -1,4 +1,4 @@
-//! The caller behind an access token of an authorization server elsewhere.
+//! Finds the caller that an external authorization server's access token belongs to.
 
 use super::external::{External, OpaqueToken, Verdict};
 use super::{Auth, BAD_ACCESS_TOKEN};
@@ -6,10 +6,10 @@ use crate::caller::{Caller, Credential, MailCredential, Proof};
 use crate::error::Failure;
 
 impl Auth {
-    /// Who presents a token that only that server knows: an active account here with the address that the server names.
+    /// Returns the active account with the address that the external server reports for the token.
     ///
     /// # Errors
-    /// 401 where the token is no good, 503 where the server cannot be asked, 500.
+    /// Returns 401 if the token is invalid, 503 if the server cannot be queried, and 500.
     pub(super) async fn by_external_token(
         &self,
         external: &External,
@@ -20,11 +20,11 @@ impl Auth {
             Verdict::Good(subject) => subject,
             Verdict::Refused(why) => return Err(refused(why)),
         };
-        // Asked each time: whoever is disabled here is out at once.
+        // The directory is queried at every request, so that disabling an account takes effect at once.
         let account = self.directory.account_by_address(&subject.address).await?;
         let account = account
             .filter(|account| account.active)
-            .ok_or_else(|| refused("no active account has the address that the token is for"))?;
+            .ok_or_else(|| refused("no active account has the token's address"))?;
         let hash = token.hash();
         Ok(Caller {
             account: account.id,

@@ -1,5 +1,5 @@
-//! The Authorization header told apart by shape alone (specification, section 5; RFC 6750, section 2.1). Whether a credential is
-//! any good is asked elsewhere, one file a kind.
+//! Parses the Authorization header and distinguishes credentials by form (specification, section 5; RFC 6750, section 2.1). Other modules
+//! check whether a credential is valid, one module per kind.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,25 +8,26 @@ use serde_json::{Map, Value};
 
 use crate::error::Failure;
 
-/// What personal API tokens begin with.
+/// Prefix of personal API tokens.
 pub(super) const API_TOKEN_PREFIX: &str = "lmk_";
 
-/// A credential as it was presented.
+/// A credential as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum Presented<'a> {
-    /// It begins as personal API tokens do.
+    /// Starts with the prefix of personal API tokens.
     ApiToken(&'a str),
-    /// It begins with a JOSE header: a web session's access token, good or bad.
+    /// Starts with a JOSE header: an access token of a web session, valid or not.
     AccessToken(&'a str),
-    /// Any other visible text: an OAuth access token, should the authorization server know it.
+    /// Any other visible ASCII text, possibly an OAuth access token.
     Opaque(&'a str),
 }
 
-/// The one credential of a request.
+/// Returns the only credential of a request.
 ///
 /// # Errors
-/// 401 where there is no Authorization header or more than one, of another scheme, or with something that can be no credential.
+/// Returns 401 if there is no Authorization header or more than one, if its scheme is not `Bearer`, or if the credential contains
+/// characters that are not allowed.
 pub(crate) fn presented(headers: &HeaderMap) -> Result<Presented<'_>, Failure> {
     only_bearer(headers)
         .map(kind)
@@ -39,7 +40,7 @@ fn only_bearer(headers: &HeaderMap) -> Option<&str> {
         return None;
     };
     let (scheme, credential) = only.to_str().ok()?.split_once(' ')?;
-    // RFC 9110, section 11.4: one or more blanks after the scheme.
+    // RFC 9110, section 11.4: one or more spaces after the scheme.
     let credential = credential.trim_start_matches(' ');
     let usable = scheme.eq_ignore_ascii_case("bearer")
         && !credential.is_empty()
@@ -57,7 +58,7 @@ fn kind(credential: &str) -> Presented<'_> {
     }
 }
 
-/// Whether what stands before the first dot is a JSON object in base64url (RFC 7515, section 4).
+/// Returns whether the text before the first dot is a JSON object in base64url (RFC 7515, section 4).
 fn has_jose_header(credential: &str) -> bool {
     credential
         .split_once('.')

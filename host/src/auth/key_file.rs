@@ -1,8 +1,8 @@
-//! The file of the service's key: read, or made where it is missing.
+//! The service's key file: reads it, or creates it if it is missing.
 //!
-//! One line of standard base64 is one key of 32 random bytes; the first is the current one, the others still open and verify, so
-//! an operator rotates by putting a new line on top. Lines that begin with `#` are comments. What is derived from a key is in
-//! [`super::keyring`].
+//! Each line is one key, 32 random bytes in standard base64. The first key is the current one. The other keys still open and verify what
+//! they sealed and signed, so an operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
+//! [`super::keyring`] derives the keys that are used.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -17,38 +17,38 @@ use zeroize::Zeroizing;
 use super::secrets;
 use crate::error::StartError;
 
-/// A key's bytes.
+/// The bytes of a key.
 pub(crate) type Key = Zeroizing<[u8; 32]>;
 
-/// More than any sensible number of keys, comments included.
+/// Maximum size of a key file in bytes, comments included.
 const LARGEST: u64 = 64 * 1024;
 
-/// The keys of `path`, the current one first; the file is made with one new key where there is none.
+/// Returns the keys in the file `path`, the current one first. Creates the file with one new key if it does not exist.
 ///
 /// # Errors
-/// A sentence where it cannot be read or made, where others may read it, where it is another user's, or where it holds anything but keys.
+/// Returns an error if the file cannot be read or created, if another user can read it or owns it, or if it contains anything but keys.
 pub(crate) fn load(path: &Path) -> Result<Vec<Key>, StartError> {
     if let Err(e) = fs::metadata(path)
         && e.kind() == ErrorKind::NotFound
     {
-        make(path).map_err(|e| sentence("cannot make", path, &e))?;
+        make(path).map_err(|e| sentence("cannot create", path, &e))?;
     }
     let text = read(path)?;
     parse(&text)
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
 }
 
-/// The text of a file that holds a secret key, whatever its kind.
+/// Returns the text of a file that contains a secret, for example a key.
 ///
 /// # Errors
-/// A sentence where it cannot be read, where others may read it, or where it is another user's.
+/// Returns an error if the file cannot be read, or if another user can read it or owns it.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     let unreadable = |e| sentence("cannot read", path, &e);
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     private(metadata.mode(), metadata.uid(), geteuid().as_raw())
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))?;
-    // Whole before the first read, so that no growing buffer leaves a copy behind.
+    // Allocate the whole capacity before the first read, so that a growing buffer leaves no copy of the secret in memory.
     let mut text = Zeroizing::new(String::with_capacity(
         usize::try_from(metadata.len().min(LARGEST)).unwrap_or(0) + 1,
     ));
@@ -58,17 +58,17 @@ pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     Ok(text)
 }
 
-/// Whether only the service's own user and root can have written the file or can read it. The error completes "the key file …".
+/// Checks that only the service's user and root can read or replace the file. The error completes "the key file …".
 fn private(mode: u32, owner: u32, us: u32) -> Result<(), String> {
     if owner != us && owner != 0 {
         return Err(format!(
-            "belongs to another user (uid {owner}), who could read and replace it; it must belong to the service's (uid {us}) or to root"
+            "belongs to another user (uid {owner}), who can read and replace it; it must belong to the service's user (uid {us}) or root"
         ));
     }
     let mode = mode & 0o777;
     if mode & 0o077 != 0 {
         return Err(format!(
-            "may be read or written by others than its owner (mode {mode:03o}); make it private with chmod 600"
+            "is readable or writable by other users (mode {mode:03o}); make it private with chmod 600"
         ));
     }
     Ok(())
@@ -78,7 +78,7 @@ fn sentence(what: &str, path: &Path, error: &dyn std::fmt::Display) -> StartErro
     StartError::new(format!("{what} the key file {}: {error}", path.display()))
 }
 
-/// Puts a new key at `path`, whole or not at all, unless somebody else was quicker: then theirs counts.
+/// Creates the file `path` with a new key, completely or not at all. If another process created the file first, that file is kept.
 fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         DirBuilder::new()
@@ -88,8 +88,8 @@ fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     }
     let key = secrets::random::<32>()?;
     let text = Zeroizing::new(format!(
-        "# Latchmail's key. Whoever has it can sign in as anybody and open stored mail credentials.\n\
-         # The first line is the current key; further lines still open and verify what they once sealed and signed.\n{}\n",
+        "# The key of Latchmail. It allows to sign in to every account and to open stored mail credentials. Keep it secret.\n\
+         # The first line is the current key. Other lines still open and verify what they sealed and signed.\n{}\n",
         Zeroizing::new(STANDARD.encode(key.as_slice())).as_str()
     ));
     let draft = draft_of(path)?;
@@ -102,7 +102,7 @@ fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         })
-        // A link does not replace what is there, and nobody ever sees half a file.
+        // Unlike a rename, a hard link does not replace an existing file. Other processes never see a partial file.
         .and_then(|()| fs::hard_link(&draft, path));
     let _ = fs::remove_file(&draft);
     match written {
@@ -112,13 +112,16 @@ fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn draft_of(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let mut name = path.file_name().ok_or("it names no file")?.to_os_string();
+    let mut name = path
+        .file_name()
+        .ok_or("the path has no file name")?
+        .to_os_string();
     name.push(".");
     name.push(secrets::id()?);
     Ok(path.with_file_name(name))
 }
 
-/// The keys in a file's text. The error completes "the key file …" and never quotes the text.
+/// Parses the keys in a file's text. The error completes "the key file …" and never quotes the text.
 fn parse(text: &str) -> Result<Vec<Key>, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -130,14 +133,14 @@ fn parse(text: &str) -> Result<Vec<Key>, String> {
         let length = STANDARD.decode_slice(line, key.as_mut_slice());
         if length != Ok(key.len()) {
             return Err(format!(
-                "holds something else than 32 bytes in base64 in line {}",
+                "has a line that is not 32 bytes in base64: line {}",
                 number + 1
             ));
         }
         keys.push(key);
     }
     if keys.is_empty() {
-        return Err("holds no key; delete it to have a new one made".into());
+        return Err("contains no key; delete the file to create a new key".into());
     }
     Ok(keys)
 }
@@ -148,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder of its own, gone when the test is over.
+    /// A temporary folder that is removed at the end of the test.
     struct Folder(PathBuf);
 
     impl Folder {

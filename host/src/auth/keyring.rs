@@ -1,5 +1,5 @@
-//! What is derived from the service's keys: for each a sealing key and a signing key, by HKDF-SHA256 (RFC 5869) with a label of
-//! its own, so that no use of one tells anything about another.
+//! Derives the keys of the service: a sealing key and a signing key from each key of the key file, by HKDF-SHA256 (RFC 5869). Each use has
+//! its own label, so a derived key reveals nothing about another.
 //!
 //! Sealing is in [`super::sealing`], signing in [`super::access_token`], the file in [`super::key_file`].
 
@@ -23,39 +23,39 @@ const KEY_ID: &str = "latchmail v1 key id";
 const SEALING: &str = "latchmail v1 sealing XChaCha20-Poly1305";
 const SIGNING: &str = "latchmail v1 signing Ed25519";
 
-/// How many bytes tell keys apart in front of sealed bytes.
+/// Number of bytes of a key's id at the start of sealed bytes.
 pub(crate) const KEY_ID_LENGTH: usize = 8;
 
-/// The service's keys. There is always a current one.
+/// The service's keys: one current key and any number of earlier keys.
 pub struct Keyring {
     current: Key,
     earlier: Vec<Key>,
 }
 
-/// One key and what is derived from it.
+/// One key and the keys that are derived from it.
 pub(crate) struct Key {
-    /// In front of what it sealed.
+    /// Id of the key, written before what it sealed.
     pub(crate) id: [u8; KEY_ID_LENGTH],
-    /// Seals and opens.
+    /// Key that seals and opens.
     pub(crate) sealing: SealingKey,
-    /// The `kid` of what it signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
+    /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
     pub(crate) kid: String,
-    /// Signs; wiped when dropped.
+    /// Key that signs. It is erased when it is dropped.
     pub(crate) signing: EncodingKey,
-    /// Verifies.
+    /// Key that verifies.
     pub(crate) verifying: DecodingKey,
 }
 
 impl Keyring {
-    /// The keys of a file, which is made where it is missing.
+    /// Loads the keys of a file, and creates the file if it is missing.
     ///
     /// # Errors
-    /// A sentence where the file cannot be used.
+    /// Returns an error if the file cannot be used.
     pub fn load(path: &Path) -> Result<Self, StartError> {
         Self::of(&key_file::load(path)?)
     }
 
-    /// The keyring of these keys, the current one first.
+    /// Creates a keyring of these keys, the current one first.
     pub(crate) fn of(keys: &[key_file::Key]) -> Result<Self, StartError> {
         let mut keys = keys.iter().map(Key::derive);
         let current = keys
@@ -67,17 +67,17 @@ impl Keyring {
         })
     }
 
-    /// The key that seals and signs.
+    /// Returns the key that seals and signs.
     pub(crate) fn current(&self) -> &Key {
         &self.current
     }
 
-    /// The key that signed under `kid`.
+    /// Returns the key with this `kid`.
     pub(crate) fn by_kid(&self, kid: &str) -> Option<&Key> {
         self.all().find(|key| key.kid == kid)
     }
 
-    /// The key that sealed under `id`.
+    /// Returns the key with this id.
     pub(crate) fn by_id(&self, id: [u8; KEY_ID_LENGTH]) -> Option<&Key> {
         self.all().find(|key| key.id == id)
     }
@@ -118,7 +118,7 @@ fn expand<const N: usize>(
     Ok(out)
 }
 
-/// The thumbprint of an Ed25519 public key: SHA-256 of its JWK's required members in their order.
+/// Returns the thumbprint of an Ed25519 public key: SHA-256 of its JWK's required members in lexicographic order.
 fn thumbprint(public: &[u8; 32]) -> String {
     let x = URL_SAFE_NO_PAD.encode(public);
     let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);
@@ -137,7 +137,7 @@ impl fmt::Debug for Keyring {
 pub(crate) mod tests {
     use super::*;
 
-    /// A keyring whose keys are these bytes, repeated.
+    /// Creates a keyring with one key per byte; each key is that byte repeated.
     pub(crate) fn keyring(keys: &[u8]) -> Keyring {
         let keys: Vec<_> = keys
             .iter()

@@ -1,26 +1,26 @@
-//! Who is asking: the Authorization header told apart, web sessions begun, refreshed and ended, accounts registered; and what
-//! that takes: secrets, their hashes, sealing, signed tokens.
+//! Authentication: identifies the caller from the Authorization header, starts, refreshes and ends web sessions, and registers accounts.
+//! Also contains the secrets, hashes, sealing and signed tokens that this needs.
 //!
-//! Knows no HTTP beyond headers and [`Failure`]; the actions that clients call are in `http::auth`.
+//! This module knows HTTP only as headers and [`Failure`]. The endpoints that clients call are in `http::auth`.
 //!
 //! | file | what it is for |
 //! |---|---|
-//! | `header` | the Authorization header told apart by shape |
-//! | `by_access_token` | the caller behind a web session's token |
-//! | `by_external_token` | the caller behind a token of an authorization server elsewhere |
-//! | `external` | what that server says of its tokens |
-//! | [`api_tokens`] | personal API tokens: made, presented, revoked |
-//! | [`oauth_tokens`], [`audience`] | what the authorization server hands out, and what for |
-//! | [`sessions`] | signing in, refreshing, signing out |
-//! | [`two_factor`] | codes beside the password |
-//! | [`registration`] | accounts made |
+//! | `header` | parses the Authorization header |
+//! | `by_access_token` | finds the caller of a web session's token |
+//! | `by_external_token` | finds the caller of an external authorization server's token |
+//! | `external` | queries an external authorization server about its tokens |
+//! | [`api_tokens`] | creates, checks and revokes personal API tokens |
+//! | [`oauth_tokens`], [`audience`] | the embedded authorization server's tokens and their audiences |
+//! | [`sessions`] | sign-in, refresh and sign-out |
+//! | [`two_factor`] | second factors |
+//! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
-//! | `uses` | when credentials were last used |
-//! | [`address`], [`person`] | the rules of what is filled in |
-//! | [`access_token`] | the JWT |
-//! | [`keyring`], [`sealing`], `key_file` | the service's keys and what they seal |
-//! | [`passwords`], [`secrets`] | what people know, what is random |
-//! | [`user_agent`] | what a session is called |
+//! | `uses` | times of the last use of credentials |
+//! | [`address`], [`person`] | validation of input |
+//! | [`access_token`] | JWT access tokens |
+//! | [`keyring`], [`sealing`], `key_file` | the service's keys and sealing |
+//! | [`passwords`], [`secrets`] | password hashing, random secrets |
+//! | [`user_agent`] | labels of sessions |
 
 pub mod access_token;
 pub mod account;
@@ -76,47 +76,47 @@ use crate::fetch::Fetch;
 use crate::limits::{Failures, Key};
 use crate::mail::Mail;
 
-/// API and OAuth tokens whose ids are remembered.
+/// Number of API and OAuth tokens whose ids are cached.
 const REMEMBERED: usize = 10_000;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
-/// A request's credential, before anybody was asked whether it is still good.
+/// The credential of a request, parsed but not yet checked against the directory or an external server.
 #[derive(Debug)]
 pub enum Recognised {
-    /// An access token that this service signed and whose time is not over.
+    /// An access token that this service signed and that has not expired.
     Session(Claims),
-    /// What has the shape of an API token.
+    /// A token with the form of an API token.
     ApiToken {
-        /// As it was presented.
+        /// The token.
         token: ApiToken,
-        /// Its id, where it proved good or was good once.
+        /// The token's id, if the token was valid before.
         known: Option<Box<str>>,
     },
-    /// What has the shape of an access token of the embedded authorization server.
+    /// A token with the form of an access token of the embedded authorization server.
     OAuth {
-        /// As it was presented.
+        /// The token.
         token: Handed,
-        /// Whose it is, where it proved good or was good once.
+        /// Account and grant of the token, if the token was valid before.
         known: Option<Arc<Grantee>>,
     },
-    /// What can only be a token of the authorization server elsewhere that is configured.
+    /// Any other token, if an external authorization server is configured.
     External {
-        /// As it was presented.
+        /// The token.
         token: OpaqueToken,
-        /// Whose it is, where it was good once.
+        /// Account and grant of the token, if the token was valid before.
         known: Option<Arc<Grantee>>,
     },
 }
 
-/// Whose an OAuth access token is.
+/// The account and the grant that an OAuth access token belongs to.
 #[derive(Debug)]
 pub struct Grantee {
     grant: Box<str>,
     account: Box<str>,
 }
 
-/// Tells who is asking, and lets people in and out.
+/// Identifies callers and manages their sessions and credentials.
 #[derive(Debug)]
 pub struct Auth {
     directory: Directory,
@@ -126,19 +126,19 @@ pub struct Auth {
     keys: Arc<Keyring>,
     access_tokens: AccessTokens,
     passwords: Passwords,
-    /// Wrong passwords by session and account, where a password confirms a change, and wrong signatures of access tokens by client.
+    /// Wrong passwords by session and account, for changes that a password confirms, and invalid signatures of access tokens by client.
     failures: Failures,
-    /// The number of wrong passwords that one session can have a minute.
+    /// Maximum number of wrong passwords per session and minute.
     wrong_passwords: NonZeroU32,
-    /// The number of wrong signatures that one client can send a minute.
+    /// Maximum number of invalid signatures per client and minute.
     wrong_signatures: NonZeroU32,
     uses: Uses,
-    /// The authorization server for agents, where it is elsewhere.
+    /// The external authorization server, if one is configured.
     external: Option<External>,
-    /// Ids of API tokens by the tokens' hashes. They say whose budget a request counts towards and nothing else: whether a token is good is
-    /// asked each time.
+    /// Ids of API tokens by the tokens' hashes. They select the rate-limit budget of a request. Whether a token is valid is checked at
+    /// every request.
     known_tokens: Cache<String, Box<str>>,
-    /// Likewise, of OAuth access tokens.
+    /// Accounts and grants of OAuth access tokens, for the same purpose.
     known_grants: Cache<String, Arc<Grantee>>,
     audiences: Audiences,
     /// Whether agents may send mail.
@@ -146,10 +146,10 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Reads or makes the service's key.
+    /// Creates the authentication service. Reads the service's key file, or creates it if it is missing.
     ///
     /// # Errors
-    /// A sentence where the key's file cannot be read, made or understood.
+    /// Returns an error if the key file cannot be read, created or parsed.
     pub fn new(
         config: &Config,
         directory: Directory,
@@ -178,27 +178,28 @@ impl Auth {
         })
     }
 
-    /// The same with the authorization server that the configuration names, where it is elsewhere. Nobody is asked.
+    /// Adds the external authorization server of the configuration, if there is one. Sends no request to it.
     ///
     /// # Errors
-    /// A sentence that names the key that cannot be used.
+    /// Returns an error that names the configuration key that is invalid.
     pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
         let (mail, clock) = (Arc::clone(&self.mail), self.clock.clone());
         self.external = External::new(config, fetch, mail, clock)?;
         Ok(self)
     }
 
-    /// The service's keys, for what else is sealed under them.
+    /// Returns the service's keys, for other data that is sealed with them.
     #[must_use]
     pub fn keys(&self) -> Arc<Keyring> {
         Arc::clone(&self.keys)
     }
 
-    /// The credential of a request with these headers (specification, section 5), as far as it proves itself: nobody is asked.
+    /// Parses the credential of a request (specification, section 5). Verifies what the credential itself proves, without a query of the
+    /// directory or of another server.
     ///
     /// # Errors
-    /// 401 with the specification's text where there is no credential or none that can be used; 429 for a token that was not verified before, if the client has
-    /// sent too many whose signature was wrong.
+    /// Returns 401 with the specification's text if there is no credential or it is invalid. Returns 429 for an access token that was not
+    /// verified before if the client has sent too many tokens with an invalid signature.
     pub fn recognise(&self, headers: &HeaderMap, client: IpAddr) -> Result<Recognised, Failure> {
         match header::presented(headers)? {
             Presented::AccessToken(token) => self
@@ -229,10 +230,10 @@ impl Auth {
         }
     }
 
-    /// Who presents this credential. Asks the directory, and an authorization server elsewhere about its tokens.
+    /// Returns the caller that a credential belongs to. Queries the directory, and an external authorization server about its tokens.
     ///
     /// # Errors
-    /// 401 with the specification's text where it is no longer any good; 503 where that server cannot be asked.
+    /// Returns 401 with the specification's text if the credential is no longer valid, and 503 if the external server cannot be queried.
     pub async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
         let caller = match recognised {
             Recognised::Session(claims) => self.by_access_token(&claims).await?,
@@ -255,8 +256,8 @@ impl Auth {
         Ok(caller)
     }
 
-    /// Remembers whose an OAuth access token is, as long as it is good: what is no good any more spends its client's budget, and not that of the account
-    /// that it was good for.
+    /// Caches the account and grant of an OAuth access token while the token is valid. Requests with an invalid token count towards the
+    /// client's budget, not towards the account's.
     fn remember(&self, hash: &str, caller: Result<Caller, Failure>) -> Result<Caller, Failure> {
         match &caller {
             Ok(Caller {
@@ -280,8 +281,8 @@ impl Auth {
 }
 
 impl Recognised {
-    /// Whose budget its requests are counted towards, where it proves by itself that this service gave it out. What would have to be
-    /// looked up first proves nothing.
+    /// Returns the key of the rate-limit budget for the request, if the credential proves by itself, or by an earlier check, that this
+    /// service or the external server issued it. Returns `None` otherwise.
     #[must_use]
     pub fn key(&self) -> Option<Key> {
         match self {
@@ -293,7 +294,7 @@ impl Recognised {
         }
     }
 
-    /// The same at the agent endpoint, which takes OAuth tokens alone and counts by the account.
+    /// Like [`Recognised::key`] for the agent endpoint, which accepts only OAuth tokens and counts by account.
     #[must_use]
     pub fn agent_key(&self) -> Option<Key> {
         match self {
@@ -305,7 +306,8 @@ impl Recognised {
     }
 }
 
-/// Runs a change to its end on a task of its own, should the client hang up in between: what was revoked is also disconnected.
+/// Runs a change on a separate task, so that it completes even if the client disconnects. For example, connections of a revoked credential
+/// must still be closed.
 pub(crate) async fn detached<T: Send + 'static>(
     change: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {

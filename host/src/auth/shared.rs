@@ -1,4 +1,4 @@
-//! The caller in a mailbox that is shared with it: what opens the mailbox, and what the caller was granted in it.
+//! Opens mailboxes that are shared with the caller, with the caller's grants in them.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::caller::{Caller, MailCredential, Shared};
 use crate::error::Failure;
 
 impl Auth {
-    /// The caller in somebody else's mailbox, by its id: one that is shared with it and in which it was granted anything. Asked for every request, so
-    /// that what was narrowed or withdrawn counts at the next.
+    /// Switches the caller to a shared mailbox, given by its id, in which the caller has a grant. The directory is queried at every
+    /// request, so that a change or withdrawal of a grant takes effect at the next request.
     ///
     /// # Errors
-    /// 404 where there is no such mailbox for the caller, whatever the reason; 500.
+    /// Returns 404 if the caller has no access to such a mailbox, for any reason, and 500.
     pub async fn enter(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
         let shared = self.shared(mailbox, &caller.account).await?;
         Ok(Caller {
@@ -21,10 +21,10 @@ impl Auth {
         })
     }
 
-    /// A mailbox that is shared with an account, by its id.
+    /// Returns a mailbox that is shared with an account, by its id.
     ///
     /// # Errors
-    /// 404 if there is no such mailbox for the account, whatever the reason; 500.
+    /// Returns 404 if the account has no access to such a mailbox, for any reason, and 500.
     pub(crate) async fn shared(&self, mailbox: &str, account: &str) -> Result<Shared, Failure> {
         let shared = self.directory.shared_mailbox(mailbox, account);
         let shared = shared.await?.ok_or_else(Failure::no_mailbox)?;
@@ -35,7 +35,8 @@ impl Auth {
             .keys
             .open(Purpose::TeamKey, mailbox, &shared.sealed_password)
             .ok_or_else(|| {
-                Failure::no_mailbox().because("its key cannot be opened with the service's keys")
+                Failure::no_mailbox()
+                    .because("the mailbox's key cannot be opened with the service's keys")
             })?;
         Ok(Shared {
             account: mailbox.to_owned(),
