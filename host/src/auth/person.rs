@@ -1,5 +1,4 @@
-//! What a person says of themselves when registering: the rules of the specification, section 4.2, one function a field. Each
-//! failure is 400 and names the field.
+//! Validation of personal data and passwords (specification, section 4.2), one function per field. Each failure is 400 and names the field.
 
 use chrono::{Datelike, NaiveDate};
 
@@ -10,10 +9,10 @@ const SHORTEST_PASSWORD: usize = 8;
 const LONGEST_NAME: usize = 64;
 const YOUNGEST: i32 = 13;
 
-/// Checks a new password, which `field` of a body is. Characters are Unicode's, so are upper and lower case; a digit is 0 to 9.
+/// Checks a new password from the body's `field`. Characters and letter case are those of Unicode; digits are 0 to 9.
 ///
 /// # Errors
-/// 400 where it is too short, too long to be hashed, or lacks an upper-case letter, a lower-case letter or a digit.
+/// Returns 400 if the password is too short, too long to be hashed, or lacks an upper-case letter, a lower-case letter or a digit.
 pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
     let refused = |text| Err(Failure::bad_request(format!("{field} {text}")));
     if password.chars().count() < SHORTEST_PASSWORD {
@@ -34,10 +33,10 @@ pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A first or last name without the white space around it: 1 to 64 characters.
+/// Returns a first or last name without surrounding white space. It must have 1 to 64 characters.
 ///
 /// # Errors
-/// 400, with `field` in its text.
+/// Returns 400 with `field` in its text.
 pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > LONGEST_NAME {
@@ -53,11 +52,11 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// Checks a date of birth, `YYYY-MM-DD`, against the day it is. Who was born on 29 February is a year older on 1 March where
-/// the year has no 29th.
+/// Checks a date of birth, `YYYY-MM-DD`, against `today`. A person born on 29 February is a year older on 1 March in years without that
+/// day.
 ///
 /// # Errors
-/// 400 where it is no date of that form, lies ahead, or its holder is not yet 13.
+/// Returns 400 if the text is not a date of this form, if the date is in the future, or if the person is younger than 13.
 pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
     let born = date(text)
         .ok_or_else(|| Failure::bad_request("dob must be a date in the form YYYY-MM-DD"))?;
@@ -74,7 +73,7 @@ pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A real date of exactly this form; a date parser would take signs and missing zeros too.
+/// Parses a valid date of exactly this form. The date parser alone would also accept signs and missing zeros.
 fn date(text: &str) -> Option<NaiveDate> {
     let shaped = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {

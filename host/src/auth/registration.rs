@@ -1,4 +1,4 @@
-//! Accounts made: by a person who registers, or by the operator.
+//! Creates accounts: by registration, or for the operator.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -11,67 +11,67 @@ use crate::error::Failure;
 const CLOSED: &str = "Registration is currently disabled";
 const TAKEN: &str = "This email address is already taken";
 
-/// What a person fills in (specification, section 4.2).
+/// The input of a registration (specification, section 4.2).
 #[derive(Debug)]
 pub struct Form {
-    /// The wanted user name.
+    /// Requested user name.
     pub local_part: String,
-    /// One of the registration domains.
+    /// Domain, one of the registration domains.
     pub domain: String,
-    /// The password.
+    /// Password.
     pub password: SecretString,
-    /// The first name.
+    /// First name.
     pub first_name: String,
-    /// The last name.
+    /// Last name.
     pub last_name: String,
-    /// The date of birth, `YYYY-MM-DD`.
+    /// Date of birth, `YYYY-MM-DD`.
     pub dob: String,
 }
 
-/// An account registered and signed in.
+/// A new account with its first session.
 #[derive(Debug)]
 pub struct Registered {
-    /// Its first session.
+    /// The first session.
     pub signed_in: SignedIn,
-    /// As it was kept.
+    /// First name as stored.
     pub first_name: String,
-    /// As it was kept.
+    /// Last name as stored.
     pub last_name: String,
 }
 
-/// Whether a user name can be registered.
+/// Whether a user name is available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It can, and this would be its address.
+    /// The user name is available.
     Available {
-        /// On the first registration domain.
+        /// The account's address, on the first registration domain.
         address: String,
     },
-    /// It cannot.
+    /// The user name is not available.
     Unavailable {
-        /// What registration would answer.
+        /// The text that registration would respond with.
         reason: &'static str,
     },
 }
 
-/// What came of an account that the operator wants to exist.
+/// Result of creating an account for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provision {
-    /// It was made.
+    /// The account was created.
     Created,
-    /// It exists, and this is its password.
+    /// The account exists with this password.
     Exists,
-    /// It exists with another password, or is not active. Nothing was changed.
+    /// The account exists with another password, or is not active. Nothing was changed.
     Differs,
-    /// The address is, or was, somebody else's.
+    /// The address is in use by another account or alias, or reserved.
     AddressTaken,
 }
 
 impl Auth {
-    /// Whether anybody may register at all.
+    /// Checks that registration is enabled.
     ///
     /// # Errors
-    /// 403 where not.
+    /// Returns 403 if it is not.
     pub fn registration_open(&self) -> Result<(), Failure> {
         if self.registration.enabled {
             Ok(())
@@ -80,17 +80,16 @@ impl Auth {
         }
     }
 
-    /// The domains that accounts are registered on; the first is the one that a bare user name means.
+    /// Returns the domains that accounts can be registered on. The first is used for a user name without a domain.
     #[must_use]
     pub fn registration_domains(&self) -> &[String] {
         &self.registration.domains
     }
 
-    /// Makes an account with its profile and its first session, all or nothing.
+    /// Creates an account with its profile and its first session, in one transaction.
     ///
     /// # Errors
-    /// 403 where registration is closed, 400 naming the first field that will not do, 409 where the address is, or was,
-    /// somebody's, 500.
+    /// Returns 403 if registration is disabled, 400 naming the first invalid field, 409 if the address is in use or reserved, and 500.
     pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
         self.registration_open()?;
         let username = address::username(&form.local_part).map_err(Failure::bad_request)?;
@@ -137,11 +136,11 @@ impl Auth {
         }
     }
 
-    /// Whether a user name can be registered, as far as accounts tell: an address that is or was an alias is found out by
-    /// registering only.
+    /// Returns whether a user name can be registered, as far as accounts tell. An address that is or was an alias is reported only by
+    /// registration itself.
     ///
     /// # Errors
-    /// 500.
+    /// Returns 500.
     pub async fn availability(&self, username: &str) -> Result<Availability, Failure> {
         let unavailable = |reason| Ok(Availability::Unavailable { reason });
         let Some(domain) = self.registration.domains.first() else {
@@ -161,11 +160,11 @@ impl Auth {
         Ok(Availability::Available { address })
     }
 
-    /// Makes an account without a profile, on the operator's word: reserved names are allowed, and any password that can be
-    /// hashed is. An account that exists is left as it is.
+    /// Creates an account without a profile for the operator. Reserved names and every password that can be hashed are allowed. An existing
+    /// account is not changed.
     ///
     /// # Errors
-    /// 400 where the address is none of this service's or the password cannot be one; 500.
+    /// Returns 400 if the address is not on a registration domain or the password cannot be hashed, and 500.
     pub async fn create_account(
         &self,
         address: &str,

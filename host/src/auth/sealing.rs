@@ -1,8 +1,9 @@
-//! Sealing: what the service must read again (a session's app password) and a stolen database must not tell.
+//! Sealing: encryption of secrets that the service must read again, such as a session's app password, and that a stolen database must not
+//! reveal.
 //!
-//! XChaCha20-Poly1305 with a random nonce. Sealed bytes are the nonce, then the ciphertext with its tag; in front of what is sealed
-//! under a key of the service stands that key's id. They are bound to what they are for and to the id of the row that holds them, so
-//! that they open nowhere else.
+//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes are the nonce, then the ciphertext with its tag. Bytes that a key
+//! of the service sealed start with that key's id. Sealed bytes are bound to their purpose and to the id of the row that stores them, so
+//! they cannot be opened for another purpose or row.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -17,22 +18,22 @@ use crate::error::Failure;
 
 const NONCE_LENGTH: usize = 24;
 
-/// What sealed bytes are for.
+/// Purpose of sealed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The app password of a web session; the row is the session's `sid`.
+    /// App password of a web session. The row is the session's `sid`.
     WebSession,
-    /// The app password of an API token; the row is the token's id. Sealed under the token's own key.
+    /// App password of an API token, sealed with the token's own key. The row is the token's id.
     ApiToken,
-    /// The secret of a second factor; the row is the account's id.
+    /// Secret of a second factor. The row is the account's id.
     TwoFactor,
-    /// The private key that a domain's mail is signed with; the row is the domain.
+    /// Private DKIM key of a domain. The row is the domain.
     DkimKey,
-    /// The app password that acts for a mailbox's guests; the row is the mailbox's id.
+    /// App password that acts for the members of a shared mailbox. The row is the mailbox's id.
     TeamKey,
-    /// The app password of an OAuth grant; the row is the grant's id. Sealed under a token's own key.
+    /// App password of an OAuth grant, sealed with a token's own key. The row is the grant's id.
     OAuthGrant,
-    /// What a sign-in page keeps in its form; the row is the secret of the browser's cookie.
+    /// State that a sign-in page stores in its form. The row is the secret of the browser's cookie.
     SignInPage,
 }
 
@@ -49,20 +50,20 @@ impl Purpose {
         }
     }
 
-    /// What the bytes are bound to. A purpose holds no NUL, so that no purpose and row read like another two.
+    /// Returns the associated data of the bytes. A purpose contains no NUL, so different purposes and rows never give the same data.
     fn bound_to(self, row: &str) -> Vec<u8> {
         format!("latchmail v1 sealed\0{}\0{row}", self.name()).into_bytes()
     }
 }
 
-/// A key of XChaCha20-Poly1305.
+/// A key for XChaCha20-Poly1305.
 pub(crate) struct SealingKey(pub(super) Zeroizing<[u8; 32]>);
 
 impl Keyring {
-    /// Seals `secret` under the current key, for the row named `row`.
+    /// Seals `secret` with the current key for the row `row`.
     ///
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns 500 if the operating system provides no randomness.
     pub fn seal(
         &self,
         purpose: Purpose,
@@ -72,7 +73,7 @@ impl Keyring {
         self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
     }
 
-    /// The same for a secret that is not text.
+    /// Seals a secret that is not text.
     ///
     /// # Errors
     /// As [`Keyring::seal`].
@@ -87,20 +88,20 @@ impl Keyring {
         Ok([key.id.as_slice(), &sealed].concat())
     }
 
-    /// Whether the current key sealed this, and no earlier one.
+    /// Returns whether the current key sealed these bytes.
     #[must_use]
     pub fn is_current(&self, sealed: &[u8]) -> bool {
         sealed.starts_with(&self.current().id)
     }
 
-    /// Opens what [`Keyring::seal`] sealed for the same purpose and row, under any key of the ring. None where it was not, or the
-    /// key is gone.
+    /// Opens what [`Keyring::seal`] sealed for the same purpose and row, with any key of the ring. Returns `None` if the bytes were sealed
+    /// otherwise or their key is missing.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)
     }
 
-    /// Opens what [`Keyring::seal_bytes`] sealed, in the same way.
+    /// Opens what [`Keyring::seal_bytes`] sealed, like [`Keyring::open`].
     #[must_use]
     pub fn open_bytes(
         &self,
@@ -114,7 +115,7 @@ impl Keyring {
 }
 
 impl SealingKey {
-    /// The key that `secret` yields for this use alone (HKDF-SHA256, RFC 5869).
+    /// Derives the key of `secret` for the use `label` (HKDF-SHA256, RFC 5869).
     pub(super) fn derive(secret: &[u8], label: &str) -> Result<Self, Failure> {
         let mut key = Zeroizing::new([0; 32]);
         Hkdf::<Sha256>::new(None, secret)
@@ -123,7 +124,7 @@ impl SealingKey {
         Ok(Self(key))
     }
 
-    /// Seals `secret` for the row named `row`.
+    /// Seals `secret` for the row `row`.
     pub(super) fn seal(
         &self,
         purpose: Purpose,
@@ -147,7 +148,7 @@ impl SealingKey {
         Ok([nonce.as_slice(), &ciphertext].concat())
     }
 
-    /// Opens what [`SealingKey::seal`] sealed under the same key for the same purpose and row.
+    /// Opens what [`SealingKey::seal`] sealed with the same key for the same purpose and row.
     pub(super) fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)
     }

@@ -1,7 +1,7 @@
-//! Random secrets and ids, and the hashes under which the directory keeps secrets.
+//! Random secrets and ids, and the hashes of secrets that the directory stores.
 //!
-//! All randomness is the operating system's. Secrets that are random cannot be guessed, so a fast hash of them is enough
-//! (people's passwords are in [`super::passwords`]).
+//! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash of them is enough. Passwords of people are
+//! in [`super::passwords`].
 
 use std::fmt;
 
@@ -14,29 +14,29 @@ use zeroize::Zeroizing;
 use crate::error::Failure;
 use crate::hexadecimal;
 
-/// RFC 4648, section 6, in lower case: 32 symbols, so that five bits of a random byte are one symbol without bias.
+/// RFC 4648, section 6, in lower case. The alphabet has 32 symbols, so five bits of a random byte select one without bias.
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 const LETTERS_AND_DIGITS: &[u8; 62] =
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// How much of an app password is its selector.
+/// Length of the selector at the start of an app password.
 const SELECTOR: usize = 8;
 
-/// Random bytes of the operating system.
+/// Returns random bytes of the operating system.
 ///
 /// # Errors
-/// 500 where it has none to give.
+/// Returns 500 if the operating system provides no randomness.
 pub(crate) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
     let mut bytes = Zeroizing::new([0; N]);
     getrandom::fill(bytes.as_mut_slice()).map_err(Failure::internal)?;
     Ok(bytes)
 }
 
-/// Random symbols of `[a-z2-7]`, five bits each.
+/// Returns random symbols of `[a-z2-7]`, five bits each.
 ///
 /// # Errors
-/// 500 where the operating system has no randomness.
+/// Returns 500 if the operating system provides no randomness.
 pub(crate) fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
     let bytes = random::<N>()?;
     let mut text = Zeroizing::new(String::with_capacity(N));
@@ -44,14 +44,14 @@ pub(crate) fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
     Ok(text)
 }
 
-/// Random letters and digits, every one as likely as every other: 43 of them are 256 random bits.
+/// Returns random letters and digits, all equally likely. 43 of them are 256 random bits.
 ///
 /// # Errors
-/// 500 where the operating system has no randomness.
+/// Returns 500 if the operating system provides no randomness.
 pub(crate) fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
     let mut text = Zeroizing::new(String::with_capacity(length));
     while text.len() < length {
-        // 248 is four times 62: what lies beyond would make some likelier.
+        // 248 is four times 62. Larger bytes are skipped, because they would make some symbols more likely.
         let random = random::<64>()?;
         let fair = random.iter().filter(|byte| **byte < 248);
         let missing = length - text.len();
@@ -63,10 +63,10 @@ pub(crate) fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Fai
     Ok(text)
 }
 
-/// Symbols behind a prefix: 256 random bits.
+/// Number of symbols after the prefix: 256 random bits.
 const LENGTH: usize = 43;
 
-/// A secret that tells by a prefix what it is for: the prefix and 43 letters and digits, 256 random bits.
+/// A secret whose prefix tells its purpose: the prefix and 43 letters and digits, 256 random bits.
 #[derive(Clone)]
 pub(crate) struct Prefixed {
     secret: SecretString,
@@ -80,10 +80,10 @@ impl fmt::Debug for Prefixed {
 }
 
 impl Prefixed {
-    /// A new one, every letter and digit as likely as every other.
+    /// Generates a secret. All letters and digits are equally likely.
     ///
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns 500 if the operating system provides no randomness.
     pub(crate) fn generate(prefix: &str) -> Result<Self, Failure> {
         let mut text = Zeroizing::new(String::with_capacity(prefix.len() + LENGTH));
         text.push_str(prefix);
@@ -91,7 +91,7 @@ impl Prefixed {
         Ok(Self::of(SecretString::from(text.as_str())))
     }
 
-    /// What somebody presents, where it has the shape of one with this prefix.
+    /// Parses a presented credential. Returns `None` if it does not have this prefix and form.
     pub(crate) fn parse(prefix: &str, presented: &str) -> Option<Self> {
         let symbols = presented.strip_prefix(prefix)?;
         let shaped =
@@ -104,22 +104,22 @@ impl Prefixed {
         Self { secret, hash }
     }
 
-    /// Itself.
+    /// Returns the secret with its prefix.
     pub(crate) fn secret(&self) -> &SecretString {
         &self.secret
     }
 
-    /// SHA-256 of the whole, lower-case hexadecimal.
+    /// Returns the SHA-256 of the whole secret as lower-case hexadecimal.
     pub(crate) fn hash(&self) -> &str {
         &self.hash
     }
 }
 
-/// An opaque id: 24 symbols of `[a-z2-7]`, a letter first, 119 random bits. Good as the name of a folder on a mail server and
-/// in a URL.
+/// Returns an opaque id: 24 symbols of `[a-z2-7]`, first a letter, 119 random bits. It is valid as a folder name on a mail server and in a
+/// URL.
 ///
 /// # Errors
-/// 500 where the operating system has no randomness.
+/// Returns 500 if the operating system provides no randomness.
 pub fn id() -> Result<String, Failure> {
     let bytes = random::<24>()?;
     let (first, rest) = bytes.split_at(1);
@@ -128,49 +128,49 @@ pub fn id() -> Result<String, Failure> {
     Ok(first.chain(rest.iter().map(|byte| symbol(*byte))).collect())
 }
 
-/// An app password: 32 symbols of `[a-z2-7]`, the first 8 of which are its public selector; 120 bits stay secret.
+/// An app password: 32 symbols of `[a-z2-7]`. The first 8 are its public selector; the other 120 bits are secret.
 #[derive(Clone, Debug)]
 pub struct AppPassword(SecretString);
 
 impl AppPassword {
-    /// A new one.
+    /// Generates an app password.
     ///
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns 500 if the operating system provides no randomness.
     pub fn generate() -> Result<Self, Failure> {
         Ok(Self(SecretString::from(symbols::<32>()?.as_str())))
     }
 
-    /// What it is looked up by: public, unique.
+    /// Returns the public and unique part that the app password is looked up by.
     #[must_use]
     pub fn selector(&self) -> &str {
         self.0.expose_secret().get(..SELECTOR).unwrap_or_default()
     }
 
-    /// SHA-256 of the whole, lower-case hexadecimal: what the mail server compares.
+    /// Returns the SHA-256 of the whole app password as lower-case hexadecimal, which the mail server compares.
     #[must_use]
     pub fn hash(&self) -> String {
         sha256_hex(self.0.expose_secret())
     }
 
-    /// The password itself.
+    /// Returns the app password itself.
     #[must_use]
     pub fn secret(&self) -> &SecretString {
         &self.0
     }
 }
 
-/// A refresh token: 43 symbols of base64url, 256 random bits. Kept as its [`sha256_hex`] only.
+/// Generates a refresh token: 43 symbols of base64url, 256 random bits. Only its [`sha256_hex`] is stored.
 ///
 /// # Errors
-/// 500 where the operating system has no randomness.
+/// Returns 500 if the operating system provides no randomness.
 pub fn refresh_token() -> Result<SecretString, Failure> {
     let bytes = random::<32>()?;
     let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()));
     Ok(SecretString::from(text.as_str()))
 }
 
-/// SHA-256 of a text, 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 of a text as 64 lower-case hexadecimal digits.
 #[must_use]
 pub fn sha256_hex(text: &str) -> String {
     hexadecimal::lower(&Sha256::digest(text))

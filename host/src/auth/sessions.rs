@@ -1,7 +1,7 @@
-//! Web sessions: begun with a password, kept with refresh tokens, ended all at once.
+//! Web sessions: sign-in with a password, refresh with refresh tokens, and sign-out of all sessions.
 //!
-//! A session is one app password of its own at the mail server, sealed in the directory under the session's id. Who presents its
-//! access token is told in [`super::by_access_token`].
+//! Each session has its own app password at the mail server, which the directory stores sealed for the session's id.
+//! [`super::by_access_token`] finds the caller of an access token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,53 +23,53 @@ use crate::directory::sessions::{NewSession, Rotation};
 use crate::directory::two_factor::{Factor, SignIn};
 use crate::error::Failure;
 
-/// How long a session lives after its last refresh.
+/// Lifetime of a session after its last refresh.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
 
 const INVALID: &str = "Invalid credentials";
-/// What somebody is told whose password is right and who has to show a code.
+/// Response text if the password is right and a two-factor code is required.
 pub(crate) const CODE_REQUIRED: &str = "Two-factor code required";
 
-/// Why what was right a moment ago is not any more, for the record.
+/// Reasons for audit events of credentials that became invalid during the request.
 pub(super) const CODE_USED: &str =
     "two-factor code used before, too many were wrong, or the secret was replaced";
-pub(super) const ACCOUNT_CHANGED: &str = "the account was changed meanwhile";
+pub(super) const ACCOUNT_CHANGED: &str = "the account was changed concurrently";
 
-/// What a client holds of a session.
+/// The tokens that a client receives for a session.
 #[derive(Debug)]
 pub struct Tokens {
-    /// Good for 15 minutes.
+    /// Access token, valid for 15 minutes.
     pub access: SecretString,
-    /// Good once, for 30 days.
+    /// Refresh token, valid once and for 30 days.
     pub refresh: SecretString,
 }
 
-/// A session begun.
+/// A new session.
 #[derive(Debug)]
 pub struct SignedIn {
-    /// What the client gets.
+    /// Tokens of the session.
     pub tokens: Tokens,
-    /// The account's address, lower case.
+    /// Address of the account, in lower case.
     pub address: String,
-    /// Whether the account is an administrator's.
+    /// Whether the account is an administrator.
     pub admin: bool,
 }
 
-/// Somebody who tries to sign in.
+/// An attempt to sign in.
 struct Attempt<'a> {
     address: &'a str,
     account: Option<&'a Account>,
     origin: &'a Origin,
 }
 
-/// Somebody whose password and second factor were found right.
+/// A person whose password and second factor were verified.
 pub(super) struct Identified {
     pub(super) account: Account,
     pub(super) factor: Factor,
 }
 
 impl Identified {
-    /// Where what they do comes from, with which credential.
+    /// Returns the origin of the person's actions for audit events, with the id of the credential that they use.
     pub(super) fn origin(&self, origin: &Origin, credential: Option<&str>) -> Origin {
         Origin {
             actor: self.account.address.clone(),
@@ -79,7 +79,7 @@ impl Identified {
     }
 }
 
-/// A task that nobody waits for any more once this is gone.
+/// A task that is aborted when this value is dropped.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> {
@@ -95,14 +95,14 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 impl Auth {
-    /// Begins a session for the account `address` (lower case), named after the client. `code` is a code of its second factor, or a
-    /// recovery code; without a second factor it is ignored.
+    /// Starts a session for the account `address`, given in lower case. The session is labelled after the client. `code` is a code of the
+    /// second factor or a recovery code. It is ignored if the account has no second factor.
     ///
-    /// An unknown address, an inactive account and a wrong password are one failure and take the same time.
+    /// An unknown address, an inactive account and a wrong password give the same failure and take the same time.
     ///
     /// # Errors
-    /// 401 `Invalid credentials`; 401 `Two-factor code required` where the password is right and no code was given; 503 where the
-    /// credentials are right and the mail server is not there; 500. A code is used up only where the session is begun.
+    /// Returns 401 `Invalid credentials`, 401 `Two-factor code required` if the password is right and no code was given, 503 if the
+    /// credentials are right and the mail server is unavailable, and 500. A code is consumed only if the session is started.
     pub async fn sign_in(
         &self,
         address: &str,
@@ -110,8 +110,8 @@ impl Auth {
         code: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
-        // A session without a mail server is of no use, so it is asked while the password is checked: nothing is begun before
-        // both have answered, and a wrong password waits for no mail server.
+        // A session needs the mail server, so it is pinged while the password is checked. The session starts after both have succeeded. A
+        // wrong password does not wait for the mail server.
         let mail = Arc::clone(&self.mail);
         let reached = AbortOnDrop(tokio::spawn(async move { mail.ping().await }));
         let now = self.clock.now();
@@ -141,13 +141,13 @@ impl Auth {
         Err(self.too_late(account, reason, origin).await?)
     }
 
-    /// Whoever knows an account's password and shows what it asks for beside it. Nothing of that is used up yet: it is in the transaction of what it is
-    /// shown for.
+    /// Verifies an account's password and second factor. Nothing is consumed yet: the caller consumes the factor in the transaction of the
+    /// action that it authorizes.
     ///
-    /// An unknown address, an inactive account and a wrong password are one failure and take the same time.
+    /// An unknown address, an inactive account and a wrong password give the same failure and take the same time.
     ///
     /// # Errors
-    /// 401 `Invalid credentials`; 401 `Two-factor code required` where the password is right and no code was given; 500.
+    /// Returns 401 `Invalid credentials`, 401 `Two-factor code required` if the password is right and no code was given, and 500.
     pub(super) async fn identify(
         &self,
         address: &str,
@@ -193,7 +193,7 @@ impl Auth {
         })
     }
 
-    /// Records that what somebody had shown was no longer good when it was to be used, and answers what that is answered.
+    /// Records that verified credentials became invalid before they were used, and returns the failure for the client.
     pub(super) async fn too_late(
         &self,
         account: &Account,
@@ -209,7 +209,7 @@ impl Auth {
             .await
     }
 
-    /// Records an attempt that failed, and answers what it is answered.
+    /// Records a failed attempt and returns the failure for the client.
     async fn refused(
         &self,
         attempt: &Attempt<'_>,
@@ -226,11 +226,11 @@ impl Auth {
         Ok(Failure::unauthorized(text))
     }
 
-    /// Exchanges a refresh token for a new pair of the same session.
+    /// Exchanges a refresh token for a new pair of tokens of the same session.
     ///
     /// # Errors
-    /// 401 `Invalid or expired refresh token`, whatever is wrong with it; 500. Used a second time after a while, the token ends
-    /// its session.
+    /// Returns 401 `Invalid or expired refresh token` for every invalid token, and 500. A token that is used again after some time ends its
+    /// session.
     pub async fn refresh(
         &self,
         presented: &SecretString,
@@ -259,10 +259,7 @@ impl Auth {
                 refresh,
             }),
             Rotation::Stolen { app_password_id } => {
-                tracing::warn!(
-                    app_password_id,
-                    "a refresh token was used again: its session is ended"
-                );
+                tracing::warn!(app_password_id, "refresh token reused, session ended");
                 self.mail.end(&[app_password_id]).await;
                 Err(bad_refresh_token())
             }
@@ -270,10 +267,10 @@ impl Auth {
         }
     }
 
-    /// Ends every web session of the account, on every device, provided that the refresh token is live and the account's.
+    /// Ends all web sessions of the account on all devices, if the refresh token is valid and belongs to the account.
     ///
     /// # Errors
-    /// 401 `Invalid or expired refresh token`; 500. Nothing was ended then.
+    /// Returns 401 `Invalid or expired refresh token`, and 500. On error nothing was ended.
     pub async fn sign_out(
         &self,
         account: &str,
@@ -294,7 +291,7 @@ impl Auth {
         .await
     }
 
-    /// A session of an account and what its client gets; nothing is kept yet.
+    /// Generates a session of an account and its tokens. Stores nothing.
     pub(super) fn mint(
         &self,
         account: &str,

@@ -1,4 +1,4 @@
-//! Signing in, staying in and getting out, as a whole: over a directory in SQLite and something that greets like a mail server.
+//! Tests of sign-in, refresh and sign-out with an SQLite directory and a simulated mail server.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ use crate::directory::Db;
 const PASSWORD: &str = "Correct1";
 const START: Timestamp = Timestamp::from_millis(1_795_161_600_000);
 
-/// A service's `Auth` with a folder of its own.
+/// An `Auth` with its own temporary folder.
 struct Stage {
     auth: Auth,
     clock: Clock,
@@ -47,7 +47,7 @@ impl Stage {
         }
     }
 
-    /// The service started once more with these registration keys in its configuration.
+    /// Starts the service again with these registration settings.
     async fn again(&mut self, registration: &str) {
         self.auth = auth(&self.folder, registration, self.mail_server, &self.clock).await;
     }
@@ -127,15 +127,15 @@ async fn auth(
     Auth::new(&config, directory, mail, clock.clone()).unwrap()
 }
 
-/// The app password that acts for a caller.
+/// Returns the app password of a caller.
 fn password(caller: &Caller) -> &str {
     match &caller.mail.proof {
         Proof::AppPassword(password) => password.expose_secret(),
-        Proof::AccessToken { .. } => panic!("it is an access token"),
+        Proof::AccessToken { .. } => panic!("the proof is an access token"),
     }
 }
 
-/// Something that takes connections, greets, and says yes to every command.
+/// Starts a mail server that sends a greeting and responds OK to every command.
 async fn mail_server() -> SocketAddr {
     async fn serve(stream: TcpStream) -> std::io::Result<()> {
         let (read, mut write) = stream.into_split();
@@ -172,7 +172,7 @@ fn form(name: &str) -> Form {
     }
 }
 
-/// The status and text of a failure.
+/// Returns the status and the text of a failure.
 fn refused<T: Debug>(result: Result<T, Failure>) -> (u16, String) {
     let failure = result.unwrap_err();
     (failure.status.as_u16(), failure.text.into_owned())

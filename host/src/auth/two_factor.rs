@@ -1,7 +1,7 @@
-//! Second factors: time-based one-time codes (RFC 6238: SHA-1, six digits, 30 seconds, one step of skew either side), and recovery
-//! codes for who has lost the device.
+//! Second factors: time-based one-time codes (RFC 6238: SHA-1, six digits, 30 seconds, one step of skew in both directions), and recovery
+//! codes for people who have lost their device.
 //!
-//! What a code is checked against; that none is good twice is the directory's to decide, as the session begins.
+//! This module checks codes. The directory ensures that a code is accepted only once, in the transaction that starts the session.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
@@ -18,30 +18,30 @@ use crate::error::Failure;
 
 const STEP: i64 = 30;
 const DIGITS: usize = 6;
-/// 80 random bits each.
+/// Each recovery code is 80 random bits.
 const RECOVERY_SYMBOLS: usize = 16;
 const RECOVERY_CODES: usize = 10;
-/// RFC 4226, section 4: 160 bits are recommended. Each symbol of base32 is five.
+/// RFC 4226, section 4, recommends 160 bits. Each base32 symbol is five bits.
 const SECRET_SYMBOLS: usize = 32;
 
-/// A second factor that an account is to be given. What is in it is shown once.
+/// A new second factor of an account. Its secrets are shown once.
 #[derive(Debug)]
 pub struct Enrolment {
-    /// The secret in base32, for a device to be given by hand.
+    /// The secret in base32, to be typed into a device.
     pub secret: SecretString,
-    /// The same as an `otpauth://` address, for a device to scan.
+    /// The secret as an `otpauth://` URL, to be scanned by a device.
     pub url: SecretString,
-    /// What may be used in place of a code, each once.
+    /// Recovery codes.
     pub recovery: RecoveryCodes,
     /// The secret, sealed for the account's row.
     pub sealed_secret: Vec<u8>,
 }
 
 impl Enrolment {
-    /// A new one for an account.
+    /// Generates a second factor for an account.
     ///
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns 500 if the operating system provides no randomness.
     pub fn generate(
         keys: &Keyring,
         account_id: &str,
@@ -67,15 +67,15 @@ impl Enrolment {
     }
 }
 
-/// Codes for who has lost the device. Shown once.
+/// Recovery codes for people who have lost their device. They are shown once.
 #[derive(Debug)]
 pub struct RecoveryCodes(Vec<SecretString>);
 
 impl RecoveryCodes {
-    /// Ten new ones.
+    /// Generates ten recovery codes.
     ///
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns 500 if the operating system provides no randomness.
     pub fn generate() -> Result<Self, Failure> {
         let code = || {
             Ok(SecretString::from(
@@ -88,14 +88,14 @@ impl RecoveryCodes {
             .map(Self)
     }
 
-    /// As they are kept.
+    /// Returns the hashes of the codes, as the directory stores them.
     #[must_use]
     pub fn hashes(&self) -> Vec<String> {
         let hash = |code: &SecretString| secrets::sha256_hex(code.expose_secret());
         self.0.iter().map(hash).collect()
     }
 
-    /// As they are shown: in groups of four.
+    /// Returns the codes in groups of four, as they are shown.
     pub fn shown(&self) -> impl Iterator<Item = Zeroizing<String>> {
         self.0.iter().map(|code| {
             let code = code.expose_secret();
@@ -111,20 +111,20 @@ impl RecoveryCodes {
     }
 }
 
-/// What came of checking a second factor.
+/// Result of the check of a second factor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Checked {
-    /// Nothing is wrong with it; it is still to be used up.
+    /// The factor is valid. It must still be consumed.
     Passed(Factor),
-    /// None was given, and one is asked for.
+    /// A code is required and none was given.
     Missing,
-    /// It is none of the codes of now. To be counted.
+    /// The code is not one of the current codes. The failure must be counted.
     WrongCode,
-    /// It will not do; the word is for the record.
+    /// The factor is rejected. The reason is for the audit event.
     Wrong(&'static str),
 }
 
-/// What somebody typed.
+/// The code that a person typed.
 enum Typed {
     Code(Zeroizing<String>),
     Recovery(Zeroizing<String>),
@@ -132,7 +132,7 @@ enum Typed {
 }
 
 impl Typed {
-    /// Blanks and hyphens anywhere and capitals are forgiven.
+    /// Parses a code. Spaces and hyphens are ignored, and upper-case letters are accepted.
     fn read(code: &SecretString) -> Self {
         let kept = |c: &char| !c.is_whitespace() && *c != '-';
         let mut text = Zeroizing::new(String::with_capacity(code.expose_secret().len()));
@@ -154,11 +154,11 @@ impl Typed {
 }
 
 impl Auth {
-    /// Seals the secrets that an earlier key sealed under the current one, so that the earlier key can be thrown away in the end. To be
-    /// called at the start.
+    /// Seals secrets again that an earlier key sealed, with the current key, so that the earlier key can be removed. Must be called at
+    /// startup.
     ///
     /// # Errors
-    /// 500 where the database fails.
+    /// Returns 500 if the database fails.
     pub async fn reseal_second_factors(&self) -> Result<(), Failure> {
         for (account, sealed) in self.directory.two_factor_secrets().await? {
             if self.keys.is_current(&sealed) {
@@ -167,7 +167,7 @@ impl Auth {
             let Some(secret) = self.keys.open(Purpose::TwoFactor, &account, &sealed) else {
                 tracing::warn!(
                     account,
-                    "a second factor cannot be opened with the service's keys"
+                    "cannot open a second factor with the service's keys"
                 );
                 continue;
             };
@@ -179,7 +179,7 @@ impl Auth {
         Ok(())
     }
 
-    /// Checks what was given beside the right password of an account. Without a second factor all will do.
+    /// Checks the second factor of an account whose password was verified. If the account has no second factor, every code passes.
     pub(super) async fn second_factor(
         &self,
         account_id: &str,
@@ -191,7 +191,7 @@ impl Auth {
         };
         match code.map(Typed::read) {
             None => Ok(Checked::Missing),
-            // Right or wrong: nothing is learnt by trying.
+            // The response is the same for right and wrong codes, so that an attacker learns nothing from further attempts.
             Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
                 "two-factor code refused, too many were wrong",
             )),
@@ -201,7 +201,7 @@ impl Auth {
                     .open(Purpose::TwoFactor, account_id, &two_factor.sealed_secret)
                     .ok_or_else(|| {
                         Failure::internal(
-                            "an account's second factor cannot be opened with the service's keys",
+                            "cannot open the second factor of an account with the service's keys",
                         )
                     })?;
                 let totp = totp(&secret)?;
@@ -216,7 +216,7 @@ impl Auth {
 fn totp(secret: &SecretString) -> Result<Totp, Failure> {
     let unusable = |_| Failure::internal("an account's second factor is not base32");
     let secret = Secret::try_from_base32(secret.expose_secret()).map_err(unusable)?;
-    // One step at a time is compared, so that each is looked at, taken or not.
+    // One step is compared at a time, so that all steps are compared, whether or not one matches.
     let builder = Builder::new().with_skew(0).with_secret(secret);
     builder
         .build()
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn codes_are_those_of_the_rfc() {
-        // RFC 6238, appendix B, the last six digits of SHA-1's column.
+        // RFC 6238, appendix B: the last six digits of the codes with SHA-1.
         let secret = SecretString::from("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
         let totp = totp(&secret).unwrap();
         for (seconds, code) in [

@@ -1,13 +1,14 @@
-//! The name of a web session, made from its User-Agent header, for people to tell their sessions by. It decides nothing: any
-//! client may claim to be any other.
+//! Labels of web sessions, made from the User-Agent header so that people can recognize their sessions. Labels are used for nothing else,
+//! because every client can send any User-Agent.
 
-/// What a session is called whose client says nothing that can be understood.
+/// Label of a session whose User-Agent is missing or unknown.
 const UNNAMED: &str = "Web session";
 
-/// Bounds the name of a program, in characters.
+/// Maximum length of a program's name in characters.
 const LONGEST: usize = 32;
 
-/// Marks and browsers. Browsers claim to be those they descend from, so the more particular come first.
+/// Substrings of the User-Agent and names of browsers. Browsers also include the marks of the browsers that they derive from, so the
+/// specific ones are first.
 const BROWSERS: [(&str, &str); 11] = [
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -22,7 +23,7 @@ const BROWSERS: [(&str, &str); 11] = [
     ("Safari/", "Safari"),
 ];
 
-/// Marks and systems, the more particular first.
+/// Substrings of the User-Agent and names of operating systems, the specific ones first.
 const SYSTEMS: [(&str, &str); 8] = [
     ("Android", "Android"),
     ("iPhone", "iOS"),
@@ -34,8 +35,8 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("FreeBSD", "FreeBSD"),
 ];
 
-/// A label: `Firefox on Linux` for a browser, the name of any other program that gives one (`curl`), else `Web session`. At most
-/// 32 characters of ASCII letters, digits, blanks, dots, hyphens and underscores.
+/// Returns a label: for example `Firefox on Linux` for a browser, the program's name for another client that sends one (`curl`), otherwise
+/// `Web session`. It has at most 32 characters: ASCII letters, digits, spaces, dots, hyphens and underscores.
 #[must_use]
 pub fn label(user_agent: Option<&str>) -> String {
     let user_agent = user_agent.unwrap_or_default();
@@ -56,7 +57,7 @@ fn marked<'a>(user_agent: &str, marks: &[(&str, &'a str)]) -> Option<&'a str> {
         .map(|(_, name)| *name)
 }
 
-/// The name of the first product (RFC 9110, section 10.1.5), where it is a plain one.
+/// Returns the name of the first product (RFC 9110, section 10.1.5), if it has only simple characters.
 fn program(user_agent: &str) -> Option<&str> {
     let name = user_agent.split(['/', ' ', '(', ';']).next()?;
     let plain = name.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -1,5 +1,5 @@
-//! When credentials were last used, to the minute. Noted in memory with every request, written to the directory every minute: no request
-//! waits for it, and a crash loses a minute of it.
+//! Times of the last use of credentials, rounded down to the minute. Uses are collected in memory and written to the directory every
+//! minute, so that no request waits for the write. A crash loses at most one minute of uses.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,23 +10,23 @@ use crate::directory::Error;
 
 const MINUTE: i64 = 60_000;
 
-/// What is still to be written, by app password.
+/// Uses that are not yet written, by the app password's id.
 #[derive(Debug, Default)]
 pub(super) struct Uses(Mutex<HashMap<String, Timestamp>>);
 
 impl Uses {
-    /// It is used at `now`.
+    /// Records a use at `now`.
     pub(super) fn note(&self, app_password: &str, now: Timestamp) {
         let minute = to_the_minute(now);
         let mut noted = self.lock();
-        // Most requests find the minute there already, and allocate nothing.
+        // Most requests find the current minute in the map and allocate nothing.
         match noted.get_mut(app_password) {
             Some(latest) => *latest = minute.max(*latest),
             None => drop(noted.insert(app_password.to_owned(), minute)),
         }
     }
 
-    /// When it was last used, as far as that is not written down.
+    /// Returns the last use that is not yet written.
     pub(super) fn latest(&self, app_password: &str) -> Option<Timestamp> {
         self.lock().get(app_password).copied()
     }
@@ -36,16 +36,16 @@ impl Uses {
     }
 }
 
-/// The minute that an instant lies in.
+/// Rounds a time down to the minute.
 pub(crate) fn to_the_minute(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(at.millis().div_euclid(MINUTE) * MINUTE)
 }
 
 impl Auth {
-    /// Writes down when credentials were last used. Until it is written it is kept, and shown.
+    /// Writes the collected uses to the directory. Uses stay in memory until they are written.
     ///
     /// # Errors
-    /// Where the database fails: the next time, then.
+    /// Returns an error if the database fails. The next call writes the uses again.
     pub async fn write_uses(&self) -> Result<(), Error> {
         let written = self.uses.lock().clone();
         if written.is_empty() {

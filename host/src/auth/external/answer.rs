@@ -1,5 +1,5 @@
-//! What the authorization server's answer means (RFC 7662, section 2.2): whose token it is, or why it is not to be taken. What the answer does not
-//! say, it does not permit.
+//! Interprets the introspection response of the authorization server (RFC 7662, section 2.2): the account of a token, or why the token is
+//! rejected. A member that is missing grants nothing.
 
 use std::sync::Arc;
 
@@ -10,48 +10,49 @@ use crate::auth::audience::Audiences;
 use crate::caller::Audience;
 use crate::clock::Timestamp;
 
-/// What an answer has to say.
+/// The values that an introspection response must have.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// The addresses of this service. One of them has to be among those that a token is meant for.
+    /// URLs of this service. The token's audience must contain one of them or of `further`.
     pub(super) audiences: Audiences,
-    /// Or one of these names, which stand for all of it.
+    /// Other audiences that stand for the whole service.
     pub(super) further: Vec<String>,
-    /// Whether a token has to say whom it is meant for.
+    /// Whether the response must have an audience.
     pub(super) audience_required: bool,
-    /// How the authorization server may call itself.
+    /// Accepted values of the issuer.
     pub(super) issuers: Vec<String>,
-    /// The scopes that a token must have.
+    /// Scopes that a token must have.
     pub(super) scopes: Vec<String>,
-    /// The member that holds the address.
+    /// Name of the member that has the account's address.
     pub(super) username_claim: String,
 }
 
-/// What became of a token.
+/// Result of the check of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::auth) enum Verdict {
-    /// It is good.
+    /// The token is valid.
     Good(Arc<Subject>),
-    /// It is not. Why, for the log.
+    /// The token is rejected. The reason is for the log.
     Refused(&'static str),
 }
 
-/// Whose a token is.
+/// The account and the audience of a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::auth) struct Subject {
-    /// Lower case.
+    /// Address of the account, in lower case.
     pub(in crate::auth) address: String,
-    /// What the token is for.
+    /// The part of the service that the token is for.
     pub(in crate::auth) audience: Audience,
-    /// When the token ends, where that was told.
+    /// Time of expiry, if the response has one.
     pub(in crate::auth) until: Option<Timestamp>,
 }
 
-const EXPIRED: &str = "it has expired";
-const INACTIVE: &str = "it is not active";
+const EXPIRED: &str = "the token has expired";
+const INACTIVE: &str = "the token is not active";
 
 impl Verdict {
-    /// Why it is refused, where the server itself takes it for good: for the operator, who configured what is expected.
+    /// Returns why a token is rejected although the server reports it as active. The reason helps the operator, who configured the expected
+    /// values.
     pub(super) fn differs(&self) -> Option<&'static str> {
         match *self {
             Self::Refused(why) if why != EXPIRED && why != INACTIVE => Some(why),
@@ -59,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// What it comes to now: a token may have ended since.
+    /// Returns the verdict at the time `now`. A cached token can have expired.
     pub(super) fn at(self, now: Timestamp) -> Self {
         match &self {
             Self::Good(subject) if subject.until.is_some_and(|until| until <= now) => {
@@ -70,17 +71,17 @@ impl Verdict {
     }
 }
 
-/// Reads an answer.
+/// Parses an introspection response.
 ///
 /// # Errors
-/// Where it is none. For the log.
+/// Returns an error for the log if the body is not an introspection response.
 pub(super) fn read(body: &[u8], expected: &Expected, now: Timestamp) -> Result<Verdict, String> {
     let answer: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|_| "its answer is not a JSON object".to_owned())?;
+        serde_json::from_slice(body).map_err(|_| "the response is not a JSON object".to_owned())?;
     match answer.get("active") {
         Some(Value::Bool(true)) => {}
         Some(Value::Bool(false)) => return Ok(Verdict::Refused(INACTIVE)),
-        _ => return Err("its answer does not say whether the token is active".into()),
+        _ => return Err("the response has no valid `active` member".into()),
     }
     Ok(match judged(&answer, expected, now)? {
         Ok(subject) => Verdict::Good(Arc::new(subject)),
@@ -99,17 +100,17 @@ fn judged(
     let why = if until.is_some_and(|until| until <= now) {
         EXPIRED
     } else if from.is_some_and(|from| from > now) {
-        "its time has not begun"
+        "the token is not valid yet"
     } else if !is_bearer(answer) {
-        "it is not for whoever bears it"
+        "the token is not a bearer token"
     } else if !is_issued(answer, expected) {
-        "somebody else issued it"
+        "the token has another issuer"
     } else if !has_scopes(answer, expected) {
-        "it lacks a scope"
+        "the token lacks a required scope"
     } else {
         return Ok(match (audience, address_of(answer, expected)) {
-            (None, _) => Err("it is not meant for this service"),
-            (_, None) => Err("it names no address"),
+            (None, _) => Err("the token's audience is not this service"),
+            (_, None) => Err("the token has no usable address"),
             (Some(audience), Some(address)) => Ok(Subject {
                 address,
                 audience,
@@ -120,7 +121,7 @@ fn judged(
     Ok(Err(why))
 }
 
-/// Seconds since 1970 (RFC 7519, section 2), perhaps with a fraction.
+/// Reads a time in seconds since 1970, possibly with a fraction (RFC 7519, section 2).
 fn instant(answer: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, String> {
     let Some(value) = answer.get(name) else {
         return Ok(None);
@@ -135,18 +136,19 @@ fn instant(answer: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>,
     };
     millis
         .map(|millis| Some(Timestamp::from_millis(millis)))
-        .ok_or_else(|| format!("its answer has a `{name}` that is no time"))
+        .ok_or_else(|| format!("the response has an invalid time in `{name}`"))
 }
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "it is cut to what can be told"
+    reason = "the result is clamped to the range"
 )]
 fn whole_millis(seconds: f64) -> Option<i64> {
     seconds.is_finite().then_some((seconds * 1000.0) as i64)
 }
 
-/// Whether bearing it is enough: a token that is bound to a key is worth nothing without a proof of that key (RFC 8705, RFC 9449), which nobody looks at here.
+/// Returns whether possession of the token is enough. A token that is bound to a key (RFC 8705, RFC 9449) is rejected, because this service
+/// does not check proofs of possession.
 fn is_bearer(answer: &Map<String, Value>) -> bool {
     let kind = match given(answer, "token_type") {
         None => true,
@@ -163,7 +165,8 @@ fn is_issued(answer: &Map<String, Value>, expected: &Expected) -> bool {
     }
 }
 
-/// What it is for, as far as that is this service: all of it where one of several names says so, or where none has to be told and none is.
+/// Returns the audience of the token, or `None` if the token is not for this service. If the token has several audiences, the whole service
+/// takes precedence over the API. A token without an audience is for the whole service if none is required.
 fn audience(answer: &Map<String, Value>, expected: &Expected) -> Option<Audience> {
     let one = |value: &Value| {
         let name = value.as_str()?;
@@ -190,7 +193,8 @@ fn has_scopes(answer: &Map<String, Value>, expected: &Expected) -> bool {
         .all(|scope| held.contains(&scope.as_str()))
 }
 
-/// The address, folded; none where there is none, or where the server says that nobody has proved it.
+/// Returns the address, folded. Returns `None` if there is none, or if the address is in `email` and the server does not report it as
+/// verified.
 fn address_of(answer: &Map<String, Value>, expected: &Expected) -> Option<String> {
     let claim = expected.username_claim.as_str();
     let proved = |verified: &Value| *verified == Value::Bool(true);
@@ -206,7 +210,7 @@ fn is_among(value: &Value, names: &[String]) -> bool {
         .is_some_and(|value| names.iter().any(|name| name == value))
 }
 
-/// A member that says something.
+/// Returns a member that is present and not null.
 fn given<'a>(answer: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     answer.get(name).filter(|value| !value.is_null())
 }
@@ -243,7 +247,7 @@ mod tests {
         read(answer.to_string().as_bytes(), expected, NOW)
     }
 
-    /// The good answer with a member that is another, or gone where it is null.
+    /// Returns the valid response with one member replaced, or removed if the value is null.
     fn with(member: &str, value: Value) -> Value {
         let mut answer = good();
         answer[member] = value;
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_nobodys_verdict() {
+    fn an_invalid_response_is_an_error() {
         for body in [
             "",
             "null",
@@ -398,7 +402,7 @@ mod tests {
         for unproved in [json!(false), json!("true"), json!(0)] {
             assert!(matches!(judged(unproved), Verdict::Refused(_)));
         }
-        // What is not named is not looked at.
+        // Only the configured member is read.
         assert!(matches!(
             judge(&with("username", Value::Null), &by_email),
             Ok(Verdict::Refused(_))

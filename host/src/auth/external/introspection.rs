@@ -1,5 +1,6 @@
-//! One question about a token, and its answer as it came (RFC 7662, section 2). It is asked by the client that keeps to bounds of time and size, at
-//! the one address that the operator named; redirects are not followed.
+//! Sends one introspection request for a token and returns the response body (RFC 7662, section 2).
+//!
+//! The request goes to the URL that the operator configured, with the HTTP client that limits time and size and does not follow redirects.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,28 +16,28 @@ use zeroize::Zeroizing;
 use super::token::OpaqueToken;
 use crate::fetch::{Fetch, Hosts, Request};
 
-/// The largest answer, in bytes.
+/// Maximum size of a response in bytes.
 const LARGEST_ANSWER: usize = 64 * 1024;
 
-/// What stands for itself in a form (`application/x-www-form-urlencoded`).
+/// Characters to encode in a form (`application/x-www-form-urlencoded`).
 const FORM: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'*');
 
-/// The endpoint, and who asks.
+/// The introspection endpoint and the service's credentials for it.
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// The endpoint's server alone, wherever it is: it is the operator's.
+    /// Permits the endpoint's server only, at any address, because the operator configured it.
     hosts: Hosts,
-    /// `Basic` and what follows.
+    /// Value of the Authorization header: `Basic` and the encoded credentials.
     authorization: SecretString,
     patience: Duration,
 }
 
-/// Never shows the secret.
+/// Does not print the secret.
 impl fmt::Debug for Introspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Introspection")
@@ -54,7 +55,7 @@ impl Introspection {
         client_secret: &str,
         patience: Duration,
     ) -> Self {
-        // RFC 6749, section 2.3.1: both in the form's encoding first.
+        // RFC 6749, section 2.3.1: both parts are form-encoded first.
         let pair = Zeroizing::new(format!(
             "{}:{}",
             utf8_percent_encode(client_id, FORM),
@@ -70,15 +71,15 @@ impl Introspection {
         }
     }
 
-    /// How long a question may take.
+    /// Returns the timeout of a request.
     pub(super) const fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// The body of the answer.
+    /// Sends an introspection request and returns the body of the response.
     ///
     /// # Errors
-    /// What is wrong, for the log.
+    /// Returns an error for the log if there is no response or it is not 200.
     pub(super) async fn ask(&self, token: &OpaqueToken) -> Result<Bytes, String> {
         let form = format!(
             "token={}&token_type_hint=access_token",
@@ -102,10 +103,10 @@ impl Introspection {
         match answer.status {
             StatusCode::OK => Ok(answer.body),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(format!(
-                "it answered {} to the service's own client_id and secret",
+                "it responded with {} to the configured client_id and client_secret",
                 answer.status.as_u16()
             )),
-            other => Err(format!("it answered {}", other.as_u16())),
+            other => Err(format!("it responded with {}", other.as_u16())),
         }
     }
 }

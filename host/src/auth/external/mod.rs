@@ -1,13 +1,14 @@
-//! Access tokens of an authorization server elsewhere: the server is asked what a token is (RFC 7662), and what it said is remembered for a minute.
+//! Access tokens of an external authorization server. The server is queried about each token (RFC 7662), and its response is cached for one
+//! minute.
 //!
 //! | file | what it is for |
 //! |---|---|
-//! | `settings` | what the configuration says of it, checked at the start |
-//! | `introspection` | one question and its answer |
-//! | `answer` | what an answer means |
-//! | `token` | a token as it was presented |
+//! | `settings` | reads and validates the configuration |
+//! | `introspection` | sends one introspection request |
+//! | `answer` | interprets a response |
+//! | `token` | a token as the client sent it |
 //!
-//! Knows no accounts: whose token it is, is told by address.
+//! This module does not query accounts; it reports the owner of a token by address.
 
 mod answer;
 mod introspection;
@@ -38,19 +39,19 @@ use crate::error::{Failure, StartError};
 use crate::fetch::Fetch;
 use crate::mail::Mail;
 
-/// How long an answer counts (specification, section 5), from when the question was asked.
+/// How long a response is cached (specification, section 5), from the start of its request.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Answers that are remembered.
+/// Number of responses that are cached.
 const REMEMBERED: usize = 10_000;
 
-/// Questions under way at a time.
+/// Maximum number of concurrent introspection requests.
 const AT_ONCE: usize = 64;
 
-/// Bytes of a token. What is longer fits into no line of a log-in.
+/// Maximum length of a token in bytes. A longer token does not fit into a line of an IMAP or SMTP log-in.
 const LARGEST_TOKEN: usize = 4096;
 
-/// An authorization server elsewhere.
+/// An external authorization server.
 pub(super) struct External(Arc<Inner>);
 
 struct Inner {
@@ -58,21 +59,21 @@ struct Inner {
     expected: Expected,
     clock: Clock,
     mail: Arc<Mail>,
-    /// By the tokens' hashes.
+    /// Cached responses by the tokens' hashes.
     answers: Cache<String, Answered>,
     under_way: Mutex<HashMap<String, Asking>>,
     room: Semaphore,
 }
 
-/// What the server said.
+/// A cached response.
 #[derive(Clone)]
 struct Answered {
     verdict: Verdict,
-    /// On the clock that never goes back.
+    /// End of the caching time, on the monotonic clock.
     until: Duration,
 }
 
-/// A question that several may wait for. Its error is for the log.
+/// A request that several callers can wait for. Its error is for the log.
 type Asking = Shared<BoxFuture<'static, Result<Verdict, Arc<str>>>>;
 
 impl fmt::Debug for External {
@@ -84,10 +85,10 @@ impl fmt::Debug for External {
 }
 
 impl External {
-    /// The one that is configured; none where the authorization server is the service's own. Nobody is asked.
+    /// Creates the server of the configuration, or returns `None` if the service uses its own authorization server. Sends no request.
     ///
     /// # Errors
-    /// A sentence that names the key that cannot be used.
+    /// Returns an error that names the configuration key that is invalid.
     pub(super) fn new(
         config: &Config,
         fetch: Fetch,
@@ -108,13 +109,13 @@ impl External {
         }))))
     }
 
-    /// What the server says of a token, or said less than a minute ago.
+    /// Returns the server's verdict on a token, from the cache or with a request.
     ///
     /// # Errors
-    /// 503 where it cannot be asked. That is not remembered.
+    /// Returns 503 if the server cannot be queried. The failure is not cached.
     pub(super) async fn judge(&self, token: &OpaqueToken) -> Result<Verdict, Failure> {
         if token.len() > LARGEST_TOKEN {
-            return Ok(Verdict::Refused("it is too long"));
+            return Ok(Verdict::Refused("the token is too long"));
         }
         let verdict = match self.0.known_or_asked(token) {
             Ok(verdict) => verdict,
@@ -123,11 +124,11 @@ impl External {
         Ok(verdict.at(self.0.clock.now()))
     }
 
-    /// When it will be `at`, for what does not ask the clock.
+    /// Converts a time to an [`Instant`], for code that does not use the service's clock.
     pub(super) fn instant(&self, at: Timestamp) -> Instant {
         let now = Instant::now();
         let left = at.since(self.0.clock.now());
-        // Beyond what can be told, the idle time of a connection ends it.
+        // If the time cannot be represented, the idle timeout of the connection applies.
         now.checked_add(left).unwrap_or(now + LONGEST)
     }
 }
@@ -139,9 +140,10 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is remembered of a token, else the question that is under way about it: begun now where there is none. It goes on when nobody waits for it.
+    /// Returns the cached verdict of a token. Otherwise returns the request that is in progress for the token, and starts one if there is
+    /// none. The request continues even if no caller waits for it any longer.
     fn known_or_asked(self: &Arc<Self>, token: &OpaqueToken) -> Result<Verdict, Asking> {
-        // Under one lock: who ends a question remembers its answer first.
+        // The lock covers both maps: a request caches its response before it is removed from `under_way`.
         let mut under_way = self.under_way();
         let now = self.clock.monotonic();
         if let Some(answered) = self.answers.get(token.hash())
@@ -169,7 +171,7 @@ impl Inner {
         }
     }
 
-    /// Asks, and remembers the answer from `now` on.
+    /// Sends a request and caches the response from `now`.
     async fn ask(&self, token: &OpaqueToken, now: Duration) -> Result<Verdict, Arc<str>> {
         let asked = async {
             let _turn = self.room.acquire().await.map_err(|e| e.to_string())?;
@@ -177,10 +179,10 @@ impl Inner {
         };
         let body = timeout(self.introspection.patience(), asked)
             .await
-            .unwrap_or_else(|_| Err("it does not answer in time".into()))?;
+            .unwrap_or_else(|_| Err("the request timed out".into()))?;
         let verdict = answer::read(&body, &self.expected, self.clock.now())?;
         if let Some(why) = verdict.differs() {
-            tracing::info!(why, "an active access token is not taken");
+            tracing::info!(why, "active access token rejected");
         }
         let before = self.answers.peek(token.hash());
         let answered = Answered {
@@ -196,7 +198,7 @@ impl Inner {
     }
 }
 
-/// A question that is under way, until this is dropped.
+/// Removes a request from `under_way` when dropped.
 struct Ending<'a>(&'a Inner, &'a str);
 
 impl Drop for Ending<'_> {
@@ -211,5 +213,5 @@ fn away(why: &str) -> Failure {
         "The authorization server cannot be reached, please try again in a moment",
     )
     .with(header::RETRY_AFTER, HeaderValue::from_static("2"))
-    .because(format!("the authorization server cannot be asked: {why}"))
+    .because(format!("cannot query the authorization server: {why}"))
 }

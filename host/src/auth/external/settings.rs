@@ -1,4 +1,4 @@
-//! What the configuration says of an authorization server elsewhere, checked at the start.
+//! Reads the configuration of an external authorization server and validates it at startup.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::fetch::{self, Fetch, Host, Hosts, Target};
 
-/// Every address: the endpoint is the operator's, wherever it is.
+/// All addresses. The operator configured the endpoint, so it may be at any address.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// What asks, and what is expected of an answer; none where the authorization server is the service's own.
+/// Returns the introspection client and the expected values, or `None` if the service uses its own authorization server.
 ///
 /// # Errors
-/// A sentence that names the key that cannot be used.
+/// Returns an error that names the configuration key that is invalid.
 pub(super) fn read(
     config: &Config,
     fetch: Fetch,
@@ -32,28 +32,28 @@ pub(super) fn read(
         (Some(configured), true, false) => configured,
         (None, false, true) => {
             return Err(StartError::new(
-                "`oauth.listen` is an address that the authorization server has alone, and `auth_url` does not name it",
+                "`oauth.listen` needs an `auth_url` for the authorization server that differs from `base_url`",
             ));
         }
         (Some(_), _, true) => {
             return Err(StartError::new(
-                "`oauth.listen` is about the service's own authorization server, and `[oauth.introspection]` about one elsewhere",
+                "`oauth.listen` and `[oauth.introspection]` exclude each other: one configures the service's own authorization server, the other an external one",
             ));
         }
         (None, true, false) => {
             return Err(StartError::new(format!(
-                "`auth_url` {auth_url} is not the service's own ({base_url}): say in `[oauth.introspection]` how its tokens are asked about, or in `oauth.listen` where the service's own server listens, or leave `auth_url` out"
+                "`auth_url` {auth_url} differs from `base_url` {base_url}: configure `[oauth.introspection]` for an external authorization server or `oauth.listen` for the service's own, or remove `auth_url`"
             )));
         }
         (Some(_), false, false) => {
             return Err(StartError::new(
-                "`[oauth.introspection]` is about an authorization server elsewhere, and `auth_url` is the service's own",
+                "`[oauth.introspection]` is for an external authorization server, but `auth_url` is the service's own URL",
             ));
         }
     };
     if !named.is_some_and(|named| is_safe(&named)) {
         return Err(StartError::new(format!(
-            "`auth_url` {auth_url} must be an https origin, as https://auth.example.com (http on a loopback address alone)"
+            "`auth_url` {auth_url} must be an https origin such as https://auth.example.com (http is allowed only for a loopback address)"
         )));
     }
     let expected = expected(configured, &base_url, &auth_url)?;
@@ -70,7 +70,7 @@ fn introspection(
     let server = origin(url).filter(is_safe).ok_or_else(|| {
         wrong(
             "url",
-            "must be a whole https address (http on a loopback address alone)",
+            "must be an absolute https URL (http is allowed only for a loopback address)",
         )
     })?;
     let listed: Vec<String> = std::iter::once(server.to_string())
@@ -86,7 +86,7 @@ fn introspection(
     if secret.is_empty() || secret.contains(char::is_control) {
         return Err(wrong(
             "client_secret_file",
-            "holds no secret: one line is expected",
+            "must contain the secret as one line",
         ));
     }
     let most = fetch::PATIENCE;
@@ -113,7 +113,7 @@ fn expected(
 ) -> Result<Expected, StartError> {
     if configured.username_claim.is_empty() {
         return Err(StartError::new(
-            "`oauth.introspection.username_claim` is empty: it names the member that holds the account's address",
+            "`oauth.introspection.username_claim` is empty; it must name the member with the account's address",
         ));
     }
     Ok(Expected {
@@ -138,7 +138,7 @@ fn origin(url: &str) -> Option<Target> {
     Target::of(&url.parse::<Uri>().ok()?)
 }
 
-/// Whether a token can be shown to it: nobody listens on the way.
+/// Returns whether tokens can be sent to the server without being read on the way.
 fn is_safe(server: &Target) -> bool {
     server.tls || matches!(server.host, Host::Address(address) if address.is_loopback())
 }

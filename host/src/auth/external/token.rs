@@ -1,4 +1,4 @@
-//! An access token of an authorization server elsewhere, as it was presented. It has no shape by which it could be told whether it is one.
+//! An access token of an external authorization server, as the client sent it. Its form does not tell whether it is such a token.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::auth::secrets::sha256_hex;
 
-/// Visible ASCII.
+/// A token of visible ASCII characters.
 #[derive(Clone)]
 pub struct OpaqueToken {
     secret: SecretString,
     hash: String,
 }
 
-/// Never shows the token.
+/// Does not print the token.
 impl fmt::Debug for OpaqueToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpaqueToken").finish_non_exhaustive()
@@ -28,18 +28,18 @@ impl OpaqueToken {
         }
     }
 
-    /// SHA-256 of the whole, lower-case hexadecimal.
+    /// Returns the SHA-256 of the whole token as lower-case hexadecimal.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
-    /// The token itself.
+    /// Returns the token itself.
     pub(in crate::auth) const fn secret(&self) -> &SecretString {
         &self.secret
     }
 
-    /// Its bytes.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         self.secret.expose_secret().len()
     }

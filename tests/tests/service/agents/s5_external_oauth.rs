@@ -528,7 +528,7 @@ async fn neither_a_token_nor_the_services_secret_is_ever_logged() {
     service.stop().await;
     assert!(!log.about("answered").is_empty(), "the log was kept");
     assert!(
-        !log.about("it is not active").is_empty(),
+        !log.about("the token is not active").is_empty(),
         "why is in the log"
     );
     let encoded = ["b3BhcXVlLXQwa2Vu", "s3cret%2B"];
