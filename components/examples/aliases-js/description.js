@@ -178,10 +178,10 @@ export const description = {
         },
       },
       Success: {
-        description: 'An answer that tells no more than that it was done.',
+        description: 'A response that only reports success.',
         type: 'object',
         required: ['success'],
-        properties: { success: { type: 'boolean', description: 'True.' } },
+        properties: { success: { type: 'boolean', description: 'Always true.' } },
       },
     },
   },

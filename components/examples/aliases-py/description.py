@@ -178,9 +178,9 @@ DESCRIPTION = {
                 active={**_BOOLEAN, "description": "Whether it is to deliver and may be used as a sender."},
             ),
             "Success": _object(
-                "An answer that tells no more than that it was done.",
+                "A response that only reports success.",
                 ["success"],
-                success={**_BOOLEAN, "description": "True."},
+                success={**_BOOLEAN, "description": "Always true."},
             ),
         },
     },

@@ -1,4 +1,4 @@
-//! The guest's side of the `latchmail:host` WIT package, generated. Modules use the types of [`crate::capability`] instead.
+//! Generated guest bindings of the WIT package `latchmail:host`. Modules use the types of [`crate::capability`] instead.
 #![allow(
     unsafe_code,
     missing_docs,

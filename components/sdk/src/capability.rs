@@ -1,6 +1,7 @@
-//! What a module may ask of the host: one trait an interface of the contract, and [`Host`], which asks it for real.
+//! The functions of the host that a module can call: one trait for each interface of the contract, and [`Host`], which implements them with
+//! the real host.
 //!
-//! A handler names the traits it needs (`fn list(host: &impl Mailbox, …)`), so a test can answer in the host's place.
+//! A handler names the traits that it needs (`fn list(host: &impl Mailbox, …)`), so a test can implement them instead of the host.
 
 pub use crate::bindings::latchmail::host::aliases::Alias;
 pub use crate::bindings::latchmail::host::caller::{Identity, Kind};
@@ -30,56 +31,60 @@ use crate::bindings::latchmail::host::{
     profile, store, teams,
 };
 
-/// Bytes that stay with the host, to be handed on as the body of an answer.
+/// Bytes that stay in the host. A module can pass them on as the body of a response or as an attached file.
 #[derive(Debug)]
 pub enum Blob {
-    /// The host's, by its handle.
+    /// Bytes in the host, referenced by a handle.
     Host(blobs::Blob),
-    /// Those of a test that answers in the host's place.
+    /// Bytes of a test that replaces the host.
     Bytes(Vec<u8>),
 }
 
-/// Who is asking.
+/// The caller of the request.
 pub trait Caller {
-    /// The caller of this request.
+    /// Returns the caller of this request.
     fn current(&self) -> Identity;
 
-    /// Presents the two-factor code of this request, for functions that take the account's password. Does nothing unless a host overrides it.
+    /// Passes the two-factor code of this request to functions that take the account's password. The default implementation does nothing.
     fn present_code(&self, _code: &str) {}
 }
 
-/// The caller's mail. Reading needs `mail:read`, changing `mail:write`. Each function may also answer `CredentialRefused`, `Unavailable`, `Denied` or
-/// `Internal`; those that change something `Rejected` and `OutcomeUnknown`. A number that names nothing is passed over by a change, which answers those
-/// of the messages that there were.
+/// The caller's mail. Reading needs the scope `mail:read`, changes need `mail:write`.
+///
+/// Every function can return `CredentialRefused`, `Unavailable`, `Denied` or `Internal`. A function that changes something can also return
+/// `Rejected` and `OutcomeUnknown`. Changes skip `uids` that do not exist and return the `uids` of the existing messages.
 pub trait Mailbox {
-    /// All folders: those with a role first, in the order of [`Role`], then the rest by path.
+    /// Returns all folders: first those with a role, in the order of [`Role`], then the others by path.
     ///
     /// # Errors
-    /// As the trait says.
+    /// Only the errors that the trait names.
     fn list_folders(&self) -> Result<Vec<Folder>, Error>;
 
-    /// The same, each with its id: opaque, and the same as long as the folder exists, whatever it is called.
+    /// Returns all folders with their ids. An id is opaque and stays the same for the lifetime of the folder, even if the folder is
+    /// renamed.
     ///
     /// # Errors
-    /// As the trait says.
+    /// Only the errors that the trait names.
     fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error>;
 
-    /// A stretch of a folder, newest first.
+    /// Returns a page of a folder's messages, newest first.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such folder; [`Error::Invalid`] for a limit that is not 1 to 100.
+    /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] if the limit is not 1 to 100.
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error>;
 
-    /// One message by its number, wherever it is; `folder` is a hint of where to look first.
+    /// Returns a message of any folder by its `uid`. `folder` is a hint where to look first.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such message.
+    /// Returns [`Error::NotFound`] if the message does not exist.
     fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error>;
 
-    /// One attachment by its message's number and its own; none where only the attachment is missing.
+    /// Returns an attachment by the message's `uid` and the attachment's index. Returns `None` if the message exists and the attachment
+    /// does not.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such message; [`Error::TooLarge`] where the attachment lies beyond what is read of one.
+    /// Returns [`Error::NotFound`] if the message does not exist, and [`Error::TooLarge`] if the attachment is beyond the part of the
+    /// message that the host reads.
     fn get_attachment(
         &self,
         uid: u64,
@@ -87,16 +92,16 @@ pub trait Mailbox {
         folder: Option<&str>,
     ) -> Result<Option<(Attachment, Blob)>, Error>;
 
-    /// A stretch of those messages of a folder that have `term` in their subject, sender, recipients or body, whatever its case; newest first.
+    /// Returns a page of a folder's messages that contain `term` in the subject, sender, recipients or body, newest first. Case is ignored.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such folder; [`Error::Invalid`] for a term that cannot be searched for.
+    /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] for a term that cannot be searched for.
     fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error>;
 
-    /// Sets flags or takes them away.
+    /// Adds or removes flags.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a flag that may not be set.
+    /// Returns [`Error::Invalid`] for a flag that must not be set.
     fn set_flags(
         &self,
         uids: &[u64],
@@ -104,97 +109,99 @@ pub trait Mailbox {
         action: FlagAction,
     ) -> Result<Vec<u64>, Error>;
 
-    /// Moves messages to a folder; they keep their numbers.
+    /// Moves messages to a folder. The messages keep their `uid`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such folder.
+    /// Returns [`Error::NotFound`] if the folder does not exist.
     fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error>;
 
-    /// Removes messages for good.
+    /// Deletes messages permanently.
     ///
     /// # Errors
-    /// As the trait says.
+    /// Only the errors that the trait names.
     fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
 }
 
-/// A file that goes along with a message.
+/// A file that is attached to a message.
 #[derive(Debug)]
 pub struct File {
-    /// Its name: any Unicode but control characters.
+    /// File name: any Unicode except control characters.
     pub filename: String,
-    /// Its media type, `type/subtype`, without parameters.
+    /// Media type, `type/subtype`, without parameters.
     pub content_type: String,
-    /// Its bytes.
+    /// Content of the file.
     pub content: Blob,
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// The sender, bare.
+    /// Address of the sender, without a display name.
     pub from: String,
-    /// Who is named in To.
+    /// Recipients in To.
     pub to: Vec<Address>,
-    /// Who is named in Cc.
+    /// Recipients in Cc.
     pub cc: Vec<Address>,
-    /// Who gets it and is named nowhere.
+    /// Recipients that no header names.
     pub bcc: Vec<Address>,
-    /// The subject, on one line.
+    /// Subject, on one line.
     pub subject: String,
-    /// The plain text.
+    /// Plain text body.
     pub text: Option<String>,
-    /// The HTML.
+    /// HTML body.
     pub html: Option<String>,
-    /// The Message-ID replied to, angle brackets included.
+    /// Message-ID of the message that is replied to, with angle brackets.
     pub in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation, angle brackets included.
+    /// Message-IDs of the conversation, with angle brackets.
     pub references: Vec<String>,
-    /// The files.
+    /// Attached files.
     pub files: Vec<File>,
 }
 
-/// Sending as the caller. Needs `mail:send`.
+/// Sends mail as the caller. Needs the scope `mail:send`.
 pub trait Outbox {
-    /// Whether the caller may send from an address.
+    /// Checks that the caller may send from an address.
     ///
     /// # Errors
-    /// [`Error::Denied`] where it may not; [`Error::Internal`] where that cannot be told.
+    /// Returns [`Error::Denied`] if the caller may not, and [`Error::Internal`] if the check fails.
     fn check_sender(&self, address: &str) -> Result<(), Error>;
 
-    /// Sends a message to everybody or to nobody, and files a copy. The same `key` within 24 hours answers what it answered first and sends nothing.
+    /// Sends a message to all recipients or to none, and files a copy. A second call with the same `key` within 24 hours returns the first
+    /// result and sends nothing.
     ///
     /// # Errors
-    /// Any: see `wit/outbox.wit`.
+    /// Can return any error; see `wit/outbox.wit`.
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error>;
 }
 
-/// What the owner of the caller's account said of themselves, and its password.
+/// The profile and the password of the caller's account.
 pub trait Profile {
-    /// The profile. Needs `profile:read`.
+    /// Returns the profile. Needs the scope `profile:read`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the account has none.
+    /// Returns [`Error::NotFound`] if the account has no profile.
     fn get(&self) -> Result<Details, Error>;
 
-    /// Changes the profile, or makes it where there is none and nothing is missing. Needs a web session.
+    /// Changes the profile. Creates it if there is none and all fields are given. Needs a web session.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what will not do; [`Error::NotFound`] where there is none and something is missing.
+    /// Returns [`Error::Invalid`] for an invalid value, and [`Error::NotFound`] if there is no profile and a field is missing.
     fn update(&self, changes: &Changes) -> Result<(), Error>;
 
-    /// Changes the password. Needs a web session, which goes on; all else that signed in with it ends, mail clients aside.
+    /// Changes the password. Needs a web session, which continues. All other credentials of the account end, except app passwords of mail
+    /// clients.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a new password that will not do.
+    /// Returns [`Error::Invalid`] for an invalid new password.
     fn change_password(&self, current: &str, new: &str) -> Result<PasswordChange, Error>;
 }
 
-/// What acts for the caller's account. Each function needs a web session.
+/// The credentials of the caller's account. Each function needs a web session.
 pub trait Credentials {
-    /// Makes an API token that works for so many days, or until it is revoked.
+    /// Creates an API token that expires after `days` days, or never if `days` is `None`.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where the account holds `at_most` tokens or more.
+    /// Returns [`Error::Conflict`] if the account has `at_most` tokens or more.
     fn create_token(
         &self,
         label: &str,
@@ -203,133 +210,138 @@ pub trait Credentials {
         at_most: u32,
     ) -> Result<CreatedToken, Error>;
 
-    /// The API tokens, newest first: expired ones among them, revoked ones not.
+    /// Returns the API tokens, newest first. Includes expired tokens and excludes revoked tokens.
     ///
     /// # Errors
-    /// [`Error::Internal`].
+    /// Returns [`Error::Internal`].
     fn list_tokens(&self) -> Result<Vec<Token>, Error>;
 
-    /// Revokes an API token. To revoke it once more is no error.
+    /// Revokes an API token. Revoking a token again is not an error.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the account never had it.
+    /// Returns [`Error::NotFound`] if the account never had the token.
     fn revoke_token(&self, id: &str) -> Result<(), Error>;
 
-    /// Makes an app password for a mail client.
+    /// Creates an app password for a mail client.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where the account has too many.
+    /// Returns [`Error::Conflict`] if the account has reached the limit.
     fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error>;
 
-    /// All that can reach the account, newest first.
+    /// Returns all credentials of the account, newest first.
     ///
     /// # Errors
-    /// [`Error::Internal`].
+    /// Returns [`Error::Internal`].
     fn list_credentials(&self) -> Result<Vec<Credential>, Error>;
 
-    /// Revokes an app password that acts for no API token.
+    /// Revokes an app password, unless it belongs to an API token.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the account has none of this id.
+    /// Returns [`Error::NotFound`] if the account has no app password with this id.
     fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error>;
 }
 
-/// Further addresses of the caller. Reading needs `aliases:read`, changing `aliases:write`. Each function may also answer `Denied` and `Internal`; those
-/// that change something `CredentialRefused`.
+/// The caller's aliases. Reading needs the scope `aliases:read`, changes need `aliases:write`.
+///
+/// Every function can return `Denied` and `Internal`. A function that changes something can also return `CredentialRefused`.
 pub trait Aliases {
-    /// The aliases, by address.
+    /// Returns the aliases, sorted by address.
     ///
     /// # Errors
-    /// As the trait says.
+    /// Only the errors that the trait names.
     fn list_aliases(&self) -> Result<Vec<Alias>, Error>;
 
-    /// The domains that the caller may have aliases on: the platform's, then its own.
+    /// Returns the domains on which the caller can create aliases: first the platform domains, then the caller's own domains.
     ///
     /// # Errors
-    /// As the trait says.
+    /// Only the errors that the trait names.
     fn alias_domains(&self) -> Result<Vec<String>, Error>;
 
-    /// Makes an alias. `name` is the local part.
+    /// Creates an alias. `name` is the local part.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a name that will not do there, or a domain that there may be no aliases on; [`Error::Conflict`]
-    /// where the address is, or was, somebody's; [`Error::TooLarge`] where the caller has as many as an account may.
+    /// Returns [`Error::Invalid`] for a name that is not allowed on the domain or a domain on which the caller cannot create aliases,
+    /// [`Error::Conflict`] if the address is in use or reserved, and [`Error::TooLarge`] if the account has reached its limit.
     fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error>;
 
-    /// Whether an alias could be made now. Nothing is held.
+    /// Checks that an alias could be created now. Does not reserve the address.
     ///
     /// # Errors
-    /// What making it would answer.
+    /// Returns the errors of [`Aliases::create_alias`].
     fn check_alias(&self, name: &str, domain: &str) -> Result<(), Error>;
 
-    /// Switches an alias on or off. To switch it to what it is, is no error.
+    /// Activates or deactivates an alias. Setting the current state is not an error.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the caller has no alias of this id.
+    /// Returns [`Error::NotFound`] if the caller has no alias with this id.
     fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error>;
 
-    /// Deletes an alias. What was delivered through it stays.
+    /// Deletes an alias. Mail that was delivered through it stays.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the caller has no alias of this id.
+    /// Returns [`Error::NotFound`] if the caller has no alias with this id.
     fn delete_alias(&self, id: u64) -> Result<(), Error>;
 }
 
-/// The caller's own domains. Each function needs a web session. A domain is named in any letters: the host folds it.
+/// The caller's own domains. Each function needs a web session. The host folds domain names to lower case.
 pub trait Domains {
-    /// The domains, newest first, with what the plan allows.
+    /// Returns the domains, newest first, and the number that the plan allows.
     ///
     /// # Errors
-    /// [`Error::Internal`].
+    /// Returns [`Error::Internal`].
     fn list_domains(&self) -> Result<HeldDomains, Error>;
 
     /// Claims a domain.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no domain of one's own; [`Error::Conflict`] where it is somebody else's; [`Error::Denied`] where the plan has
-    /// none, [`Error::TooLarge`] where all of them are in use.
+    /// Returns [`Error::Invalid`] if the name is not a registrable domain, [`Error::Conflict`] if the domain belongs to another account,
+    /// [`Error::Denied`] if the plan allows no domains, and [`Error::TooLarge`] if the account has as many domains as its plan allows.
     fn claim_domain(&self, name: &str) -> Result<Claimed, Error>;
 
-    /// A domain and the state of its records.
+    /// Returns a domain and the state of its DNS records.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the account does not have it.
+    /// Returns [`Error::NotFound`] if the account does not have the domain.
     fn inspect_domain(&self, name: &str) -> Result<Inspected, Error>;
 
-    /// Looks for the proof of a claim, and makes the domain active where it is found.
+    /// Looks up the challenge of a claim in the DNS, and activates the domain if the challenge is found.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the account does not have it; [`Error::Invalid`] where it became the platform's; [`Error::Unavailable`] where the DNS
-    /// cannot be read.
+    /// Returns [`Error::NotFound`] if the account does not have the domain, [`Error::Invalid`] if the domain is now a platform domain, and
+    /// [`Error::Unavailable`] if the DNS lookup fails.
     fn verify_domain(&self, name: &str) -> Result<Verification, Error>;
 
-    /// Gives a domain up.
+    /// Releases a domain.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where the account does not have it; [`Error::Conflict`] where there are aliases on it.
+    /// Returns [`Error::NotFound`] if the account does not have the domain, and [`Error::Conflict`] if it has aliases on the domain.
     fn release_domain(&self, name: &str) -> Result<(), Error>;
 }
 
-/// Shared mailboxes: the caller's own and those of others. Each function needs a web session. Who is in a team, and who may do what to it, the host judges.
-/// Each that changes something may also answer [`Refused::Failed`] with `Denied` where the caller may not manage the members, and with `CredentialRefused`.
+/// Shared mailboxes, which are called teams: the caller's own and those of other accounts. Each function needs a web session. The host
+/// checks who is a member of a team and who may change it.
+///
+/// A function that changes something can also return [`Refused::Failed`] with `Denied` if the caller may not manage the members, and with
+/// `CredentialRefused`.
 pub trait Teams {
-    /// The teams that the caller is in: its own mailbox first, then those that are shared with it, by address.
+    /// Returns the caller's teams: first the caller's own mailbox, then the mailboxes that are shared with the caller, sorted by address.
     ///
     /// # Errors
-    /// [`Error::Internal`].
+    /// Returns [`Error::Internal`].
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error>;
 
-    /// A team and who is in it.
+    /// Returns a team and its members.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where there is no such team, or the caller is not in it.
+    /// Returns [`Error::NotFound`] if the team does not exist or the caller is not a member.
     fn team(&self, team: &str) -> Result<Team, Error>;
 
-    /// Makes somebody a member at once, with a first grant. `password` is the caller's own.
+    /// Adds a member with a first grant, without an invitation to accept. `password` is the caller's own.
     ///
     /// # Errors
-    /// [`Refused::Missing`]; [`Refused::Failed`] with `Denied` for a wrong password and for a right that the caller does not hold, `Invalid` for what can be
-    /// nobody's wish, `Conflict` for a member already and for a plan without a free place, `Unavailable` where a key was needed and there is no mail server.
+    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. Returns [`Refused::Failed`] with
+    /// `Denied` for a wrong password or a right that the caller does not hold, with `Invalid` for an invalid grant, with `Conflict` for an
+    /// existing member or if the plan allows no more members, and with `Unavailable` if a key is needed and the mail server is unavailable.
     fn invite_member(
         &self,
         team: &str,
@@ -338,58 +350,60 @@ pub trait Teams {
         grant: &NewGrant,
     ) -> Result<InvitedMember, Refused>;
 
-    /// Grants a member something more. Answers the grant's id.
+    /// Adds a grant to a member and returns the grant's id.
     ///
     /// # Errors
-    /// [`Refused::Missing`]; [`Refused::Failed`] with `Denied` for a right that the caller does not hold, and `Invalid`.
+    /// Returns [`Refused::Missing`], and [`Refused::Failed`] with `Denied` for a right that the caller does not hold or with `Invalid`.
     fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused>;
 
-    /// Gives a grant other rights.
+    /// Replaces the rights of a grant.
     ///
     /// # Errors
-    /// As [`Teams::add_grant`].
+    /// Returns the errors of [`Teams::add_grant`].
     fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused>;
 
-    /// Takes a grant back. Its holder stays a member.
+    /// Revokes a grant. The member stays in the team.
     ///
     /// # Errors
-    /// [`Refused::Missing`].
+    /// Returns [`Refused::Missing`].
     fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused>;
 
-    /// Removes a member; the caller itself, too.
+    /// Removes a member. The caller can also remove itself.
     ///
     /// # Errors
-    /// [`Refused::Missing`]; [`Refused::Failed`] with `Denied` for the owner.
+    /// Returns [`Refused::Missing`], and [`Refused::Failed`] with `Denied` for the owner.
     fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused>;
 }
 
-/// Keys and values that the module keeps for the caller's account. A key is 1 to 256 bytes without control characters, a value at most 65,536 bytes. Each
-/// function may also answer `Denied` (where there is no caller), `Invalid` (for another key) and `Internal`; those that change something
-/// `CredentialRefused`.
+/// Keys and values that the module stores for the caller's account. A key has 1 to 256 bytes without control characters, a value at most
+/// 65,536 bytes.
+///
+/// Every function can return `Denied` (if there is no caller), `Invalid` (for an invalid key) and `Internal`. A function that changes
+/// something can also return `CredentialRefused`.
 pub trait Store {
-    /// The value of a key; none where there is none.
+    /// Returns the value of a key, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// As the trait says.
+    /// Only the errors that the trait names.
     fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Gives a key a value, whatever it had before.
+    /// Sets the value of a key.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a larger value, and where there is no room for it in the module's quota.
+    /// Returns [`Error::TooLarge`] if the value is too long or would exceed the module's quota.
     fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error>;
 
-    /// Takes a key away. To take one away that is not there is no error.
+    /// Deletes a key. Deleting a key that does not exist is not an error.
     ///
     /// # Errors
-    /// As the trait says.
+    /// Only the errors that the trait names.
     fn delete_value(&self, key: &str) -> Result<(), Error>;
 
-    /// Gives a key a value, or takes it away where `value` is none, provided that it has the value that was expected; none: that it has no value. Whether
-    /// it had, in one step that no other change comes between.
+    /// Atomically compares the value of a key with `expected` and, if they are equal, sets the key to `value`. `None` stands for a key that
+    /// does not exist, so a `value` of `None` deletes the key. Returns whether the values were equal.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] as [`Store::set_value`].
+    /// Returns [`Error::TooLarge`] like [`Store::set_value`].
     fn compare_and_set(
         &self,
         key: &str,
@@ -397,10 +411,10 @@ pub trait Store {
         value: Option<&[u8]>,
     ) -> Result<bool, Error>;
 
-    /// The keys that begin with `prefix`, in the order of their bytes, from the first one beyond `after` on.
+    /// Returns the keys that start with `prefix` and are greater than `after`, in byte order, at most `limit`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not 1 to 1,000.
+    /// Returns [`Error::Invalid`] if the limit is not 1 to 1,000.
     fn list_keys(
         &self,
         prefix: &str,
@@ -409,30 +423,30 @@ pub trait Store {
     ) -> Result<Vec<String>, Error>;
 }
 
-/// HTTP requests to the hosts that the operator listed for the module. Redirects are not followed.
+/// HTTP requests to the hosts that the operator permitted for the module. Redirects are not followed.
 pub trait HttpClient {
-    /// Sends a request and waits for the whole of its answer, whatever its status.
+    /// Sends a request and waits for the whole response, which can have any status.
     ///
     /// # Errors
-    /// [`Error::Denied`] for a host that is not listed, or at an address that may not be reached; [`Error::Invalid`] for what makes no request;
-    /// [`Error::TooLarge`] for a request or an answer of more than 4 MiB; [`Error::Unavailable`] where no answer came and nothing was changed by asking;
-    /// [`Error::OutcomeUnknown`] where the request was begun and no whole answer came.
+    /// Returns [`Error::Denied`] for a host that is not permitted or resolves only to blocked addresses, [`Error::Invalid`] for an invalid
+    /// request, [`Error::TooLarge`] if the request or its response is larger than 4 MiB, [`Error::Unavailable`] if there is no response and
+    /// the request changed nothing, and [`Error::OutcomeUnknown`] if the request was sent and there is no complete response.
     fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error>;
 }
 
 /// The host's log.
 pub trait Log {
-    /// Writes one line. Never message content or secrets.
+    /// Writes one line. The message must not contain mail content or secrets.
     fn write(&self, level: Level, message: &str);
 }
 
 /// The module's own settings.
 pub trait Config {
-    /// One setting; none where it is not set.
+    /// Returns a setting, or `None` if it is not set.
     fn get(&self, key: &str) -> Option<String>;
 }
 
-/// The real host, asked through the sandbox's imports. Only a component has one: anywhere else its functions panic.
+/// The real host, called through the imports of the component. Outside of a component its functions panic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host;
 
@@ -507,7 +521,7 @@ impl Outbox for Host {
                 content_type: file.content_type,
                 content,
             }),
-            // Bytes of a module's own never came from a request.
+            // The host accepts only its own bytes as files; they come from a request.
             Blob::Bytes(_) => Err(Error::Internal),
         };
         let draft = outbox::Draft {

@@ -1,26 +1,27 @@
-//! The module's part of the API description: what utoipa makes of the handlers' types, without what the host adds for every module.
+//! The module's part of the API description, which utoipa generates from the types of the handlers. The host adds what is common to all
+//! modules.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
-/// Every answer that is not a success.
+/// A response that is not a success.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Error)]
 pub struct Failed {
-    /// A sentence meant for a person.
+    /// A sentence for a person.
     pub error: String,
 }
 
-/// An answer that tells no more than that it was done.
+/// A response that only reports success.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Success)]
 pub struct Succeeded {
-    /// True.
+    /// Always true.
     pub success: bool,
 }
 
-/// `paths` and `components` of a description, as JSON. The schema `Error` is the host's: a module only refers to it.
+/// Returns `paths` and `components` of a description as JSON. The schema `Error` is removed, because the host defines it.
 pub(crate) fn fragment(description: &OpenApi) -> String {
     let mut components = description.components.clone();
     if let Some(components) = &mut components {

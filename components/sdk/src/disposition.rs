@@ -1,12 +1,12 @@
-//! `Content-Disposition` (RFC 6266): what a download is to be called.
+//! The `Content-Disposition` header (RFC 6266), which gives the file name of a download.
 
 use std::fmt::Write as _;
 
-/// The value for a file of that name, whatever it holds: its plain letters for clients that know no others, and all of it (RFC 8187).
+/// Returns the header value for a file of any name. It has an ASCII form for old clients, and the full name (RFC 8187).
 pub(crate) fn attachment(filename: &str) -> String {
     let plain: String = filename
         .chars()
-        // A quote or a backslash would end the quoted string, and some clients take a percent sign for an escape.
+        // A quote or a backslash would end the quoted string. Some clients interpret a percent sign as an escape.
         .map(|c| match c {
             '"' | '\\' | '%' => '_',
             ' '..='~' => c,

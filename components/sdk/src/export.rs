@@ -1,8 +1,8 @@
-//! The line that turns a module into a component.
+//! The macro that makes a component of a module.
 
-/// Exports a module: `export!(module)`, where `module` is a `fn module<H: …>() -> Module<H>` over the capabilities that it needs.
+/// Exports a module: `export!(module)`, where `module` is a `fn module<H: …>() -> Module<H>` over the capabilities that the module needs.
 ///
-/// Outside WebAssembly it does nothing, so that the crate is a plain library for tests.
+/// On other targets than WebAssembly the macro expands to nothing, so that the crate can be tested as a plain library.
 #[macro_export]
 macro_rules! export {
     ($module:ident) => {

@@ -1,22 +1,22 @@
-//! What a handler answers instead of a success: `{"error": text}` with a status (specification, section 7).
+//! The error response of a handler: `{"error": text}` with a status (specification, section 7).
 
 use std::borrow::Cow;
 
 use crate::capability::{Caller, Error, Kind};
 
-/// An answer that is not a success.
+/// A response that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
     /// A sentence for a person.
     pub text: Cow<'static, str>,
-    /// Seconds after which it may be worth trying again, for `Retry-After`.
+    /// Seconds after which the client may retry, for the `Retry-After` header.
     pub retry_after: Option<u32>,
 }
 
 impl Failure {
-    /// A failure with any status.
+    /// Creates a failure with any status.
     #[must_use]
     pub fn new(status: u16, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -26,25 +26,25 @@ impl Failure {
         }
     }
 
-    /// 400: malformed, missing or out of range.
+    /// Creates a 400: the input is malformed, missing or out of range.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, text)
     }
 
-    /// 404: it does not exist, or not for this caller.
+    /// Creates a 404: the object does not exist, or is not visible to this caller.
     #[must_use]
     pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(404, text)
     }
 
-    /// 409: it exists already, or something depends on it.
+    /// Creates a 409: the object already exists, or other objects depend on it.
     #[must_use]
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(409, text)
     }
 
-    /// The same with another text where the host itself failed: what could not be done.
+    /// Replaces the text of a 500 with `text`, which tells what failed. Other failures stay the same.
     #[must_use]
     pub fn failing(self, text: &'static str) -> Self {
         if self.status == 500 {
@@ -54,10 +54,9 @@ impl Failure {
         }
     }
 
-    /// What a capability's error means to a client. `missing` is the text of a 404: only the handler knows what it asked for.
+    /// Converts a capability's error to a failure. `missing` is the text of a 404, because only the handler knows what it looked for.
     ///
-    /// A mail server that refuses the caller's credential is told to a signed-in person in other words than to the holder of a token
-    /// (specification, section 7).
+    /// If the mail server refuses the caller's credential, the text depends on the kind of credential (specification, section 7).
     #[must_use]
     pub fn of(error: Error, missing: &'static str, host: &impl Caller) -> Self {
         match error {

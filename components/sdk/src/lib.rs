@@ -1,7 +1,7 @@
-//! What a Latchmail module is written with: a typed router, extraction and validation, the error type, an API description that comes from the types
-//! that the handlers use, the capabilities of the host, and a host for tests.
+//! SDK for Latchmail modules: a typed router, extraction and validation of input, the error type, an API description that is generated from
+//! the types of the handlers, the capabilities of the host, and a fake host for tests.
 //!
-//! A module is a list of routes over the capabilities it needs, and one line that exports it:
+//! A module is a list of routes over the capabilities that it needs, and one line that exports it:
 //!
 //! ```
 //! use latchmail_sdk::capability::{Caller, Scope, Store};
@@ -42,27 +42,29 @@
 //!
 //! | Where | What |
 //! |---|---|
-//! | [`Module`], [`Route`] | the list of routes: who may call each, what it takes, how long it may take |
-//! | [`Request`], [`Reply`], [`Failure`] | what a handler is given, and what it answers |
-//! | [`capability`] | what it may ask of the host, one trait an interface of the contract |
-//! | [`stored`] | values of the module's own types, kept for each account |
-//! | [`testing`] | the module's routes in plain unit tests |
-//! | [`scope`], [`time`], [`name`] | scopes by their names, instants in text, names that nobody guesses |
-//! | [`bindings`] | the contract as it was generated, for what this crate does not cover |
+//! | [`Module`], [`Route`] | the list of routes: who may call each, its body, its deadline |
+//! | [`Request`], [`Reply`], [`Failure`] | the input and the output of a handler |
+//! | [`capability`] | the host's functions, one trait per interface of the contract |
+//! | [`stored`] | values of the module's own types, stored per account |
+//! | [`testing`] | calls the module's routes in unit tests |
+//! | [`scope`], [`time`], [`name`] | scopes by name, times as text, random names |
+//! | [`bindings`] | the generated contract, for anything that this crate does not cover |
 //!
-//! Handlers are generic over the traits of [`capability`], so the same code runs in a sandbox, where [`capability::Host`] asks the host, and in
-//! plain unit tests, where [`testing::FakeHost`] or a test's own type answers. A component imports what its handlers name and nothing else: the traits
-//! in a handler's signature are the list of what its operator is asked to grant.
+//! Handlers are generic over the traits of [`capability`], so the same code runs in a sandbox, where [`capability::Host`] calls the host,
+//! and in unit tests, where [`testing::FakeHost`] or a test's own type implements the traits. A component imports only the interfaces whose
+//! traits its handlers name. These traits are the list of grants that the module needs from its operator.
 //!
-//! # What a module has to know
+//! # What authors of modules need to know
 //!
-//! - Each request runs in a sandbox of its own, which is gone afterwards: a `static` is as it was at the beginning. What is to be kept goes into
-//!   the [`Store`](capability::Store). (An operator may allow a sandbox to serve several requests, one after the other; nothing may depend on it.)
-//! - Every capability acts for the caller of the request at hand, and no function takes an account. What the caller's credential may not, the host
-//!   refuses, whatever the route declared.
-//! - There are no files, no environment, no sockets and no threads. What is written to the standard output goes to the host's log.
-//! - A panic ends the request with status 500, and no other request.
-//! - The contract grows: a module runs on any host of the same major version that is not older than what it was built against.
+//! - Each request runs in a new sandbox, which is destroyed afterwards, so a `static` has its initial value in every request. Data that
+//!   must persist belongs in the [`Store`](capability::Store). An operator can allow a sandbox to serve several requests in sequence, but a
+//!   module must not depend on it.
+//! - Every capability acts for the caller of the current request; no function takes an account. The host refuses what the caller's
+//!   credential does not permit, even if the route allows the caller.
+//! - There are no files, no environment variables, no sockets and no threads. Output to standard output goes to the host's log.
+//! - A panic ends the request with status 500. It does not affect other requests.
+//! - The contract grows: a module runs on every host with the same major version that is at least as new as the version that the module was
+//!   built against.
 
 pub mod bindings;
 pub mod capability;

@@ -1,4 +1,4 @@
-//! A request as a handler sees it, and its answer.
+//! Requests and responses as handlers see them.
 
 use std::cell::RefCell;
 use std::str::FromStr;
@@ -11,66 +11,67 @@ use crate::capability::Blob;
 use crate::disposition;
 use crate::failure::Failure;
 
-/// A request that the host has routed, admitted and read.
+/// A request that the host has routed, authorized and read.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// The request's id, as in the host's log.
+    /// Id of the request, as in the host's log.
     pub id: String,
-    /// The path's named segments, decoded.
+    /// Named segments of the path, decoded.
     pub path: Vec<(String, String)>,
-    /// The query's names and values, decoded.
+    /// Names and values of the query, decoded.
     pub query: Vec<(String, String)>,
-    /// Headers, names in lower case.
+    /// Headers with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, where it came as bytes.
+    /// Body as bytes. Empty if the host keeps the body as a blob.
     pub body: Vec<u8>,
-    /// What was decoded from the route's blob fields, until it is taken.
+    /// Decoded values of the route's blob fields. [`Request::take_blob`] takes them.
     pub blobs: RefCell<Vec<Option<Blob>>>,
 }
 
 impl Request {
-    /// A segment of the path; empty where the route does not name it.
+    /// Returns a named segment of the path, or an empty string if the route has no segment of this name.
     #[must_use]
     pub fn path(&self, name: &str) -> &str {
         find(&self.path, name).unwrap_or_default()
     }
 
-    /// The first value of a query parameter.
+    /// Returns the first value of a query parameter.
     #[must_use]
     pub fn query(&self, name: &str) -> Option<&str> {
         find(&self.query, name)
     }
 
-    /// A header; the first where there are several.
+    /// Returns the first value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         find(&self.headers, name)
     }
 
-    /// The body as a JSON object.
+    /// Parses the body as JSON.
     ///
     /// # Errors
-    /// 400 `Invalid JSON body` where it is not JSON; 400 with a text that names the field where it is of another shape.
+    /// Returns 400 `Invalid JSON body` if the body is not JSON, and 400 with a text that names the field if the body has another shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         latchmail_shape::read(&self.body).map_err(|misfit| Failure::bad_request(misfit.sentence()))
     }
 
-    /// What was decoded from a blob field: the body has `index` in its place. None where there is none, or it was taken before.
+    /// Takes the decoded value of a blob field. The field in the body has the value `index`. Returns `None` if there is no such value or it
+    /// was taken before.
     #[must_use]
     pub fn take_blob(&self, index: usize) -> Option<Blob> {
         self.blobs.borrow_mut().get_mut(index)?.take()
     }
 
-    /// A segment of the path as a number written in digits alone; none where it is anything else or does not fit.
+    /// Returns a segment of the path as a number. Returns `None` unless the segment consists of digits and the number fits.
     #[must_use]
     pub fn path_number<N: FromStr>(&self, name: &str) -> Option<N> {
         number(self.path(name))
     }
 
-    /// The `page` (from 1, default 1) and `limit` (1 to 100) of a list, as an offset and a limit. `complaint` is the text of the 400.
+    /// Parses the query parameters `page` (from 1, default 1) and `limit` (1 to 100) of a list. `complaint` is the text of the 400.
     ///
     /// # Errors
-    /// 400 for anything but whole numbers in range. A page past the end is none of those: it is empty.
+    /// Returns 400 unless both are whole numbers in range. A page after the last is valid and empty.
     pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
         let value = |name, default: u32| match self.query(name) {
             None => Ok(default),
@@ -82,19 +83,19 @@ impl Request {
     }
 }
 
-/// Which stretch of a list is asked for.
+/// A page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
-    /// The page, from 1.
+    /// Number of the page, from 1.
     pub page: u32,
-    /// Entries a page.
+    /// Number of entries per page.
     pub limit: u32,
-    /// Entries before the page.
+    /// Number of entries before the page.
     pub offset: u32,
 }
 
 impl Paging {
-    /// The page of this number, from 1, with 1 to 100 entries; none where either is out of range.
+    /// Creates a page from its number, from 1, and its size, 1 to 100 entries. Returns `None` if either is out of range.
     #[must_use]
     pub fn of(page: u32, limit: u32) -> Option<Self> {
         let in_range = page >= 1 && (1..=100).contains(&limit);
@@ -135,53 +136,53 @@ fn find<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.as_str())
 }
 
-/// Digits alone: `parse` on its own would take a sign.
+/// Accepts only digits. `parse` alone would also accept a sign.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }
 
-/// A whole number; one that does not fit is as large as any.
+/// Parses a whole number. A number that does not fit becomes the largest number.
 fn whole(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// An answer: a status, headers and a body.
+/// A response: a status, headers and a body.
 #[derive(Debug)]
 pub struct Reply {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// The body's media type; empty where there is no body.
+    /// Media type of the body, or empty if there is no body.
     pub content_type: &'static str,
-    /// Headers besides the content type.
+    /// Headers other than the content type.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Content,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub enum Content {
-    /// Bytes of the module's own.
+    /// Bytes of the module.
     Bytes(Vec<u8>),
-    /// Bytes that stay with the host.
+    /// Bytes that stay in the host.
     Blob(Blob),
 }
 
 impl Reply {
-    /// 200 with a value as JSON.
+    /// Creates a 200 response with a value as JSON.
     ///
     /// # Errors
-    /// 500 where the value cannot be written as JSON, which is the module's fault.
+    /// Returns 500 if the value cannot be serialized, which is a bug of the module.
     pub fn json<T: Serialize>(value: &T) -> Result<Self, Failure> {
         Self::with_status(200, value)
     }
 
-    /// Any status with a value as JSON.
+    /// Creates a response of any status with a value as JSON.
     ///
     /// # Errors
-    /// 500 where the value cannot be written as JSON, which is the module's fault.
+    /// Returns 500 if the value cannot be serialized, which is a bug of the module.
     pub fn with_status<T: Serialize>(status: u16, value: &T) -> Result<Self, Failure> {
         let body = serde_json::to_vec(value)
             .map_err(|_| Failure::new(500, "The operation could not be completed"))?;
@@ -193,7 +194,7 @@ impl Reply {
         })
     }
 
-    /// Any status without a body.
+    /// Creates a response of any status without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
         Self {
@@ -204,23 +205,23 @@ impl Reply {
         }
     }
 
-    /// 200 `{"success": true}`.
+    /// Creates a 200 response with `{"success": true}`.
     ///
     /// # Errors
-    /// None in practice; see [`Reply::json`].
+    /// Does not fail in practice; see [`Reply::json`].
     pub fn success() -> Result<Self, Failure> {
         Self::json(&serde_json::json!({ "success": true }))
     }
 
-    /// The same with a header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// 200 with a file to be saved under `filename` (RFC 6266). Whatever it is, it is `application/octet-stream`: nothing that a stranger sent is to be
-    /// run where it is shown. Nobody but its reader may keep it.
+    /// Creates a 200 response with a file to save as `filename` (RFC 6266). The type is always `application/octet-stream`, so that a
+    /// browser does not run content that a stranger sent. Caches must not store the response.
     #[must_use]
     pub fn download(filename: &str, content: Blob) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A module as a list of routes, each with its handler.
+//! A module as a list of routes with their handlers.
 
 use utoipa::openapi::OpenApi;
 
@@ -7,10 +7,10 @@ use crate::capability::Scope;
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 
-/// The rate-limit area of routes that name no other.
+/// Default rate-limit bucket of a route.
 const OWN_AREA: &str = "modules";
 
-/// What serves a route: the capabilities and the request in, the answer out.
+/// A handler. Takes the capabilities and the request and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
 /// A route and its handler.
@@ -21,31 +21,31 @@ pub struct Route<H> {
 }
 
 impl<H> Route<H> {
-    /// A GET route, for a web session only until it is told otherwise; it takes no body and has 30 seconds.
+    /// Creates a GET route. By default, it needs a web session, accepts no body and has a deadline of 30 seconds.
     #[must_use]
     pub fn get(path: &str, operation: &str, handler: Handler<H>) -> Self {
         Self::new(wit::Method::Get, path, operation, handler)
     }
 
-    /// A POST route; as [`Route::get`].
+    /// Creates a POST route with the defaults of [`Route::get`].
     #[must_use]
     pub fn post(path: &str, operation: &str, handler: Handler<H>) -> Self {
         Self::new(wit::Method::Post, path, operation, handler)
     }
 
-    /// A PUT route; as [`Route::get`].
+    /// Creates a PUT route with the defaults of [`Route::get`].
     #[must_use]
     pub fn put(path: &str, operation: &str, handler: Handler<H>) -> Self {
         Self::new(wit::Method::Put, path, operation, handler)
     }
 
-    /// A PATCH route; as [`Route::get`].
+    /// Creates a PATCH route with the defaults of [`Route::get`].
     #[must_use]
     pub fn patch(path: &str, operation: &str, handler: Handler<H>) -> Self {
         Self::new(wit::Method::Patch, path, operation, handler)
     }
 
-    /// A DELETE route; as [`Route::get`].
+    /// Creates a DELETE route with the defaults of [`Route::get`].
     #[must_use]
     pub fn delete(path: &str, operation: &str, handler: Handler<H>) -> Self {
         Self::new(wit::Method::Delete, path, operation, handler)
@@ -68,29 +68,29 @@ impl<H> Route<H> {
         }
     }
 
-    /// Takes a body of at most so many bytes.
+    /// Accepts a body of at most this number of bytes.
     #[must_use]
     pub fn takes(mut self, bytes: u32) -> Self {
         self.wit.max_body = bytes;
         self
     }
 
-    /// The host decodes a field of the JSON body from base64 and keeps it: a JSON pointer in which `*` is any index. What stands in its place is for
-    /// [`Request::take_blob`].
+    /// Marks a field of the JSON body whose base64 value the host decodes and keeps. `pointer` is a JSON pointer in which `*` stands for
+    /// any index. The host replaces the value with an index for [`Request::take_blob`].
     #[must_use]
     pub fn blob_field(mut self, pointer: &str) -> Self {
         self.wit.blob_fields.push(pointer.into());
         self
     }
 
-    /// May take so many seconds, what it asks of the host included.
+    /// Sets the deadline in seconds. It includes the time of calls to the host.
     #[must_use]
     pub fn within(mut self, seconds: u32) -> Self {
         self.wit.deadline = seconds.saturating_mul(1000);
         self
     }
 
-    /// Open to API tokens that hold `scope` too.
+    /// Also allows API tokens with the scope `scope`.
     #[must_use]
     pub fn scoped(mut self, scope: Scope) -> Self {
         self.wit.access = wit::Access::Scoped(wit::ScopedAccess {
@@ -100,7 +100,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// Open to OAuth access tokens too, where it is open to a scope.
+    /// Also allows OAuth access tokens, if the route allows a scope.
     #[must_use]
     pub fn with_oauth(mut self) -> Self {
         if let wit::Access::Scoped(scoped) = &mut self.wit.access {
@@ -109,21 +109,21 @@ impl<H> Route<H> {
         self
     }
 
-    /// Open to OAuth access tokens and to nobody else: an agent's route.
+    /// Allows only OAuth access tokens, for routes of agents.
     #[must_use]
     pub fn oauth(mut self) -> Self {
         self.wit.access = wit::Access::Oauth;
         self
     }
 
-    /// Open to anybody.
+    /// Allows every client, without a credential.
     #[must_use]
     pub fn public(mut self) -> Self {
         self.wit.access = wit::Access::Public;
         self
     }
 
-    /// Counted towards this rate-limit area, a key of the configuration's `[limits]`. Until it is told otherwise a route counts towards `modules`.
+    /// Sets the rate-limit bucket, a key of the configuration's `[limits]`. The default is `modules`.
     #[must_use]
     pub fn area(mut self, area: &str) -> Self {
         self.wit.area = area.into();
@@ -131,7 +131,7 @@ impl<H> Route<H> {
     }
 }
 
-/// A module: its name, its routes, and their description.
+/// A module: its name, its routes and their API description.
 #[derive(Clone)]
 pub struct Module<H> {
     name: String,
@@ -141,8 +141,8 @@ pub struct Module<H> {
 }
 
 impl<H> Module<H> {
-    /// A module without routes yet. `description` makes the description of them all, each under the same
-    /// operation id; it is made only when the host asks.
+    /// Creates a module without routes. `description` returns the API description of all routes, each under its operation id. It is called
+    /// only when the host asks for the manifest.
     #[must_use]
     pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
         Self {
@@ -153,14 +153,14 @@ impl<H> Module<H> {
         }
     }
 
-    /// The same with one more route.
+    /// Adds a route.
     #[must_use]
     pub fn route(mut self, route: Route<H>) -> Self {
         self.routes.push(route);
         self
     }
 
-    /// What the host is told when it asks what the module is.
+    /// Returns the manifest, with which the module describes itself to the host.
     #[must_use]
     pub fn manifest(&self) -> wit::Manifest {
         wit::Manifest {
@@ -171,7 +171,7 @@ impl<H> Module<H> {
         }
     }
 
-    /// Serves one request of `operation`. The host asks for operations of the manifest only; any other is answered 404.
+    /// Serves a request of `operation`. The host requests only operations of the manifest; others get 404.
     #[must_use]
     pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
         let route = self.routes.iter().find(|r| r.wit.operation == operation);

@@ -1,25 +1,25 @@
-//! Random names that people can say to each other and nobody can guess.
+//! Random names that people can pronounce and that cannot be guessed.
 
 use crate::failure::Failure;
 
-/// Letters that sound apart from each other, so that a name survives being read aloud.
+/// Consonants with distinct sounds, so that a name can be read aloud.
 const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
 const VOWELS: &[u8; 4] = b"aiou";
 
-/// Words of a name. Each holds 16 random bits.
+/// Number of words in a name. Each word has 16 random bits.
 const WORDS: u32 = 4;
 
-/// A name of 64 random bits, `lusab-babad-gutih-tugad`: lower-case letters and hyphens.
+/// Returns a name with 64 random bits in lower-case letters and hyphens, for example `lusab-babad-gutih-tugad`.
 ///
 /// # Errors
-/// 500 where there is no randomness.
+/// Returns 500 if there is no randomness.
 pub fn pronounceable() -> Result<String, Failure> {
     let random =
         getrandom::u64().map_err(|_| Failure::new(500, "The operation could not be completed"))?;
     Ok(spelt(random))
 }
 
-/// One name for every number, and another for every other.
+/// Returns the name of a number. Different numbers have different names.
 fn spelt(number: u64) -> String {
     let mut name = String::with_capacity(24);
     for word in 0..WORDS {

@@ -1,8 +1,8 @@
-//! Scopes by the names that clients know them by (specification, section 5).
+//! Scopes and the names that clients use for them (specification, section 5).
 
 use crate::capability::Scope;
 
-/// All scopes, in canonical order, with their names.
+/// All scopes with their names, in canonical order.
 pub const ALL: [(Scope, &str); 6] = [
     (Scope::MailRead, "mail:read"),
     (Scope::MailSend, "mail:send"),
@@ -12,14 +12,14 @@ pub const ALL: [(Scope, &str); 6] = [
     (Scope::ProfileRead, "profile:read"),
 ];
 
-/// The scope of this name.
+/// Returns the scope with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<Scope> {
     let found = ALL.iter().find(|(_, known)| *known == name)?;
     Some(found.0)
 }
 
-/// A scope's name.
+/// Returns the name of a scope.
 #[must_use]
 pub fn name(scope: Scope) -> &'static str {
     let found = ALL.iter().find(|(known, _)| *known == scope);

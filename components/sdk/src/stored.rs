@@ -1,4 +1,4 @@
-//! What a module keeps for the caller's account, as values of its own types: JSON under a key of [`Store`].
+//! Values of a module's own types, stored for the caller's account as JSON under a key of [`Store`].
 //!
 //! ```
 //! use latchmail_sdk::capability::{Error, Store};
@@ -17,8 +17,8 @@
 //! assert_eq!(count(&host).unwrap(), 1);
 //! ```
 //!
-//! A value outlives the version of the module that wrote it: give a field that is new a default (`#[serde(default)]`). A value that cannot be read
-//! is [`Error::Internal`], and stays as it is.
+//! Values outlive the version of the module that wrote them, so a new field needs a default (`#[serde(default)]`). Reading a value that
+//! does not parse returns [`Error::Internal`] and does not change the value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,31 +26,31 @@ use serde::de::DeserializeOwned;
 use crate::capability::{Caller, Error, Store};
 use crate::failure::Failure;
 
-/// How often a change is tried where others come between. Each of them got through, so that many in a row are a flood.
+/// Maximum number of attempts of a change. Each failed attempt means that another change succeeded, so this many failures indicate a flood.
 const ATTEMPTS: usize = 8;
 
-/// The value of a key; none where there is none.
+/// Returns the value of a key, or `None` if the key does not exist.
 ///
 /// # Errors
-/// As [`Store::get_value`]; [`Error::Internal`] where there is a value that is no `T`.
+/// Returns the errors of [`Store::get_value`], and [`Error::Internal`] if the value is not a `T`.
 pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<T>, Error> {
     host.get_value(key)?.as_deref().map(parsed).transpose()
 }
 
-/// Gives a key a value, whatever it had before. Where two requests may do so at once, [`change`] is what is wanted.
+/// Sets the value of a key. If requests can change the value concurrently, use [`change`].
 ///
 /// # Errors
-/// As [`Store::set_value`]; [`Error::Internal`] where the value cannot be written as JSON.
+/// Returns the errors of [`Store::set_value`], and [`Error::Internal`] if the value cannot be serialized.
 pub fn write<T: Serialize>(host: &impl Store, key: &str, value: &T) -> Result<(), Error> {
     host.set_value(key, &written(value)?)
 }
 
-/// Makes a key's value another, with no other change between: `change` is given what it is, and answers what it is to be (none: nothing). Where
-/// something came between it is asked again. Answers the value that it is now.
+/// Atomically changes the value of a key and returns the new value. `change` receives the current value and returns the new one; `None`
+/// stands for no value. `change` is called again if another change happened concurrently.
 ///
 /// # Errors
-/// As [`Store::compare_and_set`]; [`Error::Conflict`] where others came between time and again; [`Error::Internal`] where there is a value that is no
-/// `T`, or the new one cannot be written as JSON.
+/// Returns the errors of [`Store::compare_and_set`], [`Error::Conflict`] if concurrent changes happened in every attempt, and
+/// [`Error::Internal`] if the current value is not a `T` or the new value cannot be serialized.
 pub fn change<T: Serialize + DeserializeOwned>(
     host: &impl Store,
     key: &str,
@@ -59,11 +59,11 @@ pub fn change<T: Serialize + DeserializeOwned>(
     attempt(host, key, |was| Ok(change(was)), |error| error)
 }
 
-/// The same in a handler, where there may be something against it: with the first failure of `change` nothing is changed, and that failure is the
-/// answer.
+/// Like [`change()`], for a handler whose change can fail. If `change` returns a failure, the value is not changed and the failure is
+/// returned.
 ///
 /// # Errors
-/// What `change` answers; what [`change()`] answers, as [`Failure::of`] tells it.
+/// Returns the failure of `change`, and the errors of [`change()`] converted with [`Failure::of`].
 pub fn try_change<T: Serialize + DeserializeOwned>(
     host: &(impl Store + Caller),
     key: &str,
@@ -117,7 +117,7 @@ mod tests {
         let host = FakeHost::new();
         let calls = Cell::new(0);
         let now = change(&host, "n", |was: Option<u32>| {
-            // Another request comes between the first time.
+            // Another request changes the value concurrently with the first attempt.
             if calls.replace(calls.get() + 1) == 0 {
                 write(&host, "n", &40).unwrap();
             }

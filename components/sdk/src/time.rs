@@ -1,10 +1,10 @@
-//! Instants as the specification writes them.
+//! Formats times as in the specification.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::capability::Timestamp;
 
-/// `2026-11-20T08:00:00.000Z`: an instant (milliseconds since the epoch) in ISO 8601, UTC, with milliseconds.
+/// Formats a time, in milliseconds since the epoch, in ISO 8601, UTC, with milliseconds: `2026-11-20T08:00:00.000Z`.
 #[must_use]
 pub fn iso8601(instant: Timestamp) -> String {
     DateTime::from_timestamp_millis(instant)
@@ -12,7 +12,7 @@ pub fn iso8601(instant: Timestamp) -> String {
         .to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// `2026-11-20 08:00:00`: an instant (milliseconds since the epoch) in UTC, to the second.
+/// Formats a time, in milliseconds since the epoch, in UTC with seconds: `2026-11-20 08:00:00`.
 #[must_use]
 pub fn sql(instant: Timestamp) -> String {
     DateTime::from_timestamp_millis(instant)
