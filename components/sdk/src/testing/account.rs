@@ -1,4 +1,4 @@
-//! An account of the fake host, and its profile.
+//! An account of the fake host, with its password and profile.
 
 use super::addresses::Addresses;
 use super::credentials::Held;
@@ -9,7 +9,7 @@ use super::store::Kept;
 use super::teams::Guests;
 use crate::capability::{Changes, Details, Error, PasswordChange, Profile, Scope, Timestamp};
 
-/// What an account holds.
+/// The data of an account.
 #[derive(Debug)]
 pub(super) struct Account {
     pub(super) address: String,
@@ -23,7 +23,7 @@ pub(super) struct Account {
     password: String,
 }
 
-/// The password of an account until it is changed.
+/// Initial password of an account.
 const PASSWORD: &str = "Correct-Horse-7";
 
 impl Account {
@@ -51,7 +51,7 @@ impl Account {
         self.password == password
     }
 
-    /// The name in the profile, or the address's local part.
+    /// Returns the name in the profile, or the address's local part if there is no profile.
     pub(super) fn name(&self) -> String {
         match &self.profile {
             Some(profile) => format!("{} {}", profile.first_name, profile.last_name),
@@ -61,17 +61,17 @@ impl Account {
 }
 
 impl FakeHost {
-    /// The account that is signed in has no profile from now on: the operator made it.
+    /// Removes the profile of the signed-in account, as if the operator had created the account.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn forget_profile(&self) {
         self.with_account(|account| account.profile = None);
     }
 }
 
-/// Names and passwords are taken as they are. An account's password is `Correct-Horse-7` until it is changed.
+/// Names and passwords are not validated. An account's initial password is `Correct-Horse-7`.
 impl Profile for FakeHost {
     fn get(&self) -> Result<Details, Error> {
         self.allow(Need::Scope(Scope::ProfileRead), |account| {

@@ -7,14 +7,14 @@ use crate::capability::{
     Timestamp, Verification,
 };
 
-/// The platform's domains.
+/// The platform domains.
 const PLATFORM: [&str; 2] = ["example.test", "second.test"];
 
-/// Domains that an account may have, and aliases.
+/// Maximum numbers of domains and aliases of an account.
 const MOST_DOMAINS: u32 = 5;
 const MOST_ALIASES: usize = 1000;
 
-/// The further addresses of an account and its domains.
+/// The aliases and the domains of an account.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     aliases: Vec<Alias>,
@@ -24,7 +24,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Whether this is an alias that may be sent from.
+    /// Returns whether the address is an active alias.
     pub(super) fn sends_from(&self, address: &str) -> bool {
         let mut active = self.aliases.iter().filter(|alias| alias.active);
         active.any(|alias| alias.address.eq_ignore_ascii_case(address))
@@ -43,7 +43,7 @@ impl Addresses {
 }
 
 impl Account {
-    /// The address of an alias that could be made; `taken` are the addresses of accounts.
+    /// Returns the address of an alias that could be created. `taken` contains the addresses of accounts.
     fn free(&self, name: &str, domain: &str, taken: &[String]) -> Result<String, Error> {
         let domain = domain.to_lowercase();
         if !self.addresses.alias_domains().contains(&domain) {
@@ -81,8 +81,7 @@ impl Account {
     }
 }
 
-/// The addresses of accounts are taken; what other accounts have for aliases is not looked at. The platform's domains are `example.test` and
-/// `second.test`.
+/// Addresses of accounts are taken. Aliases of other accounts are not checked. The platform domains are `example.test` and `second.test`.
 impl Aliases for FakeHost {
     fn list_aliases(&self) -> Result<Vec<Alias>, Error> {
         self.allow(Need::Scope(Scope::AliasesRead), |account| {
@@ -143,10 +142,10 @@ impl Aliases for FakeHost {
 }
 
 impl FakeHost {
-    /// The account that is signed in has published what proves its claim of a domain: verifying it finds it.
+    /// Publishes the challenge of the signed-in account's claim of a domain, so that verifying the claim succeeds.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn prove_domain(&self, name: &str) {
         self.with_account(|account| account.addresses.proved.push(name.into()));
@@ -165,7 +164,7 @@ fn claimed(name: &str, now: Timestamp) -> Domain {
     }
 }
 
-/// No record of a domain is ever looked up: there are none to inspect. What other accounts claim is not looked at.
+/// No DNS records are looked up, and inspecting a domain returns none. Claims of other accounts are not checked.
 impl Domains for FakeHost {
     fn list_domains(&self) -> Result<HeldDomains, Error> {
         self.allow(Need::Session, |account| {

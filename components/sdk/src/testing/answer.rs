@@ -1,23 +1,23 @@
-//! An answer as a client sees it.
+//! A response as a client receives it.
 
 use serde_json::{Value, json};
 
 use crate::capability::Blob;
 use crate::message::{Content, Reply};
 
-/// An answer of a module.
+/// A response of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
-    /// The headers, names in lower case, the content type among them.
+    /// Headers with names in lower case, including the content type.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// A header's value; the first where there are several.
+    /// Returns the first value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self
@@ -27,10 +27,10 @@ impl Answer {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
-    /// Where it is not JSON.
+    /// Panics if the body is not JSON.
     #[must_use]
     #[track_caller]
     pub fn json(&self) -> Value {
@@ -40,10 +40,10 @@ impl Answer {
         })
     }
 
-    /// The body as JSON, of a success with exactly this status.
+    /// Checks that the status is `status`, and returns the body as JSON.
     ///
     /// # Panics
-    /// Where it is another status, or not JSON.
+    /// Panics if the status differs or the body is not JSON.
     #[expect(clippy::must_use_candidate, reason = "it is a check too")]
     #[track_caller]
     pub fn succeeds(&self, status: u16) -> Value {
@@ -52,10 +52,10 @@ impl Answer {
         self.json()
     }
 
-    /// Whether this is a failure with exactly this status and sentence.
+    /// Checks that the response is a failure with this status and sentence.
     ///
     /// # Panics
-    /// Where it is not.
+    /// Panics if it is not.
     #[track_caller]
     pub fn fails(&self, status: u16, sentence: &str) {
         let expected = json!({ "error": sentence });
@@ -74,7 +74,7 @@ impl From<Reply> for Answer {
             headers,
             body: match reply.body {
                 Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => bytes,
-                Content::Blob(Blob::Host(_)) => panic!("there is no host that holds this blob"),
+                Content::Blob(Blob::Host(_)) => panic!("a blob of a host cannot be read in a test"),
             },
         }
     }

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::capability::Blob;
 use crate::failure::Failure;
 
-/// Takes the fields at these JSON pointers (`*` is any index) out of a body, in the order of the pointers; a number stands where each was.
+/// Decodes and removes the fields at these JSON pointers (`*` stands for any index), in the order of the pointers. Each field's value is
+/// replaced by its index.
 pub(super) fn take(body: &mut Value, pointers: &[String]) -> Result<Vec<Blob>, Failure> {
     let mut found = Vec::new();
     for pointer in pointers {
@@ -35,7 +36,7 @@ fn descend(value: &mut Value, steps: &[&str], found: &mut Vec<Blob>) -> Result<(
     }
 }
 
-/// Standard base64 (RFC 4648, section 4), padded.
+/// Decodes standard base64 with padding (RFC 4648, section 4).
 fn base64(text: &str) -> Option<Vec<u8>> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if !text.len().is_multiple_of(4) {

@@ -9,10 +9,10 @@ use crate::capability::{
 /// A day in milliseconds.
 const DAY: Timestamp = 24 * 60 * 60 * 1000;
 
-/// App passwords that an account may have.
+/// Maximum number of app passwords of an account.
 const MOST_APP_PASSWORDS: usize = 100;
 
-/// What acts for an account, the oldest first.
+/// Credentials of an account, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     tokens: Vec<Token>,
@@ -34,7 +34,7 @@ fn named(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Secrets are made up and open nothing. Web sessions are not listed.
+/// The secrets are placeholders and authenticate nothing. Web sessions are not listed.
 impl Credentials for FakeHost {
     fn create_token(
         &self,
@@ -155,7 +155,7 @@ impl Credentials for FakeHost {
     }
 }
 
-/// The id of the app password that acts for a token.
+/// Returns the id of the app password that belongs to a token.
 fn backing(token: &str) -> String {
     format!("app-password-of-{token}")
 }

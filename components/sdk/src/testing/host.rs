@@ -1,4 +1,4 @@
-//! The host that answers in the real one's place.
+//! A fake host for tests, which keeps everything in memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use super::web::Web;
 use crate::capability::{Caller, Config, Error, Identity, Kind, Level, Log, Scope, Timestamp};
 use crate::scope;
 
-/// Who is signed in until somebody else is.
+/// The account that is signed in initially.
 const ADA: &str = "ada@example.test";
 
-/// Accounts, settings and a log in memory, and one caller at a time. It implements every capability.
+/// A fake host with accounts, settings and a log in memory, and one caller at a time. It implements every capability.
 ///
-/// A new one has `ada@example.test` signed in with a web session. Whoever signs in has an account from then on, with an empty mailbox.
+/// Initially `ada@example.test` is signed in with a web session. Signing in creates the account with an empty mailbox if it does not exist.
 #[derive(Debug)]
 pub struct FakeHost {
     caller: RefCell<Identity>,
@@ -26,7 +26,7 @@ pub struct FakeHost {
     pub(super) web: RefCell<Web>,
 }
 
-/// What a capability asks of the caller's credential.
+/// What a capability requires of the caller's credential.
 #[derive(Clone, Copy)]
 pub(super) enum Need {
     Caller,
@@ -51,13 +51,13 @@ impl Default for FakeHost {
 }
 
 impl FakeHost {
-    /// One in which `ada@example.test` is signed in.
+    /// Creates a host in which `ada@example.test` is signed in.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whoever asks from now on is this account, with a web session. It is made where there is none of this address.
+    /// Makes this account the caller, with a web session. Creates the account if it does not exist.
     pub fn sign_in(&self, address: &str) {
         let scopes = scope::ALL.map(|(scope, _)| scope);
         *self.caller.borrow_mut() = identity(Kind::Session, address, &scopes);
@@ -68,19 +68,19 @@ impl FakeHost {
             .or_insert_with(|| Account::new(address, now));
     }
 
-    /// The account that asks comes with an API token of these scopes from now on.
+    /// Makes the signed-in account use an API token with these scopes.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn use_token(&self, scopes: &[Scope]) {
         self.use_credential(Kind::ApiToken, scopes);
     }
 
-    /// The account that asks comes with an OAuth access token from now on: it reads and changes mail, and reads aliases.
+    /// Makes the signed-in account use an OAuth access token that can read and change mail and read aliases.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn use_oauth(&self) {
         self.use_credential(
@@ -89,11 +89,11 @@ impl FakeHost {
         );
     }
 
-    /// The account that asks comes with an OAuth access token of these scopes from now on, as at the agent endpoint: there the operator decides what
-    /// such a token reaches.
+    /// Makes the signed-in account use an OAuth access token with these scopes, as at the agent endpoint, where the operator configures the
+    /// scopes of such tokens.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn use_grant(&self, scopes: &[Scope]) {
         self.use_credential(Kind::Oauth, scopes);
@@ -105,17 +105,17 @@ impl FakeHost {
         *self.caller.borrow_mut() = identity(kind, &address, scopes);
     }
 
-    /// Nobody is signed in from now on.
+    /// Signs out, so that requests have no caller.
     pub fn sign_out(&self) {
         *self.caller.borrow_mut() = identity(Kind::Anonymous, "", &[]);
     }
 
-    /// The account that asks is an administrator's from now on, or no longer.
+    /// Makes the signed-in account an administrator, or not.
     pub fn be_admin(&self, admin: bool) {
         self.caller.borrow_mut().admin = admin;
     }
 
-    /// Does something while nobody is signed in, as on a public route.
+    /// Calls `act` without a caller, as on a public route.
     pub(super) fn anonymously<T>(&self, act: impl FnOnce() -> T) -> T {
         let caller = self.caller.replace(identity(Kind::Anonymous, "", &[]));
         let done = act();
@@ -123,41 +123,41 @@ impl FakeHost {
         done
     }
 
-    /// Gives the module a setting, as the operator does under `[modules.<name>.config]`.
+    /// Sets a setting of the module, as the operator does under `[modules.<name>.config]`.
     pub fn set(&self, key: &str, value: &str) {
         let mut settings = self.settings.borrow_mut();
         settings.insert(key.into(), value.into());
     }
 
-    /// Every capability fails with this from now on, where it does not refuse the caller first.
+    /// Makes every capability fail with this error, unless it refuses the caller first.
     pub fn fail(&self, error: Error) {
         *self.fault.borrow_mut() = Some(error);
     }
 
-    /// Capabilities work again.
+    /// Makes capabilities work again after [`FakeHost::fail`].
     pub fn recover(&self) {
         *self.fault.borrow_mut() = None;
     }
 
-    /// What the module wrote to the log.
+    /// Returns the lines that the module wrote to the log.
     #[must_use]
     pub fn log(&self) -> Vec<(Level, String)> {
         self.lines.borrow().clone()
     }
 
-    /// When it is.
+    /// Returns the current time of the host.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now.get()
     }
 
-    /// Time passes. What the module itself takes for the time is the machine's: this is what the host writes on what is made.
+    /// Advances the time of the host, which it uses for times of created objects. The module's own clock is the machine's.
     pub fn advance(&self, by: std::time::Duration) {
         let by = Timestamp::try_from(by.as_millis()).unwrap_or(Timestamp::MAX);
         self.now.set(self.now().saturating_add(by));
     }
 
-    /// Does something to the account that is signed in, whatever its credential may.
+    /// Calls `act` with the signed-in account, regardless of the credential.
     #[track_caller]
     pub(super) fn with_account<T>(&self, act: impl FnOnce(&mut Account) -> T) -> T {
         let address = self.signed_in();
@@ -171,11 +171,11 @@ impl FakeHost {
     #[track_caller]
     fn signed_in(&self) -> String {
         let address = self.caller.borrow().address.clone();
-        assert!(!address.is_empty(), "nobody is signed in");
+        assert!(!address.is_empty(), "no account is signed in");
         address
     }
 
-    /// Does what a capability was asked for, where the caller's credential has what it takes.
+    /// Calls `act` with the caller's account if the caller's credential is sufficient.
     pub(super) fn allow<T>(
         &self,
         need: Need,
@@ -200,12 +200,12 @@ impl FakeHost {
         act(account)
     }
 
-    /// The fault that a test asked for.
+    /// Returns the error that a test set with [`FakeHost::fail`].
     pub(super) fn working(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }
 
-    /// Does something to any account, where there is one of this address.
+    /// Calls `act` with the account of this address, if it exists.
     pub(super) fn account_of<T>(
         &self,
         address: &str,
@@ -214,24 +214,24 @@ impl FakeHost {
         self.accounts.borrow_mut().get_mut(address).map(act)
     }
 
-    /// The addresses of all accounts.
+    /// Returns the addresses of all accounts.
     pub(super) fn addresses(&self) -> Vec<String> {
         self.accounts.borrow().keys().cloned().collect()
     }
 }
 
-/// What a token is told where only a web session will do.
+/// Error text for tokens if a web session is required.
 pub(super) const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
-/// What a token is told that lacks a scope.
+/// Returns the error text for a token that lacks a scope.
 pub(super) fn missing(scope: Scope) -> String {
     let name = scope::name(scope);
     format!("This credential is missing the \"{name}\" scope")
 }
 
 fn identity(kind: Kind, address: &str, scopes: &[Scope]) -> Identity {
-    // In canonical order, whatever the test's.
+    // In canonical order, regardless of the order in the test.
     let held = scope::ALL.iter().map(|(scope, _)| *scope);
     Identity {
         kind,

@@ -1,9 +1,9 @@
-//! A message for a mailbox, as a test describes it.
+//! Builder of messages for tests.
 
 use super::NOW;
 use crate::capability::{Address, Attachment, Detail, Summary, Timestamp};
 
-/// A message to be delivered: [`FakeHost::deliver`](super::FakeHost::deliver).
+/// A message that [`FakeHost::deliver`](super::FakeHost::deliver) puts into a mailbox.
 #[derive(Clone, Debug)]
 pub struct Letter {
     detail: Detail,
@@ -11,7 +11,7 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// One from `address` or `Name <address>`, unread, without a subject or a text.
+    /// Creates an unread message from `address` or `Name <address>`, without a subject or a body.
     #[must_use]
     pub fn from(sender: &str) -> Self {
         Self {
@@ -41,63 +41,63 @@ impl Letter {
         }
     }
 
-    /// To one more.
+    /// Adds a recipient in To.
     #[must_use]
     pub fn to(mut self, recipient: &str) -> Self {
         self.detail.summary.to.push(address(recipient));
         self
     }
 
-    /// With a copy to one more.
+    /// Adds a recipient in Cc.
     #[must_use]
     pub fn cc(mut self, recipient: &str) -> Self {
         self.detail.cc.push(address(recipient));
         self
     }
 
-    /// With a subject.
+    /// Sets the subject.
     #[must_use]
     pub fn subject(mut self, subject: &str) -> Self {
         self.detail.summary.subject = subject.into();
         self
     }
 
-    /// With a plain text.
+    /// Sets the plain text.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         self.detail.text = Some(text.into());
         self
     }
 
-    /// With an HTML text.
+    /// Sets the HTML body.
     #[must_use]
     pub fn html(mut self, html: &str) -> Self {
         self.detail.html = Some(html.into());
         self
     }
 
-    /// Written at this time.
+    /// Sets the date.
     #[must_use]
     pub fn date(mut self, date: Timestamp) -> Self {
         self.detail.summary.date = date;
         self
     }
 
-    /// With a flag, as `\Seen`.
+    /// Adds a flag, such as `\Seen`.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Self {
         self.detail.summary.flags.push(flag.into());
         self
     }
 
-    /// With a Message-ID, angle brackets included.
+    /// Sets the Message-ID, with angle brackets.
     #[must_use]
     pub fn message_id(mut self, id: &str) -> Self {
         self.detail.message_id = id.into();
         self
     }
 
-    /// In answer to a Message-ID, angle brackets included.
+    /// Makes the message a reply to a Message-ID, with angle brackets.
     #[must_use]
     pub fn in_reply_to(mut self, id: &str) -> Self {
         self.detail.in_reply_to = Some(id.into());
@@ -105,7 +105,7 @@ impl Letter {
         self
     }
 
-    /// With a file.
+    /// Adds an attachment.
     #[must_use]
     pub fn file(mut self, name: &str, content_type: &str, bytes: &[u8]) -> Self {
         self.detail.attachments.push(Attachment {
@@ -118,7 +118,7 @@ impl Letter {
         self
     }
 
-    /// What the host says of it, and its files.
+    /// Returns the message as the host returns it, and its files.
     pub(super) fn whole(self) -> (Detail, Vec<Vec<u8>>) {
         let Self { mut detail, files } = self;
         let text = detail.text.as_deref().unwrap_or_default();
@@ -132,7 +132,7 @@ impl Letter {
     }
 }
 
-/// `address`, or `Name <address>`.
+/// Parses `address` or `Name <address>`.
 pub(super) fn address(text: &str) -> Address {
     let parts = text.strip_suffix('>').and_then(|text| text.split_once('<'));
     let (name, address) = parts.unwrap_or(("", text));

@@ -1,4 +1,4 @@
-//! A mailbox in memory: folders in which messages stand in the order in which they came.
+//! A mailbox in memory. Each folder has its messages in order of arrival.
 
 use super::host::{FakeHost, Need};
 use super::letter::Letter;
@@ -7,16 +7,16 @@ use crate::capability::{
     Role, Scope, Summary,
 };
 
-/// Messages of one change at most.
+/// Maximum number of messages of one change.
 const MOST_UIDS: usize = 1000;
-/// The longest page, and the longest term in bytes.
+/// Maximum size of a page, and maximum length of a search term in bytes.
 const LONGEST_PAGE: u32 = 100;
 const LONGEST_TERM: usize = 1000;
 
 const SEEN: &str = "\\Seen";
 const MAY_BE_SET: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 
-/// The folders of an account, and its messages.
+/// The folders and the messages of an account.
 #[derive(Debug)]
 pub(super) struct Messages {
     folders: Vec<(String, Option<Role>)>,
@@ -70,7 +70,7 @@ impl Messages {
         self.last_uid
     }
 
-    /// The messages of a folder as a list shows them, the oldest first.
+    /// Returns the messages of a folder as listed, oldest first.
     fn of(&self, folder: &str) -> impl Iterator<Item = (Summary, &Stored)> {
         let stored = self.stored.iter().filter(move |one| one.folder == folder);
         stored.zip(1..).map(|(one, seq)| {
@@ -115,7 +115,7 @@ impl Messages {
         found.ok_or(Error::NotFound)
     }
 
-    /// Which of these numbers name a message.
+    /// Returns the `uids` that exist.
     fn known(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
         if uids.len() > MOST_UIDS {
             return Err(Error::TooLarge(format!(
@@ -154,19 +154,19 @@ fn has_term(detail: &Detail, term: &str) -> bool {
 }
 
 impl FakeHost {
-    /// Delivers a message to the inbox of the account that is signed in, and answers its number.
+    /// Delivers a message to the inbox of the signed-in account and returns its `uid`.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn deliver(&self, letter: Letter) -> u64 {
         self.file("INBOX", letter)
     }
 
-    /// Puts a message into a folder of theirs, which is made where there is none, and answers its number.
+    /// Puts a message into a folder of the signed-in account and returns its `uid`. Creates the folder if it does not exist.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn file(&self, folder: &str, letter: Letter) -> u64 {
         self.with_account(|account| {
@@ -178,7 +178,7 @@ impl FakeHost {
     }
 }
 
-/// The mailbox of the account that is signed in. A message keeps its number wherever it is moved, and no number is given twice.
+/// The mailbox of the signed-in account. A message keeps its `uid` when it is moved. A `uid` is never reused.
 impl Mailbox for FakeHost {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {
@@ -203,7 +203,7 @@ impl Mailbox for FakeHost {
         })
     }
 
-    /// No folder is ever renamed here: its path is as good an id as any.
+    /// Folders are never renamed here, so a path can be used as an id.
     fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
         let identified = |folder: Folder| IdentifiedFolder {
             id: format!("id of {}", folder.path),

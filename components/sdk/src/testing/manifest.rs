@@ -1,4 +1,4 @@
-//! What a host refuses of a manifest, found before there is a host.
+//! Checks of a manifest that every host makes when it loads a module.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,15 @@ use super::route;
 use crate::bindings::exports::latchmail::host::module::{BodyForm, Manifest, Route};
 use crate::module::Module;
 
-/// The most routes, the largest description and the largest body of a request.
+/// Maximum number of routes, maximum size of a description and maximum size of a request body.
 const MOST_ROUTES: usize = 1000;
 const LARGEST_DESCRIPTION: usize = 1024 * 1024;
 const LARGEST_BODY: u32 = 40 * 1024 * 1024;
 
-/// Why no host would load this module, in a sentence; none where its manifest will do. What depends on the host is not looked at: its grants, the
-/// paths that the operator leaves to the module, the routes of other modules, the names of the rate limits.
+/// Returns why no host would load this module, or `None` if its manifest is valid.
+///
+/// Does not check what depends on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
+/// limits.
 #[must_use]
 pub fn misfit<H>(module: &Module<H>) -> Option<String> {
     check(&module.manifest()).err()
@@ -55,7 +57,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
             ));
         }
         if !paths.insert(named.clone()) {
-            return Err(format!("{named} is there twice"));
+            return Err(format!("{named} is declared twice"));
         }
     }
     described(manifest)
@@ -76,7 +78,7 @@ fn check_route(route: &Route) -> Result<(), String> {
     }
     if let Some(odd) = route.blob_fields.iter().find(|f| !f.starts_with('/')) {
         return Err(format!(
-            "has the blob field {odd:?}, which is no JSON pointer"
+            "has the blob field {odd:?}, which is not a JSON pointer"
         ));
     }
     if !route.blob_fields.is_empty() && route.body != BodyForm::Bytes {
@@ -86,12 +88,12 @@ fn check_route(route: &Route) -> Result<(), String> {
         return Err(format!("takes a body of more than {LARGEST_BODY} bytes"));
     }
     if route.deadline == 0 {
-        return Err("has no time at all".into());
+        return Err("has a deadline of 0".into());
     }
     Ok(())
 }
 
-/// The description is of the module's routes, all of them and no other.
+/// Checks that the description describes all routes of the module and no others.
 fn described(manifest: &Manifest) -> Result<(), String> {
     let description: Value = serde_json::from_str(&manifest.description)
         .map_err(|error| format!("the description is not JSON: {error}"))?;
@@ -116,7 +118,7 @@ fn described(manifest: &Manifest) -> Result<(), String> {
     match described.first() {
         None => Ok(()),
         Some((method, path, _)) => Err(format!(
-            "the description has {method} {path}, which is no route"
+            "the description has {method} {path}, which is not a route of the module"
         )),
     }
 }

@@ -1,8 +1,8 @@
-//! A module's routes and handlers in plain unit tests, without a host and without WebAssembly.
+//! Calls the routes and handlers of a module in unit tests, without a host and without WebAssembly.
 //!
-//! [`FakeHost`] answers in the host's place: it has accounts with mailboxes, aliases and stored values, all in memory, and refuses what the real
-//! one would refuse. A handler can be called with it directly. [`Service`] serves a whole module with it: it finds the route, asks for the
-//! credential and the scope that the route declares, reads the path and the query, and hands over the answer as a client sees it.
+//! [`FakeHost`] replaces the host: it has accounts with mailboxes, aliases and stored values, all in memory, and refuses what the real host
+//! refuses. A handler can be called with it directly. [`Service`] serves a whole module with it: it finds the route, requires the
+//! credential and the scope that the route declares, reads the path and the query, and returns the response as a client receives it.
 //!
 //! ```
 //! use latchmail_sdk::capability::{Caller, Mailbox, Scope};
@@ -35,13 +35,13 @@
 //! service.get("/api/v1/unread").fails(403, "This credential is missing the \"mail:read\" scope");
 //! ```
 //!
-//! What it does not do: it sends nothing anywhere, limits neither time nor memory, and counts no requests. What a mail server makes of a message
-//! is for a test against the real service.
+//! The fake host sends nothing over the network, limits neither time nor memory, and has no rate limits. Tests of what a mail server does
+//! with a message need the real service.
 //!
-//! A test that asks for what there is not (an answer that is not JSON, a message for nobody) panics, at the line of the test.
+//! A request for something that does not exist, such as the JSON of a response that is not JSON, panics at the line of the test.
 #![allow(
     clippy::panic,
-    reason = "a test that asks for what there is not fails there"
+    reason = "tests fail at the line of the invalid request"
 )]
 
 mod account;
@@ -69,5 +69,5 @@ pub use manifest::misfit;
 pub use outbox::{SentFile, SentMessage};
 pub use service::Service;
 
-/// 2026-11-20T08:00:00Z: when everything happens in a [`FakeHost`] until it is told otherwise.
+/// The initial time of a [`FakeHost`]: 2026-11-20T08:00:00Z.
 pub const NOW: crate::capability::Timestamp = 1_795_161_600_000;

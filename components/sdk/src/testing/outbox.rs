@@ -1,62 +1,62 @@
-//! What a module sends, kept instead of sent.
+//! Keeps the messages that a module sends, instead of sending them.
 
 use super::account::Account;
 use super::host::{FakeHost, Need};
 use super::letter::Letter;
 use crate::capability::{Address, Blob, Draft, Error, File, Outbox, Scope, Sent};
 
-/// The largest finished message, in bytes.
+/// Maximum size of a complete message in bytes.
 const LARGEST: usize = 26_214_400;
 
-/// A message that was sent.
+/// A message that the module sent.
 #[derive(Clone, Debug)]
 pub struct SentMessage {
-    /// The sender, bare.
+    /// Address of the sender, without a display name.
     pub from: String,
-    /// Who is named in To.
+    /// Recipients in To.
     pub to: Vec<Address>,
-    /// Who is named in Cc.
+    /// Recipients in Cc.
     pub cc: Vec<Address>,
-    /// Who got it and is named nowhere.
+    /// Recipients that no header names.
     pub bcc: Vec<Address>,
-    /// The subject.
+    /// Subject.
     pub subject: String,
-    /// The plain text.
+    /// Plain text body.
     pub text: Option<String>,
-    /// The HTML.
+    /// HTML body.
     pub html: Option<String>,
-    /// The Message-ID replied to.
+    /// Message-ID of the message that is replied to.
     pub in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation.
+    /// Message-IDs of the conversation.
     pub references: Vec<String>,
-    /// The files.
+    /// Attached files.
     pub files: Vec<SentFile>,
-    /// The client's name for this very sending.
+    /// Idempotency key of the client.
     pub key: Option<String>,
 }
 
-/// A file that went along.
+/// A file that is attached to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentFile {
-    /// Its name.
+    /// File name.
     pub filename: String,
-    /// Its media type.
+    /// Media type.
     pub content_type: String,
-    /// Its bytes.
+    /// Content.
     pub content: Vec<u8>,
 }
 
-/// What an account sent.
+/// The messages that an account sent.
 #[derive(Debug, Default)]
 pub(super) struct Out {
     sent: Vec<(SentMessage, Sent)>,
 }
 
 impl FakeHost {
-    /// What the account that is signed in sent, the oldest first.
+    /// Returns the messages that the signed-in account sent, oldest first.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[must_use]
     #[track_caller]
     pub fn sent(&self) -> Vec<SentMessage> {
@@ -73,7 +73,7 @@ fn message(draft: Draft, key: Option<&str>) -> SentMessage {
         content_type: file.content_type,
         content: match file.content {
             Blob::Bytes(bytes) => bytes,
-            Blob::Host(_) => panic!("there is no host that holds this blob"),
+            Blob::Host(_) => panic!("a blob of a host cannot be read in a test"),
         },
     };
     SentMessage {
@@ -96,7 +96,7 @@ impl SentMessage {
         let texts = [self.text.as_ref(), self.html.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         let files: usize = self.files.iter().map(|file| file.content.len()).sum();
-        // Files are in base64.
+        // Files are encoded in base64.
         texts + files / 3 * 4
     }
 
@@ -140,7 +140,7 @@ impl Account {
             .iter()
             .find(|(earlier, _)| message.key.is_some() && earlier.key == message.key);
         if let Some((earlier, sent)) = earlier {
-            // Field by field, files and all.
+            // Compares all fields, including the files.
             if format!("{earlier:?}") != format!("{message:?}") {
                 return Err(Error::Conflict(
                     "This Idempotency-Key was used with another message".into(),
@@ -171,7 +171,7 @@ impl Account {
     }
 }
 
-/// A message that is sent stands in the folder `Sent` and in [`FakeHost::sent`], and reaches nobody. Addresses and texts are taken as they are.
+/// A sent message is stored in the folder `Sent` and in [`FakeHost::sent`], and is not delivered. Addresses and texts are not validated.
 impl Outbox for FakeHost {
     fn check_sender(&self, address: &str) -> Result<(), Error> {
         self.allow(Need::Scope(Scope::MailSend), |account| {

@@ -1,8 +1,8 @@
-//! From a request line to a route of a module, as the host finds it.
+//! Finds the route of a request, as the host does.
 
 use crate::bindings::exports::latchmail::host::module::{Method, Route};
 
-/// A method's name.
+/// Returns the name of a method.
 pub(super) fn method(method: Method) -> &'static str {
     match method {
         Method::Get => "GET",
@@ -13,7 +13,7 @@ pub(super) fn method(method: Method) -> &'static str {
     }
 }
 
-/// Whether every segment is either plain or `{name}` whole.
+/// Returns whether every segment is either plain or entirely a `{name}`.
 pub(super) fn is_pattern(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else {
         return false;
@@ -26,12 +26,12 @@ pub(super) fn is_pattern(path: &str) -> bool {
     })
 }
 
-/// The name of a segment that is named.
+/// Returns the name of a named segment.
 fn named(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// The routes of this path, whatever their methods. Plain words go before named segments.
+/// Returns the routes of this path, for all methods. A plain segment takes precedence over a named one.
 pub(super) fn at<'r>(routes: &'r [Route], path: &str) -> Vec<&'r Route> {
     let mut fitting: Vec<&Route> = routes.iter().filter(|r| fits(&r.path, path)).collect();
     let shape = |route: &Route| -> Vec<bool> {
@@ -57,7 +57,7 @@ fn fits(pattern: &str, path: &str) -> bool {
             })
 }
 
-/// The values of a path's named segments; none where one is no percent-encoded text.
+/// Returns the values of a path's named segments, or `None` if a value is not valid percent-encoded text.
 pub(super) fn values(pattern: &str, path: &str) -> Option<Vec<(String, String)>> {
     let pairs = pattern.split('/').zip(path.split('/'));
     let values = pairs.filter_map(|(pattern, segment)| Some((named(pattern)?, segment)));
@@ -66,7 +66,7 @@ pub(super) fn values(pattern: &str, path: &str) -> Option<Vec<(String, String)>>
         .collect()
 }
 
-/// The names and values of a query; none where one is no percent-encoded text.
+/// Returns the names and values of a query, or `None` if one is not valid percent-encoded text.
 pub(super) fn query(query: &str) -> Option<Vec<(String, String)>> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs

@@ -1,4 +1,4 @@
-//! A whole module, served as the host serves it: the route found, the credential and the scope asked for, the request read.
+//! Serves a whole module as the host does: finds the route, requires its credential and scope, and reads the request.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::message::{Reply, Request};
 use crate::module::Module;
 
-/// Headers of a request that are of use to a module. The host hands over no other.
+/// Request headers that the host passes to modules. It passes no others.
 const HANDED_IN: [&str; 12] = [
     "accept",
     "accept-language",
@@ -29,12 +29,12 @@ const HANDED_IN: [&str; 12] = [
     "user-agent",
 ];
 
-/// What OAuth access tokens reach, whatever a route declares.
+/// Scopes that routes can open to OAuth access tokens.
 const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
 
 /// A module that is served by a [`FakeHost`].
 pub struct Service {
-    /// The host: who is signed in, what is in their mailbox.
+    /// The host with the accounts and the caller.
     pub host: FakeHost,
     module: Module<FakeHost>,
     manifest: Manifest,
@@ -44,7 +44,7 @@ impl Service {
     /// Serves a module, with `ada@example.test` signed in.
     ///
     /// # Panics
-    /// Where no host would load it, with the reason.
+    /// Panics with the reason if no host would load the module.
     #[must_use]
     #[track_caller]
     pub fn of(module: Module<FakeHost>) -> Self {
@@ -58,46 +58,46 @@ impl Service {
         }
     }
 
-    /// The answer to a GET.
+    /// Sends a GET request and returns the response.
     #[must_use]
     pub fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], Vec::new())
     }
 
-    /// The answer to a POST with a JSON body.
+    /// Sends a POST request with a JSON body and returns the response.
     ///
     /// # Panics
-    /// Where the body cannot be written as JSON.
+    /// Panics if the body cannot be serialized.
     #[track_caller]
     pub fn post(&self, path: &str, body: &impl Serialize) -> Answer {
         self.ask("POST", path, &[], json(body))
     }
 
-    /// The answer to a PUT with a JSON body.
+    /// Sends a PUT request with a JSON body and returns the response.
     ///
     /// # Panics
-    /// Where the body cannot be written as JSON.
+    /// Panics if the body cannot be serialized.
     #[track_caller]
     pub fn put(&self, path: &str, body: &impl Serialize) -> Answer {
         self.ask("PUT", path, &[], json(body))
     }
 
-    /// The answer to a PATCH with a JSON body.
+    /// Sends a PATCH request with a JSON body and returns the response.
     ///
     /// # Panics
-    /// Where the body cannot be written as JSON.
+    /// Panics if the body cannot be serialized.
     #[track_caller]
     pub fn patch(&self, path: &str, body: &impl Serialize) -> Answer {
         self.ask("PATCH", path, &[], json(body))
     }
 
-    /// The answer to a DELETE.
+    /// Sends a DELETE request and returns the response.
     pub fn delete(&self, path: &str) -> Answer {
         self.ask("DELETE", path, &[], Vec::new())
     }
 
-    /// The answer to any request. `path` is as a client writes it, with the query and with percent signs; headers that the host hands to no module
-    /// are left out.
+    /// Sends any request and returns the response. `path` has the form that a client sends, with the query and percent-encoding. Headers
+    /// that the host does not pass to modules are dropped.
     pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
         let reply = self.serve(method, path, headers, body);
         reply.unwrap_or_else(Reply::from).into()
@@ -144,14 +144,14 @@ impl Service {
             blobs: RefCell::new(blobs.into_iter().map(Some).collect()),
         };
         let serve = || self.module.serve(&self.host, &route.operation, &request);
-        // Whoever asks, a public route is told of nobody.
+        // A public route never receives a caller, even if an account is signed in.
         Ok(match route.access {
             Access::Public => self.host.anonymously(serve),
             _ => serve(),
         })
     }
 
-    /// Lets the caller through, or says why not.
+    /// Checks that the caller may use the route.
     fn admit(&self, route: &Route) -> Result<(), Failure> {
         let caller = self.host.current();
         if matches!(route.access, Access::Public) {
@@ -201,6 +201,6 @@ fn too_large(most: u32) -> Failure {
 fn json(body: &impl Serialize) -> Vec<u8> {
     match serde_json::to_vec(body) {
         Ok(body) => body,
-        Err(error) => panic!("the body cannot be written as JSON: {error}"),
+        Err(error) => panic!("cannot serialize the body as JSON: {error}"),
     }
 }

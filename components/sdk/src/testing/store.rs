@@ -1,19 +1,19 @@
-//! What the module keeps for accounts, in memory.
+//! The module's store, in memory.
 
 use std::collections::BTreeMap;
 
 use super::host::{FakeHost, Need};
 use crate::capability::{Error, Store};
 
-/// The longest key and the largest value, in bytes; keys that are listed at once.
+/// Maximum length of a key and of a value in bytes, and maximum number of keys in a list.
 const LONGEST_KEY: usize = 256;
 const LARGEST_VALUE: usize = 65_536;
 const MOST_KEYS: u32 = 1000;
 
-/// What an entry counts besides its key and its value.
+/// Bytes that each entry counts towards the quota in addition to its key and value.
 const ENTRY: usize = 64;
 
-/// What the module keeps for one account.
+/// The values that the module stores for one account.
 #[derive(Debug)]
 pub(super) struct Kept {
     entries: BTreeMap<String, Vec<u8>>,
@@ -64,19 +64,19 @@ fn fits(key: &str) -> Result<(), Error> {
 }
 
 impl FakeHost {
-    /// How many bytes the module may keep for the account that is signed in; 1 MiB until it is told otherwise.
+    /// Sets the number of bytes that the module can store for the signed-in account. The default is 1 MiB.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[track_caller]
     pub fn set_quota(&self, bytes: usize) {
         self.with_account(|account| account.kept.quota = bytes);
     }
 
-    /// Everything that the module keeps for the account that is signed in, by key.
+    /// Returns all keys and values of the signed-in account.
     ///
     /// # Panics
-    /// Where nobody is signed in.
+    /// Panics if no account is signed in.
     #[must_use]
     #[track_caller]
     pub fn kept(&self) -> BTreeMap<String, Vec<u8>> {
@@ -84,7 +84,7 @@ impl FakeHost {
     }
 }
 
-/// Each account's values are its own. What is bounded is bounded as in the real store, and an entry counts the same towards the quota.
+/// Each account has its own values. The limits and the quota are those of the real store.
 impl Store for FakeHost {
     fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         self.allow(Need::Caller, |account| {

@@ -7,7 +7,7 @@ use crate::capability::{
     TeamMember, TeamRole, TeamSummary, Teams,
 };
 
-/// Every right, in canonical order.
+/// All rights, in canonical order.
 const ALL: [Right; 6] = [
     Right::MailRead,
     Right::MailWrite,
@@ -17,17 +17,17 @@ const ALL: [Right; 6] = [
     Right::MembersManage,
 ];
 
-/// Guests that a mailbox may have.
+/// Maximum number of members of a mailbox, without the owner.
 const MOST_GUESTS: u32 = 5;
 
 const LONGEST_LABEL: usize = 200;
 
 const OWNER: &str = "The mailbox's owner can be neither removed nor granted anything";
 
-/// Where a name without an `@` is looked for.
+/// Domain of a user name without an `@`.
 const PLATFORM: &str = "example.test";
 
-/// The guests of a mailbox.
+/// The members of a mailbox, without the owner.
 #[derive(Debug, Default)]
 pub(super) struct Guests {
     members: Vec<TeamMember>,
@@ -47,7 +47,7 @@ impl Guests {
         grants.find(|grant| grant.id == id)
     }
 
-    /// A grant with an id of its own.
+    /// Creates a grant with a new id.
     fn made(&mut self, grant: &NewGrant) -> Grant {
         self.last_grant += 1;
         Grant {
@@ -58,7 +58,7 @@ impl Guests {
         }
     }
 
-    /// What each holds is what its grants come to.
+    /// Updates the rights of each member from the member's grants.
     fn count(&mut self) {
         for member in &mut self.members {
             let rights = member.grants.iter().flat_map(|grant| grant.rights.clone());
@@ -89,7 +89,7 @@ fn takes(target: &Target) -> &'static [Right] {
     }
 }
 
-/// What the host finds wrong with a grant, whoever makes it.
+/// Checks that a grant is valid, regardless of who makes it.
 fn possible(rights: &[Right], target: &Target, label: Option<&str>) -> Result<(), Refused> {
     let invalid = |text: &str| Err(failed(Error::Invalid(text.into())));
     if rights.is_empty() {
@@ -105,7 +105,7 @@ fn possible(rights: &[Right], target: &Target, label: Option<&str>) -> Result<()
     Ok(())
 }
 
-/// The local part on the platform's domain, the whole address on another.
+/// Returns the local part of an address on the platform domain, and the whole address on another domain.
 fn username(address: &str) -> String {
     let bare = address.strip_suffix(PLATFORM);
     let bare = bare.and_then(|bare| bare.strip_suffix('@'));
@@ -135,12 +135,12 @@ fn summary(account: &Account, role: TeamRole, rights: Vec<Right>) -> TeamSummary
 }
 
 impl FakeHost {
-    /// The caller's address, where it comes with a session.
+    /// Returns the caller's address. Fails unless the caller has a web session.
     fn session(&self) -> Result<String, Error> {
         self.allow(Need::Session, |account| Ok(account.address.clone()))
     }
 
-    /// The caller's address and the rights that it may hand on of a target of a team, where it may manage the members.
+    /// Returns the rights on `target` that the caller can grant to others. Fails unless the caller may manage the members of the team.
     fn manager(&self, team: &str, target: &Target) -> Result<Vec<Right>, Refused> {
         let caller = self.session().map_err(failed)?;
         if caller == team {
@@ -165,7 +165,7 @@ impl FakeHost {
         Ok(over)
     }
 
-    /// Whether the caller may grant this in a team.
+    /// Checks that the caller may grant these rights in a team.
     fn may_grant(&self, team: &str, target: &Target, rights: &[Right]) -> Result<(), Refused> {
         let held = self.manager(team, target)?;
         if rights.iter().all(|right| held.contains(right)) {
@@ -200,7 +200,7 @@ fn same(one: &Target, other: &Target) -> bool {
     }
 }
 
-/// The id of a team, and of a member, is the account's address. Any folder, alias and domain can be granted: whether there are such is not looked at.
+/// The id of a team and of a member is the account's address. Folders, aliases and domains of grants are not checked for existence.
 impl Teams for FakeHost {
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
         let caller = self.session()?;

@@ -1,4 +1,4 @@
-//! The fake host and the service around it: what they let through, and what they refuse as the real ones do.
+//! Tests of the fake host and of [`Service`]: they accept and refuse the same requests as the real host.
 
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -93,7 +93,7 @@ fn a_route_lets_in_whom_it_declares() {
     );
     service.host.use_token(&[Scope::MailWrite]);
     assert_eq!(status("/api/v1/echo/x"), 403);
-    // The route takes no OAuth token, whatever it may read.
+    // The route does not allow OAuth tokens, whatever their scopes.
     service.host.use_oauth();
     assert_eq!(status("/api/v1/echo/x"), 403);
     service.host.sign_out();
@@ -141,9 +141,9 @@ fn what_no_host_would_load_is_named() {
             .filter(|(at, _)| *at != left_out);
         misfit(&kept.map(|(_, route)| route).fold(module, Module::route)).unwrap()
     };
-    assert!(without(0).ends_with("GET /api/v1/who, which is no route"));
+    assert!(without(0).ends_with("GET /api/v1/who, which is not a route of the module"));
     let twice = module::<FakeHost>().route(Route::get("/api/v1/who", "again", who));
-    assert!(misfit(&twice).unwrap().ends_with("is there twice"));
+    assert!(misfit(&twice).unwrap().ends_with("is declared twice"));
     let undescribed = module::<FakeHost>().route(Route::get("/api/v1/more", "more", who));
     assert!(
         misfit(&undescribed)

@@ -1,9 +1,9 @@
-//! Other people's servers, as a test wrote them.
+//! Remote servers with responses that the test defines.
 
 use super::host::FakeHost;
 use crate::capability::{Error, HttpClient, HttpRequest, HttpResponse};
 
-/// What is answered, and what was asked.
+/// The defined responses and the received requests.
 #[derive(Debug, Default)]
 pub(super) struct Web {
     answers: Vec<(String, String, Result<HttpResponse, Error>)>,
@@ -11,20 +11,20 @@ pub(super) struct Web {
 }
 
 impl FakeHost {
-    /// What a request with this method to this very address is answered from now on; of several the last.
+    /// Sets the response to requests with this method and exactly this URL. A later call replaces an earlier one.
     pub fn answer(&self, method: &str, url: &str, answer: Result<HttpResponse, Error>) {
         let mut web = self.web.borrow_mut();
         web.answers.push((method.into(), url.into(), answer));
     }
 
-    /// The requests that the module sent, the oldest first.
+    /// Returns the requests that the module sent, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<HttpRequest> {
         self.web.borrow().asked.clone()
     }
 }
 
-/// What no test wrote an answer for is denied, as a host is that the operator did not list.
+/// A request without a defined response is denied, like a request to a host that the operator did not permit.
 impl HttpClient for FakeHost {
     fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error> {
         self.working()?;
