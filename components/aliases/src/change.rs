@@ -1,4 +1,4 @@
-//! PATCH and DELETE `/api/v1/aliases/{id}`: an alias switched on or off, and deleted.
+//! PATCH and DELETE `/api/v1/aliases/{id}`: activates, deactivates or deletes an alias.
 
 use latchmail_sdk::capability::{Aliases, Caller};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,16 +7,16 @@ use utoipa::ToSchema;
 
 use crate::MISSING;
 
-/// What an alias is to be.
+/// The new state of an alias.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AliasChange {
-    /// Whether it is to deliver and may be used as a sender.
+    /// Whether the alias receives mail and can be used as a sender.
     active: bool,
 }
 
 /// Switch an alias on or off
 ///
-/// An inactive alias takes no mail and may not be sent from; it stays the account's.
+/// An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.
 #[utoipa::path(
     patch,
     path = "/api/v1/aliases/{id}",
@@ -25,7 +25,7 @@ pub(crate) struct AliasChange {
     params(("id" = u64, Path, minimum = 1, description = "The alias's id")),
     request_body = AliasChange,
     responses(
-        (status = 200, description = "It is so", body = latchmail_sdk::Succeeded),
+        (status = 200, description = "The alias was changed", body = latchmail_sdk::Succeeded),
         (status = 400, description = "`Invalid alias ID`, `active (boolean) is required`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Alias not found or not owned by you`", body = latchmail_sdk::Failed)
     )
@@ -45,7 +45,7 @@ pub(crate) fn update_alias(
 
 /// Delete an alias
 ///
-/// It takes no mail from now on and may not be sent from. What was delivered stays; nobody else gets the address.
+/// The alias receives no mail from now on and cannot be used as a sender. Delivered mail stays. No other account can use the address.
 #[utoipa::path(
     delete,
     path = "/api/v1/aliases/{id}",
@@ -53,7 +53,7 @@ pub(crate) fn update_alias(
     tag = "Aliases",
     params(("id" = u64, Path, minimum = 1, description = "The alias's id")),
     responses(
-        (status = 200, description = "It is gone", body = latchmail_sdk::Succeeded),
+        (status = 200, description = "The alias was deleted", body = latchmail_sdk::Succeeded),
         (status = 400, description = "`Invalid alias ID`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Alias not found or not owned by you`", body = latchmail_sdk::Failed)
     )
@@ -67,7 +67,7 @@ pub(crate) fn delete_alias(
     Reply::success()
 }
 
-/// The id of the path. Beyond what a client could have been given there is none.
+/// Returns the id in the path. Rejects ids of 2^53 or more, which clients never receive.
 fn named(request: &Request) -> Result<u64, Failure> {
     request
         .path_number::<u64>("id")
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_can_be_none_is_refused() {
+    fn an_invalid_id_is_refused() {
         let host = FakeHost::default();
         for id in [
             "",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_says_what_it_is_to_be() {
+    fn a_change_needs_the_new_state() {
         let host = FakeHost::default();
         for body in [
             "",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_the_callers_is_not_there() {
+    fn an_alias_of_another_account_is_not_found() {
         let host = FakeHost::failing(Error::NotFound);
         for refused in [
             update_alias(&host, &asked("7", r#"{"active": true}"#)),

@@ -1,4 +1,4 @@
-//! GET `/api/v1/aliases/check`: whether an alias could be made.
+//! GET `/api/v1/aliases/check`: checks whether an alias can be created.
 
 use latchmail_sdk::capability::{Aliases, Caller, Error};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,12 +7,12 @@ use utoipa::ToSchema;
 
 use crate::MISSING;
 
-/// Whether an alias could be made at this moment.
+/// Whether an alias can be created now.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AliasCheck {
-    /// Whether it could.
+    /// Whether the alias can be created.
     available: bool,
-    /// Why not; absent where it could.
+    /// Why the alias cannot be created. Absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     error: Option<String>,
@@ -20,18 +20,18 @@ pub(crate) struct AliasCheck {
 
 /// Check whether an alias could be made
 ///
-/// Nothing is held: somebody else may have it meanwhile.
+/// The address is not reserved: another account can take it before it is created.
 #[utoipa::path(
     get,
     path = "/api/v1/aliases/check",
     operation_id = "checkAlias",
     tag = "Aliases",
     params(
-        ("name" = String, Query, description = "The part before the `@`"),
-        ("domain" = String, Query, description = "The part behind it")
+        ("name" = String, Query, description = "Part before the `@`"),
+        ("domain" = String, Query, description = "Part after the `@`")
     ),
     responses(
-        (status = 200, description = "Whether it could, and why not", body = AliasCheck),
+        (status = 200, description = "Whether the alias can be created, and why not", body = AliasCheck),
         (status = 400, description = "`name and domain query params required`", body = latchmail_sdk::Failed)
     )
 )]
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_made_is_answered_with_the_reason() {
+    fn an_alias_that_cannot_be_created_has_a_reason() {
         let query = asked(&[("name", "shop"), ("domain", "example.test")]);
         let host = FakeHost::default();
         let free = json(check_alias(&host, &query));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn both_parts_are_asked_for() {
+    fn both_parts_are_required() {
         let host = FakeHost::default();
         for query in [
             &[][..],

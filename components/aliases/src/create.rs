@@ -1,4 +1,4 @@
-//! POST `/api/v1/aliases`: a new alias, under a name of the caller's or a random one.
+//! POST `/api/v1/aliases`: creates an alias with a given or a random name.
 
 use latchmail_common::aliases::{self, CreatedAlias};
 use latchmail_sdk::capability::{Aliases, Caller};
@@ -6,22 +6,22 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// An alias to be made.
+/// An alias to create.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AliasRequest {
-    /// One of the domains that aliases may be on.
+    /// One of the domains on which aliases are allowed.
     #[schema(required, nullable = false)]
     domain: Option<String>,
-    /// The part before the `@`: lower-case letters, digits, dots, hyphens and underscores, a letter or a digit first and last, no two dots in a row.
-    /// A random one where absent.
+    /// Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has
+    /// no two dots in a row. If it is absent, a random name is used.
     #[schema(min_length = 2, max_length = 64)]
     name: Option<String>,
 }
 
 /// Create an alias
 ///
-/// Mail for it arrives at once, and it may be sent from. A random name can be said aloud and not be guessed. An address that was somebody's is taken; its
-/// former owner may have it again.
+/// The alias receives mail at once and can be used as a sender. Random names can be pronounced and cannot be guessed. An address that
+/// another account had before is taken; its former owner can create it again.
 #[utoipa::path(
     post,
     path = "/api/v1/aliases",
@@ -32,10 +32,10 @@ pub(crate) struct AliasRequest {
         (status = 201, description = "The alias", body = CreatedAlias),
         (
             status = 400,
-            description = "`domain is required`, `<address> is already taken`, a name that will not do, a domain that is not the account's to use",
+            description = "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
             body = latchmail_sdk::Failed
         ),
-        (status = 409, description = "The account has as many aliases as it may", body = latchmail_sdk::Failed)
+        (status = 409, description = "The account has reached the limit of aliases", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn create_alias(
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_will_not_do_is_refused_before_the_host_is_asked() {
+    fn invalid_input_is_refused_before_the_host_is_called() {
         let host = FakeHost::default();
         for (body, text) in [
             ("", "Invalid JSON body"),

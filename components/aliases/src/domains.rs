@@ -1,4 +1,4 @@
-//! GET `/api/v1/aliases/domains`: the domains that the caller may have aliases on.
+//! GET `/api/v1/aliases/domains`: lists the domains on which the caller can create aliases.
 
 use latchmail_sdk::capability::{Aliases, Caller};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,17 +7,17 @@ use utoipa::ToSchema;
 
 use crate::MISSING;
 
-/// A domain that there may be aliases on.
+/// A domain on which aliases are allowed.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AliasDomain {
-    /// Its name, in lower case and ASCII.
+    /// Name in lower case and ASCII.
     domain: String,
 }
 
-/// The domains that there may be aliases on.
+/// The domains on which aliases are allowed.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AliasDomainList {
-    /// Those of the platform, then the account's own that are active.
+    /// The platform domains, then the account's own active domains.
     domains: Vec<AliasDomain>,
 }
 

@@ -1,6 +1,6 @@
-//! The routes of aliases (specification, section 4.4): further addresses that deliver to the mailbox and may be used as senders.
+//! The routes of aliases (specification, section 4.4): additional addresses that deliver to the mailbox and can be used as senders.
 //!
-//! This file is the route list; an action is a file of its own. Which names there can be, and whose each is, are the host's to say.
+//! This file is the list of routes; each action has its own file. The host checks which names are valid and who owns each address.
 
 mod change;
 mod check;
@@ -15,7 +15,7 @@ use latchmail_sdk::capability::{Aliases, Caller, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The largest body of any route, in bytes: two fields.
+/// Maximum size of the body of any route in bytes: two fields.
 const SMALL: u32 = 16 * 1024;
 
 const AREA: &str = "aliases";
@@ -34,7 +34,7 @@ const AREA: &str = "aliases";
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Aliases + Caller>() -> Module<H> {
     Module::new("aliases", env!("CARGO_PKG_VERSION"), Description::openapi)

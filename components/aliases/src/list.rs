@@ -1,4 +1,4 @@
-//! GET `/api/v1/aliases`: the caller's aliases.
+//! GET `/api/v1/aliases`: lists the caller's aliases.
 
 use latchmail_common::aliases::{self, AliasList};
 use latchmail_sdk::capability::{Aliases, Caller};

@@ -1,4 +1,4 @@
-//! A host for unit tests: it answers what it was told to and remembers what it was asked.
+//! A fake host for unit tests. It returns the configured results and records its calls.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ pub(crate) const NOW: i64 = 1_795_161_600_000;
 
 #[derive(Default)]
 pub(crate) struct FakeHost {
-    /// What everything fails with.
+    /// Error of every function that changes or checks an alias.
     pub(crate) fails: Option<Error>,
     pub(crate) aliases: Vec<Alias>,
     pub(crate) domains: Vec<String>,

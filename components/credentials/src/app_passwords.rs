@@ -7,40 +7,41 @@ use utoipa::ToSchema;
 
 use crate::label::label;
 
-/// The setting that says that the mail server speaks JMAP too.
+/// Module setting that tells whether the mail server also supports JMAP.
 const JMAP: &str = "jmap";
 
-/// An app password to be made.
+/// An app password to create.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AppPasswordRequest {
-    /// What it is called: 1 to 64 characters.
+    /// Label, 1 to 64 characters.
     #[schema(required, nullable = false, min_length = 1, max_length = 64)]
     label: Option<String>,
 }
 
-/// An app password that was made.
+/// A new app password.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedAppPassword {
-    /// Opaque.
+    /// Opaque id of the app password.
     id: String,
     /// `app_password`.
     r#type: &'static str,
-    /// What it is called.
+    /// Label of the app password.
     label: String,
-    /// The log-in name at the mail server: the account's address.
+    /// User name at the mail server: the account's address.
     username: String,
-    /// The password itself. It is shown this once and stored nowhere.
+    /// The password. It is shown once and stored only as a hash.
     password: String,
     /// `null`: an app password has no scopes.
     #[schema(value_type = Option<Vec<String>>)]
     scopes: (),
-    /// What it opens, in words.
+    /// Description of the access.
     access: &'static str,
 }
 
 /// Create an app password
 ///
-/// It works at once, over IMAP and SMTP, and opens the whole mailbox. It is not an API token. The password is in this answer and never again.
+/// The app password is valid at once, over IMAP and SMTP, and gives access to the whole mailbox. It is not an API token. The password is
+/// only in this response.
 #[utoipa::path(
     post,
     path = "/api/v1/app-passwords",
@@ -50,7 +51,7 @@ pub(crate) struct CreatedAppPassword {
     responses(
         (status = 201, description = "The app password", body = CreatedAppPassword),
         (status = 400, description = "`label is required`", body = latchmail_sdk::Failed),
-        (status = 409, description = "The account has 100 of them", body = latchmail_sdk::Failed)
+        (status = 409, description = "The account has 100 app passwords", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn create_app_password(
@@ -80,7 +81,7 @@ pub(crate) fn create_app_password(
 
 /// Delete an app password
 ///
-/// It stops working at once; mail clients that are logged in with it are logged out.
+/// The app password becomes invalid at once. Mail clients that are logged in with it are disconnected.
 #[utoipa::path(
     delete,
     path = "/api/v1/app-passwords/{id}",
@@ -88,9 +89,9 @@ pub(crate) fn create_app_password(
     tag = "Credentials",
     params(("id" = String, Path, description = "The app password's id")),
     responses(
-        (status = 200, description = "It is gone", body = latchmail_sdk::Succeeded),
+        (status = 200, description = "The app password was deleted", body = latchmail_sdk::Succeeded),
         (status = 404, description = "`App password not found`", body = latchmail_sdk::Failed),
-        (status = 409, description = "It acts for an API token, which is named", body = latchmail_sdk::Failed)
+        (status = 409, description = "The app password belongs to an API token; the text names the token", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn delete_app_password(
@@ -105,7 +106,7 @@ pub(crate) fn delete_app_password(
     )
 }
 
-/// Revokes an app password, `missing` and `failed` the texts of a 404 and a 500.
+/// Revokes an app password. `missing` is the text of a 404, `failed` the text of a 500.
 pub(crate) fn revoke(
     host: &(impl Credentials + Caller),
     id: &str,

@@ -1,10 +1,10 @@
-//! What people call a token or an app password.
+//! Labels of tokens and app passwords.
 
 use latchmail_sdk::Failure;
 
 const LONGEST: usize = 64;
 
-/// A label without the white space around it: 1 to 64 characters on one line.
+/// Returns a label without surrounding white space. It must have 1 to 64 characters on one line.
 pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
     let label = given.map(str::trim).unwrap_or_default();
     if label.is_empty() {

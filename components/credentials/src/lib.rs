@@ -1,7 +1,8 @@
-//! The routes of the account itself and of what acts for it (specification, sections 4.5 and 4.6): profile, password, API tokens, app
-//! passwords, the list of all that can reach it.
+//! The routes of the account and its credentials (specification, sections 4.5 and 4.6): profile, password, API tokens, app passwords, and
+//! the list of all credentials.
 //!
-//! This file is the route list; an action is a file of its own. Secrets, their hashes, who owns what and what ends with what are the host's.
+//! This file is the list of routes; each action has its own file. The host generates and hashes secrets, checks who owns a credential, and
+//! revokes dependent credentials.
 
 mod app_passwords;
 mod label;
@@ -17,7 +18,7 @@ use latchmail_sdk::capability::{Caller, Config, Credentials, Profile, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The largest body of any route, in bytes: a few fields.
+/// Maximum size of the body of any route in bytes: a few fields.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]
@@ -41,7 +42,7 @@ const SMALL: u32 = 16 * 1024;
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
     Module::new(

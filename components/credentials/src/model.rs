@@ -1,4 +1,4 @@
-//! Credentials as JSON (specification, section 2).
+//! JSON types of credentials (specification, section 2).
 
 use latchmail_sdk::capability::{self, CredentialKind};
 use latchmail_sdk::scope;
@@ -10,21 +10,21 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Token {
-    /// Opaque.
+    /// Opaque id of the token.
     id: String,
-    /// What it is called.
+    /// Label of the token.
     label: String,
-    /// What it may do: `mail:read`, `mail:send`, `mail:write`, `aliases:read`, `aliases:write`, `profile:read`, in this order.
+    /// Scopes of the token: `mail:read`, `mail:send`, `mail:write`, `aliases:read`, `aliases:write`, `profile:read`, in this order.
     scopes: Vec<&'static str>,
-    /// The token's last four characters.
+    /// Last four characters of the token.
     hint: String,
-    /// When it was made.
+    /// Time of creation.
     #[schema(format = DateTime)]
     created_at: String,
-    /// When it was last used, to the minute; `null` where it never was.
+    /// Time of the last use, to the minute; `null` if the token was never used.
     #[schema(format = DateTime)]
     last_used_at: Option<String>,
-    /// When it stops or stopped working; `null` where it does not expire.
+    /// Time of expiry, past or future; `null` if the token does not expire.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
@@ -43,28 +43,28 @@ impl From<capability::Token> for Token {
     }
 }
 
-/// Something that can reach the account.
+/// A credential of the account.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Credential {
-    /// An API token's own id; of anything else the id of its app password.
+    /// Id of an API token, or id of the app password of any other credential.
     id: String,
     /// `api_token`, `web_session` or `app_password`.
     r#type: &'static str,
-    /// What it is called.
+    /// Label of the credential.
     label: String,
-    /// When it was made.
+    /// Time of creation.
     #[schema(format = DateTime)]
     created_at: String,
-    /// When it was last used, to the minute; `null` where it never was.
+    /// Time of the last use, to the minute; `null` if the credential was never used.
     #[schema(format = DateTime)]
     last_used_at: Option<String>,
-    /// When it stops or stopped working; `null` where it does not expire.
+    /// Time of expiry, past or future; `null` if the credential does not expire.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// Whether it is the web session of this very request.
+    /// Whether this request uses this web session.
     current: bool,
-    /// What an API token may do; absent for anything else.
+    /// Scopes of an API token. Absent for other credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     scopes: Option<Vec<&'static str>>,
@@ -93,21 +93,21 @@ impl From<&capability::Credential> for Credential {
     }
 }
 
-/// An app password in the older, narrower view.
+/// An app password, in the older view with fewer fields.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Session {
-    /// The app password's id.
+    /// Id of the app password.
     id: String,
-    /// What it is called.
+    /// Label of the app password.
     description: String,
-    /// When it was made.
+    /// Time of creation.
     #[schema(format = DateTime)]
     created_at: String,
-    /// When it stops or stopped working; `null` where it does not expire.
+    /// Time of expiry, past or future; `null` if the app password does not expire.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// Whether this very request's web session runs on it.
+    /// Whether this request's web session uses the app password.
     current: bool,
 }
 

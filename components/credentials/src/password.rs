@@ -1,27 +1,27 @@
-//! POST `/api/v1/profile/password`: a new password.
+//! POST `/api/v1/profile/password`: changes the password.
 
 use latchmail_sdk::capability::{Caller, PasswordChange, Profile};
 use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// The password as it is, and as it is to be.
+/// The current and the new password.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct PasswordRequest {
-    /// The password as it is.
+    /// Current password.
     #[schema(format = "password", min_length = 1)]
     current_password: String,
-    /// At least 8 characters, with an upper-case letter, a lower-case letter and a digit.
+    /// New password: at least 8 characters, with an upper-case letter, a lower-case letter and a digit.
     #[schema(format = "password", min_length = 8)]
     new_password: String,
-    /// The two-factor code or a recovery code, if two-factor sign-in is on.
+    /// The two-factor code or a recovery code. Required if two-factor sign-in is on.
     code: Option<String>,
 }
 
 /// Change the password
 ///
-/// The session that asks goes on. Every other web session and every OAuth grant ends, every API token is revoked; app passwords of mail clients
-/// keep working.
+/// The session of the request continues. All other web sessions and all OAuth grants end, and all API tokens are revoked. App passwords of
+/// mail clients stay valid.
 #[utoipa::path(
     post,
     path = "/api/v1/profile/password",
@@ -29,8 +29,8 @@ pub(crate) struct PasswordRequest {
     tag = "Profile",
     request_body = PasswordRequest,
     responses(
-        (status = 200, description = "It is changed", body = latchmail_sdk::Succeeded),
-        (status = 400, description = "`New password must be different from current password`, or what it lacks", body = latchmail_sdk::Failed),
+        (status = 200, description = "The password was changed", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`New password must be different from current password`, or the rule that the new password breaks", body = latchmail_sdk::Failed),
         (status = 401, description = "`Current password is incorrect`, for a wrong `code` too; `Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed)
     )
 )]
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_field_is_named_and_a_failing_host_told() {
+    fn a_missing_field_is_named_and_a_host_error_is_reported() {
         let host = FakeHost::default();
         for (body, text) in [
             (

@@ -1,4 +1,4 @@
-//! GET and PATCH `/api/v1/profile`: what the account's owner said of themselves.
+//! GET and PATCH `/api/v1/profile`: reads and changes the profile of the account's owner.
 
 use latchmail_sdk::capability::{self, Caller, Changes, Error};
 use latchmail_sdk::time::sql;
@@ -12,37 +12,37 @@ const INCOMPLETE: &str =
 /// A profile.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Profile {
-    /// The account's address.
+    /// Address of the account.
     #[schema(format = "email")]
     email: String,
-    /// The first name.
+    /// First name.
     first_name: String,
-    /// The last name.
+    /// Last name.
     last_name: String,
-    /// The date of birth, `YYYY-MM-DD`.
+    /// Date of birth, `YYYY-MM-DD`.
     #[schema(format = Date)]
     dob: String,
-    /// When it was made, `YYYY-MM-DD HH:MM:SS` in UTC.
+    /// Time of creation, `YYYY-MM-DD HH:MM:SS` in UTC.
     created_at: String,
 }
 
-/// What is to be changed; the rest stays.
+/// The fields to change. Other fields stay the same.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct ProfileRequest {
-    /// The first name: 1 to 64 characters.
+    /// First name, 1 to 64 characters.
     #[schema(nullable = false, min_length = 1, max_length = 64)]
     first_name: Option<String>,
-    /// The last name: 1 to 64 characters.
+    /// Last name, 1 to 64 characters.
     #[schema(nullable = false, min_length = 1, max_length = 64)]
     last_name: Option<String>,
-    /// The date of birth, `YYYY-MM-DD`, of somebody who is at least 13 years old.
+    /// Date of birth, `YYYY-MM-DD`. The person must be at least 13 years old.
     #[schema(nullable = false, format = Date)]
     dob: Option<String>,
 }
 
 /// Read the profile
 ///
-/// An account that the operator made has none until its owner gives one.
+/// An account that the operator created can have no profile until its owner creates one.
 #[utoipa::path(
     get,
     path = "/api/v1/profile",
@@ -71,7 +71,7 @@ pub(crate) fn get_profile(
 
 /// Change the profile
 ///
-/// What is not named stays as it is. Where there is no profile yet, all three are needed to make it.
+/// Fields that are absent stay the same. If there is no profile yet, all three fields are required to create it.
 #[utoipa::path(
     patch,
     path = "/api/v1/profile",
@@ -79,8 +79,8 @@ pub(crate) fn get_profile(
     tag = "Profile",
     request_body = ProfileRequest,
     responses(
-        (status = 200, description = "It is changed", body = latchmail_sdk::Succeeded),
-        (status = 400, description = "`Nothing to update`, or what is wrong with which field", body = latchmail_sdk::Failed)
+        (status = 200, description = "The profile was changed", body = latchmail_sdk::Succeeded),
+        (status = 400, description = "`Nothing to update`, or a text that names the invalid field", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn update_profile(
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_change_and_a_field_that_will_not_do_are_refused() {
+    fn an_empty_change_and_an_invalid_field_are_refused() {
         let host = FakeHost::default();
         for body in ["{}", r#"{"first_name": null}"#, r#"{"email": "x"}"#] {
             let refused = update_profile(&host, &posted(body)).unwrap_err();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_profile_it_says_what_it_takes_to_make_one() {
+    fn without_a_profile_all_fields_are_required() {
         let host = FakeHost {
             fails: Some(Error::NotFound),
             ..FakeHost::default()

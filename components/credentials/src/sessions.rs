@@ -1,4 +1,4 @@
-//! GET `/api/v1/profile/sessions`, DELETE `/api/v1/profile/sessions/{id}`: all that can reach the account.
+//! GET `/api/v1/profile/sessions`, DELETE `/api/v1/profile/sessions/{id}`: lists all credentials of the account, and ends sessions.
 
 use latchmail_sdk::capability::{Caller, Credentials};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -8,18 +8,18 @@ use utoipa::ToSchema;
 use crate::app_passwords::revoke;
 use crate::model::{Credential, Session};
 
-/// All that can reach an account, newest first, in two views of one set.
+/// The credentials of an account, newest first, in two views.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SessionList {
-    /// The app passwords, in the older and narrower view.
+    /// The app passwords, in the older view with fewer fields.
     sessions: Vec<Session>,
-    /// The same, by what they act for.
+    /// The same credentials, by kind.
     credentials: Vec<Credential>,
 }
 
 /// List sessions and credentials
 ///
-/// Everything that can reach the account: web sessions, API tokens, app passwords of mail clients. OAuth grants are not among them.
+/// Returns all credentials of the account: web sessions, API tokens, and app passwords of mail clients. OAuth grants are not included.
 #[utoipa::path(
     get,
     path = "/api/v1/profile/sessions",
@@ -42,7 +42,7 @@ pub(crate) fn list_sessions(
 
 /// End a session
 ///
-/// Revokes an app password: a mail client's, or the one that a web session runs on, which ends the session.
+/// Revokes an app password of a mail client or of a web session. Revoking the app password of a web session ends the session.
 #[utoipa::path(
     delete,
     path = "/api/v1/profile/sessions/{id}",
@@ -50,9 +50,9 @@ pub(crate) fn list_sessions(
     tag = "Credentials",
     params(("id" = String, Path, description = "The app password's id")),
     responses(
-        (status = 200, description = "It is over", body = latchmail_sdk::Succeeded),
+        (status = 200, description = "The session was ended", body = latchmail_sdk::Succeeded),
         (status = 404, description = "`Session not found`", body = latchmail_sdk::Failed),
-        (status = 409, description = "It acts for an API token, which is named", body = latchmail_sdk::Failed)
+        (status = 409, description = "The app password belongs to an API token; the text names the token", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn delete_session(

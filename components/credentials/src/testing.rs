@@ -1,4 +1,4 @@
-//! A host for unit tests: it answers what it was told to and remembers what it was asked.
+//! A fake host for unit tests. It returns the configured results and records its calls.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use latchmail_sdk::{Content, Failure, Reply, Request, scope};
 pub(crate) const NOW: i64 = 1_795_161_600_000;
 
 pub(crate) struct FakeHost {
-    /// What everything fails with.
+    /// Error of every function that can fail.
     pub(crate) fails: Option<Error>,
     pub(crate) jmap: Option<&'static str>,
     pub(crate) credentials: Vec<Credential>,
@@ -146,7 +146,7 @@ fn token() -> Token {
     }
 }
 
-/// A credential; the web session is the current one.
+/// Returns a credential. A web session is the current one.
 pub(crate) fn credential(id: &str, kind: CredentialKind) -> Credential {
     Credential {
         id: id.into(),
@@ -166,7 +166,7 @@ pub(crate) fn json(answer: Result<Reply, Failure>) -> serde_json::Value {
     }
 }
 
-/// A request for what has this id.
+/// Creates a request with this id in the path.
 pub(crate) fn asked(id: &str) -> Request {
     Request {
         path: vec![("id".into(), id.into())],

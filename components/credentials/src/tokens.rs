@@ -8,32 +8,32 @@ use utoipa::ToSchema;
 use crate::label::label;
 use crate::model::Token;
 
-/// Tokens that an account may hold, expired ones among them.
+/// Maximum number of tokens of an account, including expired ones.
 const MOST: u32 = 20;
 
 const EXPIRY: &str = "expiresInDays must be an integer from 1 to 365";
 
-/// A token to be made.
+/// A token to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TokenRequest {
-    /// What it is called: 1 to 64 characters.
+    /// Label, 1 to 64 characters.
     #[schema(required, nullable = false, min_length = 1, max_length = 64)]
     label: Option<String>,
-    /// What it may do, at least one: `mail:read`, `mail:send`, `mail:write`, `aliases:read`, `aliases:write`, `profile:read`.
+    /// Scopes, at least one: `mail:read`, `mail:send`, `mail:write`, `aliases:read`, `aliases:write`, `profile:read`.
     #[schema(required, nullable = false, min_items = 1)]
     scopes: Option<Vec<String>>,
-    /// Days until it expires; without them it does not.
+    /// Days until the token expires. If it is absent, the token does not expire.
     #[schema(minimum = 1, maximum = 365)]
     expires_in_days: Option<i64>,
 }
 
-/// A token that was made.
+/// A new token.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedToken {
     #[serde(flatten)]
     token: Token,
-    /// The token itself: `lmk_` and 43 letters and digits. It is shown this once and stored nowhere.
+    /// The token: `lmk_` and 43 letters and digits. It is shown once and stored only as a hash.
     #[serde(rename = "token")]
     secret: String,
 }
@@ -41,13 +41,13 @@ pub(crate) struct CreatedToken {
 /// The tokens of an account.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TokenList {
-    /// Newest first; expired ones among them, revoked ones not.
+    /// Tokens, newest first, including expired and excluding revoked tokens.
     tokens: Vec<Token>,
 }
 
 /// Create an API token
 ///
-/// The token is in this answer and never again: keep it. An account may hold 20.
+/// The token is only in this response, so the client must store it. An account can have 20 tokens.
 #[utoipa::path(
     post,
     path = "/api/v1/tokens",
@@ -83,7 +83,7 @@ pub(crate) fn create_token(
     Ok(Reply::with_status(201, &created)?.with("cache-control", "no-store"))
 }
 
-/// The scopes of these names.
+/// Returns the scopes with these names.
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     if names.is_empty() {
         return Err(Failure::bad_request("At least one scope is required"));
@@ -108,7 +108,7 @@ fn days(given: i64) -> Result<u32, Failure> {
 
 /// List API tokens
 ///
-/// Newest first, without the tokens themselves.
+/// Returns the tokens, newest first, without their secrets.
 #[utoipa::path(
     get,
     path = "/api/v1/tokens",
@@ -130,7 +130,7 @@ pub(crate) fn list_tokens(
 
 /// Revoke an API token
 ///
-/// It stops working at once. Repeating the call answers the same.
+/// The token becomes invalid at once. Revoking it again returns the same response.
 #[utoipa::path(
     delete,
     path = "/api/v1/tokens/{id}",
@@ -138,7 +138,7 @@ pub(crate) fn list_tokens(
     tag = "Credentials",
     params(("id" = String, Path, description = "The token's id")),
     responses(
-        (status = 200, description = "It is revoked", body = latchmail_sdk::Succeeded),
+        (status = 200, description = "The token was revoked", body = latchmail_sdk::Succeeded),
         (status = 404, description = "`Token not found`", body = latchmail_sdk::Failed)
     )
 )]
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_will_not_do_is_refused_before_the_host_is_asked() {
+    fn invalid_input_is_refused_before_the_host_is_called() {
         let host = FakeHost::default();
         let available = "Available scopes: mail:read, mail:send, mail:write, aliases:read, aliases:write, profile:read";
         for (body, text) in [

@@ -1,4 +1,4 @@
-//! POST `/api/v1/domains`: a domain claimed.
+//! POST `/api/v1/domains`: claims a domain.
 
 use latchmail_sdk::capability::{Caller, Claimed, Domains, Error};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -8,18 +8,18 @@ use utoipa::ToSchema;
 use crate::failure::{INVALID, TAKEN, told};
 use crate::model::ClaimedDomain;
 
-/// A domain to be claimed.
+/// A domain to claim.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct DomainRequest {
-    /// Its name, in any letters: it is folded to lower case and ASCII.
+    /// Name of the domain. It is folded to lower case and ASCII.
     #[schema(required, nullable = false, example = "example.com")]
     domain: Option<String>,
 }
 
 /// Claim a domain
 ///
-/// The answer says which TXT record is to be published to prove that the domain is one's own. Until then others may claim it too: the first to be
-/// verified has it. To claim a domain that the account holds already answers 200 with it as it stands.
+/// The response has the TXT record to publish as the proof of ownership. Until the claim is verified, other accounts can claim the domain
+/// too; the first verified claim wins. Claiming a domain that the account already has returns 200 and does not change it.
 #[utoipa::path(
     post,
     path = "/api/v1/domains",
@@ -27,9 +27,9 @@ pub(crate) struct DomainRequest {
     tag = "Domains",
     request_body = DomainRequest,
     responses(
-        (status = 200, description = "The account holds it already", body = ClaimedDomain),
-        (status = 201, description = "It is claimed", body = ClaimedDomain),
-        (status = 400, description = "`Enter a valid domain you own (e.g. example.com)`: not a domain, a public suffix, or one of the platform's", body = latchmail_sdk::Failed),
+        (status = 200, description = "The account already has the domain", body = ClaimedDomain),
+        (status = 201, description = "The domain was claimed", body = ClaimedDomain),
+        (status = 400, description = "`Enter a valid domain you own (e.g. example.com)`: not a domain, a public suffix, or a platform domain", body = latchmail_sdk::Failed),
         (status = 403, description = "`Custom domains aren't included in your plan`, `Your plan's custom domains are all in use`", body = latchmail_sdk::Failed),
         (status = 409, description = "`This domain has already been claimed by another user`", body = latchmail_sdk::Failed)
     )
@@ -61,7 +61,7 @@ mod tests {
     const BODY: &str = r#"{"domain": " Ada.Example "}"#;
 
     #[test]
-    fn a_fresh_claim_tells_what_to_publish_and_a_standing_one_is_told_as_it_is() {
+    fn a_new_claim_has_a_challenge_and_an_existing_one_is_returned_unchanged() {
         let host = FakeHost::default();
         let fresh = claim_domain(&host, &posted(BODY)).unwrap();
         assert_eq!(fresh.status, 201);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_before_the_host_is_asked() {
+    fn an_invalid_name_is_refused_before_the_host_is_called() {
         let host = FakeHost::default();
         for (body, text) in [
             ("", "Invalid JSON body"),

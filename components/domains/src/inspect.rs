@@ -1,4 +1,4 @@
-//! GET `/api/v1/domains/{domain}`: a domain and the state of its records.
+//! GET `/api/v1/domains/{domain}`: returns a domain and the state of its records.
 
 use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -8,7 +8,7 @@ use crate::model::InspectedDomain;
 
 /// Read a domain
 ///
-/// Its records are looked up now, each on its own.
+/// Looks up each record of the domain in the DNS.
 #[utoipa::path(
     get,
     path = "/api/v1/domains/{domain}",
@@ -18,7 +18,7 @@ use crate::model::InspectedDomain;
     responses(
         (status = 200, description = "The domain and its records", body = InspectedDomain),
         (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
-        (status = 503, description = "`Couldn't read DNS right now, try again shortly`: other requests look already", body = latchmail_sdk::Failed)
+        (status = 503, description = "`Couldn't read DNS right now, try again shortly`: too many lookups are in progress", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn get_domain(

@@ -1,7 +1,7 @@
-//! The routes of custom domains (specification, section 4.7): claimed, listed, read, verified, released.
+//! The routes of custom domains (specification, section 4.7): claim, list, read, verify and release.
 //!
-//! This file is the route list; an action is a file of its own. Which names are domains, whose they are, what is in the DNS and what signs for them
-//! is the host's.
+//! This file is the list of routes; each action has its own file. The host checks which names are domains and who owns them, queries the
+//! DNS, and keeps the DKIM keys.
 
 mod claim;
 mod failure;
@@ -17,7 +17,7 @@ use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The largest body of any route, in bytes: one field.
+/// Maximum size of the body of any route in bytes: one field.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]
@@ -33,7 +33,7 @@ const SMALL: u32 = 16 * 1024;
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Domains + Caller>() -> Module<H> {
     Module::new("domains", env!("CARGO_PKG_VERSION"), Description::openapi)

@@ -1,4 +1,4 @@
-//! GET `/api/v1/domains`: the account's domains and what its plan allows.
+//! GET `/api/v1/domains`: lists the account's domains with the limit of its plan.
 
 use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -11,17 +11,17 @@ use crate::model::Domain;
 /// The domains of an account.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DomainList {
-    /// Newest first, pending claims among them.
+    /// The domains, newest first, including pending claims.
     domains: Vec<Domain>,
-    /// How many the account's plan allows.
+    /// Maximum number of domains in the account's plan.
     limit: u32,
-    /// How many of them are in use, pending claims among them.
+    /// Number of domains that the account has, including pending claims.
     used: usize,
 }
 
 /// List custom domains
 ///
-/// Newest first, with what the account's plan allows.
+/// Returns the domains, newest first, with the limit of the account's plan.
 #[utoipa::path(
     get,
     path = "/api/v1/domains",

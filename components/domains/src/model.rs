@@ -1,65 +1,65 @@
-//! Domains as JSON (specification, section 2).
+//! JSON types of domains (specification, section 2).
 
 use latchmail_sdk::capability::{self, Challenge, Expected, Inspected, RecordKind};
 use latchmail_sdk::time::sql;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A domain of one's own, or the claim of one.
+/// A domain of the account, or a claim of one.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Domain {
-    /// Its name, in lower case and ASCII (`xn--…`).
+    /// Name in lower case and ASCII (`xn--…`).
     #[serde(rename = "domain")]
     name: String,
     /// `pending_verification` or `active`.
     status: &'static str,
-    /// When it was claimed, `YYYY-MM-DD HH:MM:SS` in UTC.
+    /// Time of the claim, `YYYY-MM-DD HH:MM:SS` in UTC.
     created_at: String,
-    /// When it was verified, `YYYY-MM-DD HH:MM:SS` in UTC; `null` before.
+    /// Time of the verification, `YYYY-MM-DD HH:MM:SS` in UTC; `null` before it.
     verified_at: Option<String>,
 }
 
-/// What proves that a domain is one's own.
+/// The DNS record that proves the ownership of a domain.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Verification {
     /// `TXT`.
     r#type: &'static str,
-    /// Where the record is to be published.
+    /// Host name of the record.
     host: String,
-    /// What it is to say.
+    /// Value of the record.
     value: String,
 }
 
-/// A domain that was claimed.
+/// A claimed domain.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ClaimedDomain {
     #[serde(flatten)]
     domain: Domain,
-    /// What is to be published before it is verified; absent once it is.
+    /// Record to publish before the verification. Absent after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     verification: Option<Verification>,
 }
 
-/// A record that a domain's mail needs.
+/// A DNS record that the domain's mail needs.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Record {
     /// `MX`, `SPF`, `DKIM` or `DMARC`.
     kind: &'static str,
-    /// Where it is to be published.
+    /// Host name of the record.
     host: String,
-    /// What it is to say.
+    /// Value of the record.
     value: String,
-    /// Whether it is found as published; `null` where that could not be checked.
+    /// Whether the record is published with this value; `null` if the check failed.
     ok: Option<bool>,
 }
 
-/// A domain with the state of its records at this moment.
+/// A domain with the current state of its records.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct InspectedDomain {
     #[serde(flatten)]
     domain: ClaimedDomain,
-    /// The records; that of its key (`DKIM`) once it is active.
+    /// The records. `DKIM` is included once the domain is active.
     records: Vec<Record>,
 }
 

@@ -1,4 +1,4 @@
-//! DELETE `/api/v1/domains/{domain}`: a domain given up.
+//! DELETE `/api/v1/domains/{domain}`: releases a domain.
 
 use latchmail_sdk::capability::{Caller, Domains, Error};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,7 +7,7 @@ use crate::failure::told;
 
 /// Release a domain
 ///
-/// Mail for it is refused from then on, and the key that signs for it is destroyed. Somebody else may claim it.
+/// Mail for the domain is then refused, and its DKIM key is destroyed. Other accounts can claim the domain.
 #[utoipa::path(
     delete,
     path = "/api/v1/domains/{domain}",
@@ -15,7 +15,7 @@ use crate::failure::told;
     tag = "Domains",
     params(("domain" = String, Path, description = "The domain")),
     responses(
-        (status = 200, description = "It is released", body = latchmail_sdk::Succeeded),
+        (status = 200, description = "The domain was released", body = latchmail_sdk::Succeeded),
         (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
         (status = 409, description = "`Remove all aliases on this domain first`", body = latchmail_sdk::Failed)
     )

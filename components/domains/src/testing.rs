@@ -1,4 +1,4 @@
-//! A host for unit tests: it answers what it was told to and remembers what it was asked.
+//! A fake host for unit tests. It returns the configured results and records its calls.
 
 use std::cell::RefCell;
 
@@ -13,9 +13,9 @@ const NOW: i64 = 1_795_161_600_000;
 
 #[derive(Default)]
 pub(crate) struct FakeHost {
-    /// What everything fails with.
+    /// Error of every function.
     pub(crate) fails: Option<Error>,
-    /// The first of them is read.
+    /// The account's domains. `inspect_domain` returns the first.
     pub(crate) held: Vec<Domain>,
     pub(crate) claimed: Option<Claimed>,
     pub(crate) verification: Option<Verification>,
@@ -115,7 +115,7 @@ pub(crate) fn json(answer: Result<Reply, Failure>) -> serde_json::Value {
     }
 }
 
-/// A request for this domain.
+/// Creates a request with this domain in the path.
 pub(crate) fn asked(domain: &str) -> Request {
     Request {
         path: vec![("domain".into(), domain.into())],

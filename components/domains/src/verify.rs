@@ -1,4 +1,4 @@
-//! POST `/api/v1/domains/{domain}/verify`: the proof of a claim looked for.
+//! POST `/api/v1/domains/{domain}/verify`: verifies a claim.
 
 use latchmail_sdk::capability::{Caller, Domains, Verification};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -10,8 +10,8 @@ const MISSING: &str = "Verification TXT not found yet — DNS can take a while t
 
 /// Verify a domain
 ///
-/// Looks for the TXT record of its claim and makes the domain active where it is found: mail for it is taken from then on. A failed look is remembered for
-/// 30 seconds. To verify an active domain answers its records.
+/// Looks up the TXT record of the claim in the DNS and activates the domain if the record is found. Mail for the domain is then accepted. A
+/// failed lookup is cached for 30 seconds. Verifying an active domain returns its records.
 #[utoipa::path(
     post,
     path = "/api/v1/domains/{domain}/verify",
@@ -19,10 +19,10 @@ const MISSING: &str = "Verification TXT not found yet — DNS can take a while t
     tag = "Domains",
     params(("domain" = String, Path, description = "The domain")),
     responses(
-        (status = 200, description = "It is active; its records", body = InspectedDomain),
+        (status = 200, description = "The domain is active; it is returned with its records", body = InspectedDomain),
         (status = 400, description = "`Verification TXT not found yet — DNS can take a while to propagate`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
-        (status = 409, description = "`This domain has already been claimed by another user`: somebody else was first", body = latchmail_sdk::Failed),
+        (status = 409, description = "`This domain has already been claimed by another user`: another account verified it first", body = latchmail_sdk::Failed),
         (status = 503, description = "`Couldn't read DNS right now, try again shortly`", body = latchmail_sdk::Failed)
     )
 )]

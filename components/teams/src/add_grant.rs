@@ -1,4 +1,4 @@
-//! POST `/api/v1/teams/{id}/members/{userId}/grants`: a member granted something more.
+//! POST `/api/v1/teams/{id}/members/{userId}/grants`: adds a grant to a member.
 
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -9,34 +9,34 @@ use crate::failure::told;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// A grant to be made.
+/// A grant to add.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct GrantRequest {
-    /// What it is on.
+    /// Kind of the resource.
     resource_kind: ResourceKind,
     /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
     resource_id: Option<String>,
-    /// What to call it, on one line.
+    /// Label of the resource, on one line.
     #[schema(max_length = 200)]
     resource_label: Option<String>,
-    /// What is granted: one right at least, each held by whoever grants it.
+    /// Rights to grant: at least one. The caller must hold all of them.
     #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
 
-/// A grant, as it stands.
+/// A grant.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Granted {
-    /// Opaque.
+    /// Opaque id of the grant.
     pub(crate) grant_id: String,
-    /// What it allows.
+    /// Rights of the grant.
     pub(crate) rights: Vec<Right>,
 }
 
-/// Grant something more
+/// Add a grant
 ///
-/// All that a member was granted counts together. The same granted twice is two grants.
+/// A member has the rights of all its grants together. Adding the same grant again creates a second grant.
 #[utoipa::path(
     post,
     path = "/api/v1/teams/{id}/members/{userId}/grants",
@@ -48,9 +48,9 @@ pub(crate) struct Granted {
     ),
     request_body = GrantRequest,
     responses(
-        (status = 201, description = "It is granted", body = Granted),
-        (status = 400, description = "The text names the field; or the member has 100 grants", body = latchmail_sdk::Failed),
-        (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`; or it is the owner", body = latchmail_sdk::Failed),
+        (status = 201, description = "The grant was added", body = Granted),
+        (status = 400, description = "A field is invalid and the text names it, or the member has 100 grants", body = latchmail_sdk::Failed),
+        (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`, or the member is the owner", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such member`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed)
     )
 )]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_grant_is_answered_and_listed() {
+    fn a_further_grant_is_returned_and_listed() {
         let service = with_bob(&["mail:read"]);
         let granted = service
             .post(GRANTS, &folder(&json!(["mail:write", "mail:read"])))

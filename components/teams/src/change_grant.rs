@@ -1,4 +1,4 @@
-//! PATCH `/api/v1/teams/{id}/grants/{grantId}`: other rights for a grant.
+//! PATCH `/api/v1/teams/{id}/grants/{grantId}`: replaces the rights of a grant.
 
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -10,17 +10,17 @@ use crate::failure::told;
 use crate::model::Right;
 use crate::request;
 
-/// What a grant is to allow.
+/// The new rights of a grant.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct RightsRequest {
-    /// All that it is to allow: one right at least, each held by whoever changes it.
+    /// All rights of the grant: at least one. The caller must hold all of them.
     #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
 
 /// Change a grant
 ///
-/// Its rights alone: what it is on stays. It is how a member is narrowed without being removed, from the member's next request on.
+/// Replaces the rights of the grant; its resource stays the same. The change takes effect at the member's next request.
 #[utoipa::path(
     patch,
     path = "/api/v1/teams/{id}/grants/{grantId}",
@@ -32,8 +32,8 @@ pub(crate) struct RightsRequest {
     ),
     request_body = RightsRequest,
     responses(
-        (status = 200, description = "It allows this now", body = Granted),
-        (status = 400, description = "The text names the field", body = latchmail_sdk::Failed),
+        (status = 200, description = "The grant with its new rights", body = Granted),
+        (status = 400, description = "A field is invalid and the text names it", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such grant`", body = latchmail_sdk::Failed)
     )

@@ -1,11 +1,11 @@
-//! What the host's refusals mean to the client of a team's routes (specification, section 7).
+//! Converts the host's errors to the failures of the team routes (specification, section 7).
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Caller, Missing, Refused};
 
 pub(crate) const NO_TEAM: &str = "Team not found";
 
-/// The failure that a client sees.
+/// Returns the failure that the client receives.
 pub(crate) fn told(refused: Refused, host: &impl Caller) -> Failure {
     match refused {
         Refused::Missing(missing) => Failure::not_found(match missing {

@@ -1,4 +1,4 @@
-//! POST `/api/v1/teams/{id}/invitations`: somebody becomes a member.
+//! POST `/api/v1/teams/{id}/invitations`: adds a member to a team.
 
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -9,48 +9,50 @@ use crate::failure::told;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// Somebody to be invited, with a first grant.
+/// A user to add, with a first grant.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct InvitationRequest {
-    /// A local part of 3 to 32 characters on the first registration domain, or a whole address.
+    /// Local part of 3 to 32 characters on the first registration domain, or a whole address.
     #[schema(example = "grace")]
     username: String,
-    /// The password of whoever invites.
+    /// Password of the caller.
     #[schema(format = Password, min_length = 1)]
     password: String,
     /// The caller's two-factor code or a recovery code. Required if two-factor sign-in is on.
     code: Option<String>,
-    /// What the grant is on.
+    /// Kind of the resource.
     resource_kind: ResourceKind,
     /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
     resource_id: Option<String>,
-    /// What to call it, on one line.
+    /// Label of the resource, on one line.
     #[schema(max_length = 200)]
     resource_label: Option<String>,
-    /// What is granted: one right at least, each held by whoever grants it.
+    /// Rights to grant: at least one. The caller must hold all of them.
     #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
 
-/// Somebody who is a member now.
+/// A new member.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Invitation {
-    /// Opaque.
+    /// Opaque id of the membership.
     membership_id: String,
-    /// The first grant's id.
+    /// Id of the first grant.
     grant_id: String,
-    /// As the member is listed.
+    /// User name of the member, as in the list of members.
     username: String,
-    /// What was granted.
+    /// Granted rights.
     rights: Vec<Right>,
-    /// Whether the standing key exists: always, after this.
+    /// Whether the mailbox has a standing key. Always true after an invitation.
     shared: bool,
 }
 
 /// Invite a member
 ///
-/// Nobody is asked and no mail is sent: the membership is live at once. The first guest mints the mailbox's standing key, which is listed among its owner's
+/// The user becomes a member at once, without a confirmation or a mail. The first guest of a mailbox creates the mailbox's standing key,
+/// which is listed among the owner's credentials. Revoking that key ends the access of all guests. The request counts towards the limit of
+/// sign-ins.
 /// credentials; revoking that ends all guest access. Counts towards the limit of signing in.
 #[utoipa::path(
     post,
@@ -60,13 +62,13 @@ pub(crate) struct Invitation {
     params(("id" = String, Path, description = "The team")),
     request_body = InvitationRequest,
     responses(
-        (status = 201, description = "They are a member", body = Invitation),
-        (status = 400, description = "The text names the field", body = latchmail_sdk::Failed),
+        (status = 201, description = "The user is a member", body = Invitation),
+        (status = 400, description = "A field is invalid and the text names it", body = latchmail_sdk::Failed),
         (status = 401, description = "`Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `Your password is not right`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such user`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed),
         (status = 409, description = "`They are a member already`, `The plan's guests are all in use`", body = latchmail_sdk::Failed),
-        (status = 503, description = "The mail server cannot be reached, and the standing key was not minted", body = latchmail_sdk::Failed)
+        (status = 503, description = "The mail server is unavailable, so the standing key could not be created", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn invite_member(
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invitation_answers_what_was_granted_in_canonical_order() {
+    fn an_invitation_returns_the_granted_rights_in_canonical_order() {
         let invited = invite(&service(), &invitation()).succeeds(201);
         assert_eq!(invited["username"], "bob");
         assert_eq!(invited["rights"], json!(["mail:read", "mail:write"]));
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_will_not_do_is_named() {
+    fn an_invalid_field_is_named() {
         let service = service();
         for (field, value, text) in [
             ("username", Value::Null, "username must be a string"),

@@ -1,6 +1,7 @@
-//! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations, grants.
+//! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations and grants.
 //!
-//! This file is the route list; an action is a file of its own. Who is in a team, who may grant what and what acts for guests is the host's.
+//! This file is the list of routes; each action has its own file. The host decides who is a member of a team and who may grant which
+//! rights, and it keeps the keys with which guests access a mailbox.
 
 mod add_grant;
 mod change_grant;
@@ -19,7 +20,7 @@ use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The largest body of any route, in bytes: a grant.
+/// Maximum size of the body of any route in bytes: a grant.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]
@@ -37,7 +38,7 @@ const SMALL: u32 = 16 * 1024;
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Teams + Caller>() -> Module<H> {
     Module::new("teams", env!("CARGO_PKG_VERSION"), Description::openapi)
@@ -51,7 +52,7 @@ pub fn module<H: Teams + Caller>() -> Module<H> {
             .area("teams"),
         )
         .route(
-            // It takes a password: whoever has a session tries no more of them here than at the door.
+            // The invitation takes the caller's password, so it has the rate limit of sign-in.
             Route::post(
                 "/api/v1/teams/{id}/invitations",
                 "inviteMember",

@@ -1,4 +1,4 @@
-//! GET `/api/v1/teams`: the mailboxes that the account may act in.
+//! GET `/api/v1/teams`: lists the mailboxes in which the account has rights.
 
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -11,13 +11,13 @@ use crate::model::TeamSummary;
 /// The teams of an account.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TeamList {
-    /// Its own mailbox first, then those that are shared with it, by address.
+    /// The account's own mailbox, then the mailboxes that are shared with it, sorted by address.
     teams: Vec<TeamSummary>,
 }
 
 /// List teams
 ///
-/// The account's own mailbox, and those that are shared with it and in which it may do something.
+/// Returns the account's own mailbox, and the shared mailboxes in which the account has any right.
 #[utoipa::path(
     get,
     path = "/api/v1/teams",
@@ -40,7 +40,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn ones_own_mailbox_comes_first_and_carries_every_right() {
+    fn the_own_mailbox_is_first_and_has_every_right() {
         let service = Service::of(crate::module());
         let all = [
             "mail:read",

@@ -1,4 +1,4 @@
-//! GET `/api/v1/teams/{id}/members`: who is in a team.
+//! GET `/api/v1/teams/{id}/members`: lists the members of a team.
 
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -8,30 +8,30 @@ use utoipa::ToSchema;
 use crate::failure::NO_TEAM;
 use crate::model::TeamMember;
 
-/// Who is in a team.
+/// The members of a team.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MemberList {
-    /// The owner first, then the guests by address; to a guest who may not manage them, of the guests itself alone.
+    /// The owner, then the guests, sorted by address. A guest without `members:manage` sees only the owner and itself.
     members: Vec<TeamMember>,
-    /// How many guests there are, and may be.
+    /// Current and maximum number of guests.
     limits: GuestLimits,
-    /// Whether the standing key exists: without it no guest gets in.
+    /// Whether the mailbox has a standing key. Without the key guests have no access.
     shared: bool,
 }
 
-/// How many guests there are, and may be.
+/// Current and maximum number of guests.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GuestLimits {
-    /// What the owner's plan has.
+    /// Maximum number of guests in the owner's plan.
     max_guests: u32,
-    /// How many there are.
+    /// Current number of guests.
     guests: u32,
 }
 
 /// List members
 ///
-/// The owner and whoever may manage the members see all of them.
+/// The owner and guests with `members:manage` see all members.
 #[utoipa::path(
     get,
     path = "/api/v1/teams/{id}/members",
@@ -40,7 +40,7 @@ pub(crate) struct GuestLimits {
     params(("id" = String, Path, description = "The team")),
     responses(
         (status = 200, description = "The members", body = MemberList),
-        (status = 404, description = "`Team not found`: there is none of this id, or it is not shared with this account", body = latchmail_sdk::Failed)
+        (status = 404, description = "`Team not found`: there is no team with this id, or the account is not a member", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn list_members(

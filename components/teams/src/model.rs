@@ -1,11 +1,11 @@
-//! Teams as JSON (specification, section 2).
+//! JSON types of teams (specification, section 2).
 
 use latchmail_sdk::capability::{self, Target, TeamRole};
 use latchmail_sdk::time::iso8601;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What somebody may be allowed in a mailbox, in canonical order.
+/// Rights in a mailbox, in canonical order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub(crate) enum Right {
     #[serde(rename = "mail:read")]
@@ -22,7 +22,7 @@ pub(crate) enum Right {
     MembersManage,
 }
 
-/// What a grant is on.
+/// Kind of the resource that a grant is for.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResourceKind {
@@ -32,7 +32,7 @@ pub(crate) enum ResourceKind {
     AliasSet,
 }
 
-/// What somebody is to a mailbox.
+/// Role of a member.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -40,62 +40,62 @@ pub(crate) enum Role {
     Guest,
 }
 
-/// A mailbox that the account may act in: its own, or one that is shared with it.
+/// A mailbox that the account can use: its own, or one that is shared with it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TeamSummary {
-    /// Opaque: what `mailbox` on the routes of mail and aliases takes.
+    /// Opaque id, which is the value of `mailbox` on the routes of mail and aliases.
     id: String,
-    /// The mailbox's address.
+    /// Address of the mailbox.
     address: String,
-    /// What it is called: its owner's first and last name, or the address's local part.
+    /// Name of the mailbox: the owner's first and last name, or the address's local part.
     name: String,
-    /// `owner` of one's own, `guest` of any other.
+    /// `owner` for the account's own mailbox, otherwise `guest`.
     role: Role,
-    /// Everything that the account may do somewhere in it.
+    /// All rights that the account has on any resource of the mailbox.
     rights: Vec<Right>,
-    /// The part of it that reaches the mail.
+    /// The rights in `rights` that apply to mail.
     mailbox_rights: Vec<Right>,
 }
 
-/// Somebody in a team.
+/// A member of a team.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TeamMember {
-    /// Opaque.
+    /// Opaque id of the member.
     user_id: String,
-    /// What they are invited by: the local part on the first registration domain, the whole address on any other.
+    /// User name for invitations: the local part on the first registration domain, or the whole address on any other domain.
     username: String,
-    /// Their address.
+    /// Address of the member.
     address: String,
     /// `owner` or `guest`.
     role: Role,
-    /// Everything that they may do somewhere in the mailbox.
+    /// All rights that the member has on any resource of the mailbox.
     rights: Vec<Right>,
-    /// What was granted to them, the oldest first; their union counts. An owner has none and may do everything.
+    /// Grants of the member, oldest first. The member has the rights of all grants together. The owner has no grants and has all rights.
     grants: Vec<TeamGrant>,
-    /// Since when, ISO 8601; an owner since the account was made.
+    /// Start of the membership, ISO 8601. For the owner, the time when the account was created.
     joined_at: String,
 }
 
 /// A grant of a member.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TeamGrant {
-    /// Opaque.
+    /// Opaque id of the grant.
     #[serde(rename = "grantId")]
     grant_id: String,
-    /// What it is on.
+    /// Kind of the resource.
     resource_kind: ResourceKind,
     /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
     resource_id: Option<String>,
-    /// What whoever granted it called that.
+    /// Label of the resource, from the member who made the grant.
     resource_label: Option<String>,
-    /// What it allows there.
+    /// Rights of the grant.
     rights: Vec<Right>,
 }
 
 impl Right {
-    /// Those of the host's, as they come.
+    /// Converts rights of the host, in the same order.
     pub(crate) fn all(rights: &[capability::Right]) -> Vec<Self> {
         rights.iter().copied().map(Self::from).collect()
     }

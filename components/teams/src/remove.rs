@@ -1,4 +1,4 @@
-//! DELETE `/api/v1/teams/{id}/members/{userId}`: a member removed, or gone of its own accord.
+//! DELETE `/api/v1/teams/{id}/members/{userId}`: removes a member, or leaves a team.
 
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,7 +7,7 @@ use crate::failure::told;
 
 /// Remove a member
 ///
-/// With all that was granted to it. A guest may always remove itself. With the last guest the mailbox's standing key is revoked.
+/// Removes the member and all its grants. A guest can always remove itself. Removing the last guest revokes the mailbox's standing key.
 #[utoipa::path(
     delete,
     path = "/api/v1/teams/{id}/members/{userId}",
@@ -18,8 +18,8 @@ use crate::failure::told;
         ("userId" = String, Path, description = "The member")
     ),
     responses(
-        (status = 200, description = "It is a member no longer", body = latchmail_sdk::Succeeded),
-        (status = 403, description = "`You may not manage the members of this mailbox`; or it is the owner", body = latchmail_sdk::Failed),
+        (status = 200, description = "The member was removed", body = latchmail_sdk::Succeeded),
+        (status = 403, description = "`You may not manage the members of this mailbox`, or the member is the owner", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such member`", body = latchmail_sdk::Failed)
     )
 )]

@@ -1,4 +1,4 @@
-//! A grant as a client asks for it (specification, section 2).
+//! Parses grants in requests (specification, section 2).
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{self, NewGrant, Target};
@@ -7,7 +7,7 @@ use crate::model::{ResourceKind, Right};
 
 const SETS: &str = "resource_id must be all, own or domain:<domain> for a set of aliases";
 
-/// What it is to be on.
+/// The resource of a grant, as the client sent it.
 pub(crate) struct Resource {
     pub(crate) kind: ResourceKind,
     pub(crate) id: Option<String>,
@@ -15,7 +15,7 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// The grant of these rights on it.
+    /// Returns a grant of these rights on the resource.
     pub(crate) fn granting(self, rights: &[Right]) -> Result<NewGrant, Failure> {
         Ok(NewGrant {
             target: target(self.kind, self.id)?,
@@ -49,7 +49,7 @@ fn target(kind: ResourceKind, id: Option<String>) -> Result<Target, Failure> {
     })
 }
 
-/// Each once, in canonical order.
+/// Sorts rights in canonical order and removes duplicates.
 pub(crate) fn in_order(mut rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
     if rights.is_empty() {
         return Err(Failure::bad_request("rights must not be empty"));
@@ -59,7 +59,7 @@ pub(crate) fn in_order(mut rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
     Ok(rights)
 }
 
-/// Rights on their way to the host.
+/// Converts rights for the host.
 pub(crate) fn for_the_host(rights: &[Right]) -> Vec<capability::Right> {
     rights.iter().copied().map(Into::into).collect()
 }

@@ -1,4 +1,4 @@
-//! DELETE `/api/v1/teams/{id}/grants/{grantId}`: a grant taken back.
+//! DELETE `/api/v1/teams/{id}/grants/{grantId}`: revokes a grant.
 
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,7 +7,7 @@ use crate::failure::told;
 
 /// Revoke a grant
 ///
-/// Its holder stays a member, with what else was granted.
+/// The member stays in the team and keeps its other grants.
 #[utoipa::path(
     delete,
     path = "/api/v1/teams/{id}/grants/{grantId}",
@@ -18,7 +18,7 @@ use crate::failure::told;
         ("grantId" = String, Path, description = "The grant")
     ),
     responses(
-        (status = 200, description = "It is revoked", body = latchmail_sdk::Succeeded),
+        (status = 200, description = "The grant was revoked", body = latchmail_sdk::Succeeded),
         (status = 403, description = "`You may not manage the members of this mailbox`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such grant`", body = latchmail_sdk::Failed)
     )
