@@ -29,7 +29,7 @@ const SMALL: u32 = 16 * 1024;
         verify::verify_domain,
         release::release_domain
     ),
-    tags((name = "Domains", description = "Domains of one's own"))
+    tags((name = "Domains", description = "Custom domains of the account"))
 )]
 struct Description;
 

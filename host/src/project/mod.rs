@@ -1,7 +1,7 @@
-//! `latchmail module new`: a project that builds to a module and installs as it stands.
+//! `latchmail module new`: creates a project that can be built and installed as a module unchanged.
 //!
-//! The SDK and the contract are carried in this program and written into the project, so that it needs neither this repository nor any other version of
-//! either. What it does not do: it builds nothing and knows no service.
+//! This program contains the SDK and the contract and writes them into the project, so that the project needs neither this repository nor
+//! another version of them. This module does not build the project and does not use a running service.
 
 mod lock;
 mod manifest;
@@ -16,29 +16,29 @@ use anyhow::{Context as _, bail};
 
 pub use name::Name;
 
-/// What the project has of this repository, by its place in `vendor/`.
+/// Files of this repository that a project contains, with their paths in `vendor/`.
 const VENDORED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/vendored.rs"));
 
-/// The workspace that the SDK comes from, and what it was tried with.
+/// The workspace of the SDK, with the dependency versions that the SDK was tested with.
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 const LOCK: &str = include_str!("../../../Cargo.lock");
 const SDK: &str = include_str!("../../../components/sdk/Cargo.toml");
 const SHAPE: &str = include_str!("../../../shape/Cargo.toml");
 
-/// Makes the folder `into` with a project for the module `name`. Where something stands there already, nothing is written.
+/// Creates the folder `into` with a project for the module `name`. Writes nothing if `into` already exists.
 ///
 /// # Errors
-/// A sentence that says what could not be written, and why.
+/// Returns an error that names the file or folder that could not be written.
 pub fn create(name: &Name, into: &Path) -> anyhow::Result<()> {
     let files = files(name)?;
     match DirBuilder::new().create(into) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("there is {} already", into.display());
+            bail!("{} already exists", into.display());
         }
         Err(error) => {
             return Err(error)
-                .with_context(|| format!("cannot make the folder {}", into.display()));
+                .with_context(|| format!("cannot create the folder {}", into.display()));
         }
     }
     for (path, text) in files {
@@ -56,12 +56,12 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Every file of the project, by its path.
+/// Returns the path and the text of every file of the project.
 fn files(name: &Name) -> anyhow::Result<Vec<(String, String)>> {
     let mut files = template::files(name);
     for (crate_name, text) in [("latchmail-sdk", SDK), ("latchmail-shape", SHAPE)] {
         let manifest = manifest::standalone(text, WORKSPACE)
-            .with_context(|| format!("the manifest of {crate_name} cannot be written"))?;
+            .with_context(|| format!("cannot generate the manifest of {crate_name}"))?;
         files.push((format!("vendor/{crate_name}/Cargo.toml"), manifest));
     }
     let vendored = VENDORED
@@ -93,7 +93,7 @@ mod tests {
         assert!(text("Cargo.lock").contains("name = \"my-notes\""));
         for (path, text) in &files {
             assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
-            // What is carried along as it is may have two braces of its own.
+            // Vendored files can contain double braces of their own.
             assert!(
                 path.starts_with("vendor/") || !text.contains("{{"),
                 "{path} has a blank that was not filled in"
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_already_is_left_alone() {
+    fn an_existing_folder_is_left_unchanged() {
         let folder = std::env::temp_dir().join(format!("lm-project-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let project = folder.join("notes");

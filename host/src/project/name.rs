@@ -1,9 +1,9 @@
-//! What a module can be called, so that a crate and a component can be called the same.
+//! Names of modules. A valid name can be used for a crate and for a component.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Names that the compiler, or one of the crates that a module is made with, has already.
+/// Names that conflict with the compiler or with a dependency of every module.
 const TAKEN: [&str; 54] = [
     "abstract",
     "alloc",
@@ -76,39 +76,40 @@ const TAKEN_TOO: [&str; 13] = [
     "chrono",
 ];
 
-/// A module's name: lower-case letters, digits and hyphens, a letter first, 1 to 32 of them, and no word that a crate cannot be called.
+/// Name of a module: 1 to 32 lower-case letters, digits and hyphens. The first character is a letter, and the name is not reserved for
+/// crates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 
-/// Why something is no name of a module. A sentence for whoever typed it.
+/// Why a name is invalid. The message is for the person who typed the name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It has other characters, or too many.
+    /// The name is empty or too long, or has invalid characters.
     #[error(
-        "a module's name is 1 to 32 lower-case letters, digits and hyphens, with a letter first and no hyphen last"
+        "a module name has 1 to 32 lower-case letters, digits and hyphens, starts with a letter and does not end with a hyphen"
     )]
     Malformed,
-    /// It is somebody else's.
+    /// The name is reserved by the language or by a dependency.
     #[error(
-        "`{0}` is a word of the language or the name of a crate that every module uses: take another"
+        "`{0}` is a keyword or the name of a crate that every module uses: choose another name"
     )]
     Taken(String),
 }
 
 impl Name {
-    /// As it was given.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The component's file, as the compiler calls it.
+    /// Returns the file name of the component that the compiler writes.
     #[must_use]
     pub fn file(&self) -> String {
         format!("{}.wasm", self.0.replace('-', "_"))
     }
 
-    /// With capitals instead of hyphens: `MyNotes`.
+    /// Returns the name in camel case, for example `MyNotes`.
     pub(super) fn in_capitals(&self) -> String {
         let words = self.0.split('-').filter_map(|word| {
             let first = word.chars().next()?.to_ascii_uppercase();
