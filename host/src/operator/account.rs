@@ -448,7 +448,7 @@ fn confirm(address: &str) -> anyhow::Result<()> {
         .lock()
         .take(1024)
         .read_line(&mut typed)
-        .context("cannot read the standard input")?;
+        .context("cannot read standard input")?;
     if typed.trim().eq_ignore_ascii_case(address) {
         return Ok(());
     }

@@ -113,10 +113,10 @@ mod tests {
         let kept = project.join("src/lib.rs");
         fs::write(&kept, "mine").unwrap();
         let refused = create(&named("notes"), &project).unwrap_err().to_string();
-        assert!(refused.ends_with("notes already"), "{refused}");
+        assert!(refused.ends_with("notes already exists"), "{refused}");
         assert_eq!(fs::read_to_string(&kept).unwrap(), "mine");
         let nowhere = create(&named("notes"), &folder.join("a/b")).unwrap_err();
-        assert!(nowhere.to_string().starts_with("cannot make the folder"));
+        assert!(nowhere.to_string().starts_with("cannot create the folder"));
         fs::remove_dir_all(&folder).unwrap();
     }
 }
