@@ -1,4 +1,4 @@
-//! Changes to many messages at once, beside the one command that makes the same change.
+//! Benchmarks of bulk changes, compared with the one IMAP command that makes the same change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,32 +11,32 @@ use crate::report::Report;
 use crate::routes::CLIENTS;
 use crate::service::Service;
 
-/// The most messages that one request may name.
+/// Maximum number of messages in one request.
 const MESSAGES: usize = 200;
 
-/// The most that the p50 of flagging may be of its counterpart's.
+/// Target for flagging: maximum ratio of the route's p50 to its counterpart's.
 const FLAG_TARGET: f64 = 3.0;
 
-/// How a counterpart flags.
+/// The form of the IMAP command that sets flags.
 #[derive(Clone, Copy)]
 enum Told {
-    /// The mail server tells of each message what flags it has then, and so which there are, as the route does.
+    /// The mail server reports the new flags of each message, and so which messages exist, as the route does.
     Each,
-    /// It tells nothing of what this command did (RFC 3501, section 6.4.6), not even that a message is not there.
+    /// The mail server reports nothing about the command's own changes (RFC 3501, section 6.4.6), not even that a message does not exist.
     Nothing,
 }
 
-/// Some messages of the inbox, of which one client of either side sets and takes a flag in turns.
+/// Messages of the inbox whose flag one client of either side sets and removes in turns.
 struct Flagged {
     uids: Vec<u64>,
-    /// The same as the mail server names them.
+    /// The same messages as an IMAP sequence set of UIDs.
     set: String,
-    /// Whether the flag is set. Both sides heed it: a change that changes nothing would cost less.
+    /// Whether the flag is set. Both sides use it, because a change without an effect would cost less.
     seen: AtomicBool,
 }
 
 impl Flagged {
-    /// `messages` are the service's numbers and the mail server's, the newest first.
+    /// `messages` are pairs of the service's `uid` and the IMAP UID, newest first.
     fn of(service: &Service, messages: &[(u64, usize)]) -> anyhow::Result<Self> {
         let (uids, imap_uids): (Vec<u64>, Vec<usize>) = messages.iter().copied().unzip();
         let (first, last) = (imap_uids[imap_uids.len() - 1], imap_uids[0]);
@@ -57,7 +57,7 @@ impl Flagged {
         Ok(flagged)
     }
 
-    /// Whether the flag is to be set now, or else taken.
+    /// Returns whether the next change sets the flag or removes it.
     fn next(&self) -> bool {
         !self.seen.fetch_xor(true, Ordering::Relaxed)
     }
@@ -79,7 +79,7 @@ impl Flagged {
     fn raw<'a>(&'a self, service: &Service, told: Told) -> anyhow::Result<Call<'a>> {
         let mut imap = service.imap()?;
         let [remove, add] = [false, true].map(|add| self.command(told, add));
-        // Others' changes are told of in either case.
+        // The mail server reports changes of other clients in both forms.
         let least = match told {
             Told::Each => self.uids.len(),
             Told::Nothing => 0,
@@ -89,7 +89,7 @@ impl Flagged {
             imap.hear(if self.next() { &add } else { &remove }, |reply| {
                 heard += usize::from(reply.ends_with(b")\r\n"));
             })?;
-            anyhow::ensure!(heard >= least, "{heard} messages were told of");
+            anyhow::ensure!(heard >= least, "the mail server reported {heard} messages");
             Ok(())
         }))
     }
@@ -113,9 +113,9 @@ impl Flagged {
     }
 }
 
-/// Measures flagging: of messages that arrived one after the other, which are a single range to the mail server, and of such as stand far apart,
-/// which cost it several times as much; of the former with several clients too, each with messages of its own. The route answers which messages there were, so
-/// its counterpart is the command that tells that; beside the one that tells nothing it has no target.
+/// Measures flagging. Consecutive messages are a single range for the mail server; scattered messages cost it several times as much.
+/// Consecutive messages are also flagged by several clients, each with its own messages. The route returns which messages exist, so its
+/// counterpart is the command that reports each message. The comparison with the silent command has no target.
 pub(crate) fn flag(
     service: &Service,
     mailbox: &Mailbox,
@@ -144,7 +144,7 @@ pub(crate) fn flag(
             report.latency(&name, &raw, &route, target);
         }
     }
-    // A small inbox has fewer for each.
+    // With a small inbox, each client has fewer messages.
     let each = MESSAGES.min(all.len() / CLIENTS);
     let own = all
         .chunks(each)
@@ -174,8 +174,9 @@ fn compare(
     both(size, &mut left, &mut right)
 }
 
-/// Measures moving there and back, each side between two folders of its own: what one moved the other would have to find again. With one client:
-/// several would wait for each other at the mail server, which writes down one move of a mailbox at a time.
+/// Measures moving messages back and forth. Each side has its own two folders, because otherwise one side would have to look up the
+/// messages that the other moved. There is only one client: several would wait for each other, because the mail server executes one move of
+/// a mailbox at a time.
 pub(crate) fn relocate(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
     let (raw, routed) = (["Here", "There"], ["Inwards", "Outwards"]);
     for folder in [raw[0], routed[0]] {
@@ -191,8 +192,8 @@ pub(crate) fn relocate(service: &Service, size: &Size, report: &mut Report) -> a
     Ok(())
 }
 
-/// All messages of one folder into the other. Each folder is open on a connection of its own, and so needs no SELECT, but to be told (NOOP) of what
-/// came into it on the other.
+/// Moves all messages of one folder to the other. Each folder is open on its own connection, so no SELECT is needed, but a NOOP is needed
+/// to see the messages that arrived over the other connection.
 fn moved(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result<Call<'static>> {
     let mut ways = [(here, there), (there, here)]
         .map(|(from, to)| -> anyhow::Result<_> {
@@ -215,7 +216,7 @@ fn moved(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result<Call<'st
     }))
 }
 
-/// The same by the route.
+/// Moves the same messages with the route.
 fn moved_by_route(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result<Call<'static>> {
     let numbers = |folder| -> anyhow::Result<Vec<u64>> {
         let mut uids = mailbox::newest(service, folder, MESSAGES)?;
@@ -227,10 +228,10 @@ fn moved_by_route(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result
         .map(|(from, to)| json!({ "uids": uids, "folder": from, "destination": to }).to_string());
     let mut http = service.http()?;
     change(&mut http, "move", &requests[0], MESSAGES)?;
-    // The messages are there, under their numbers.
+    // The messages exist in the destination under the same `uids`.
     anyhow::ensure!(
         numbers(there)? == uids,
-        "what was moved is not what there is"
+        "the destination does not have the moved messages"
     );
     change(&mut http, "move", &requests[1], MESSAGES)?;
     Ok(Box::new(move || {
@@ -240,10 +241,13 @@ fn moved_by_route(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result
     }))
 }
 
-/// One bulk request, which has to concern all of its messages.
+/// Sends a bulk request and checks that it changed `count` messages.
 fn change(http: &mut http::Client, what: &str, request: &str, count: usize) -> anyhow::Result<()> {
     let path = format!("/api/v1/mail/messages/bulk/{what}");
     let answer: Value = serde_json::from_slice(&http.change(&path, request)?)?;
-    anyhow::ensure!(answer["count"] == count, "{path} was answered {answer}");
+    anyhow::ensure!(
+        answer["count"] == count,
+        "{path}: unexpected response {answer}"
+    );
     Ok(())
 }

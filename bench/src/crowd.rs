@@ -1,4 +1,5 @@
-//! A listing in a folder with very many messages beside the same in a folder with few: what a page costs must not grow with what is not on it.
+//! Compares listing a folder of very many messages with listing a small folder. The cost of a page must not depend on the messages that are
+//! not on it.
 
 use crate::mailbox;
 use crate::measure::{Size, both};
@@ -9,10 +10,10 @@ use crate::service::Service;
 /// The folders, the small one first.
 const FOLDERS: [&str; 2] = ["Few", "Many"];
 
-/// The most that the listing's p50 in the large folder may be of that in the small one.
+/// Target: maximum ratio of the listing's p50 in the large folder to that in the small folder.
 const TARGET: f64 = 1.2;
 
-/// The least bytes of a page of 50.
+/// Minimum size of a page of 50 in bytes.
 const LEAST: usize = 10_000;
 
 /// Fills both folders and measures them.
@@ -20,8 +21,9 @@ pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> an
     for (folder, messages) in FOLDERS.into_iter().zip(size.folders) {
         mailbox::folder(service, folder, messages)?;
     }
-    // A mail program that opens a folder takes `\Recent` off its messages; the service that only reads does not. In a mailbox that no mail
-    // program opens all stay recent, and the mail server gathers them whenever it opens a folder read-only: both states are to be fast.
+    // A mail program that opens a folder clears `\Recent` of its messages; the service only reads and does not. If no mail program opens
+    // the folder, all messages stay recent, and the mail server collects them whenever the folder is opened read-only. The listing must be
+    // fast in both states.
     compare(service, size, "all recent", report)?;
     let mut client = service.imap()?;
     for folder in FOLDERS {

@@ -1,4 +1,4 @@
-//! The least of an HTTP/1.1 client: one warm connection, one request at a time, the answer read to its end and not looked into.
+//! A minimal HTTP/1.1 client: one connection, one request at a time. Responses are read completely and not parsed.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,16 +15,16 @@ pub(crate) struct Client<Stream = TcpStream> {
     authorization: String,
 }
 
-/// An answer.
+/// A response.
 pub(crate) struct Answer {
-    /// The status.
+    /// HTTP status.
     pub(crate) status: u16,
-    /// The body, where it was asked for.
+    /// The body, if it was requested.
     pub(crate) body: Vec<u8>,
 }
 
 impl Client {
-    /// Connects; requests carry `token`.
+    /// Connects. Requests are authenticated with `token`.
     pub(crate) fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -34,7 +34,7 @@ impl Client {
 }
 
 impl Client<UnixStream> {
-    /// Connects to the operator's socket, where no credential is asked for.
+    /// Connects to the operator's socket, which needs no credential.
     pub(crate) fn operator(socket: &Path) -> anyhow::Result<Self> {
         Ok(Self::over(UnixStream::connect(socket)?, String::new()))
     }
@@ -49,28 +49,28 @@ impl<Stream: Read + Write> Client<Stream> {
         }
     }
 
-    /// Reads a resource and drops it. Answers how long its body was.
+    /// Requests a resource, discards the body and returns its length in bytes.
     pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<usize> {
         let (status, length) = self.exchange("GET", path, "", |_| {})?;
         succeeded("GET", path, status, b"")?;
         Ok(length)
     }
 
-    /// Reads a resource that is JSON.
+    /// Requests a resource and parses it as JSON.
     pub(crate) fn json(&mut self, path: &str) -> anyhow::Result<Value> {
         let answer = self.read(path)?;
         succeeded("GET", path, answer.status, &answer.body)?;
         Ok(serde_json::from_slice(&answer.body)?)
     }
 
-    /// Reads a resource.
+    /// Requests a resource.
     pub(crate) fn read(&mut self, path: &str) -> anyhow::Result<Answer> {
         let mut body = Vec::new();
         let (status, _) = self.exchange("GET", path, "", |piece| body.extend_from_slice(piece))?;
         Ok(Answer { status, body })
     }
 
-    /// Posts JSON.
+    /// Sends a POST request with a JSON body.
     pub(crate) fn post(&mut self, path: &str, json: &str) -> anyhow::Result<Answer> {
         let mut body = Vec::new();
         let (status, _) =
@@ -78,7 +78,7 @@ impl<Stream: Read + Write> Client<Stream> {
         Ok(Answer { status, body })
     }
 
-    /// Posts JSON that has to be answered 200. Answers the body.
+    /// Sends a POST request with a JSON body, checks that the status is 200, and returns the body.
     pub(crate) fn change(&mut self, path: &str, json: &str) -> anyhow::Result<Vec<u8>> {
         let answer = self.post(path, json)?;
         succeeded("POST", path, answer.status, &answer.body)?;
@@ -118,7 +118,7 @@ impl<Stream: Read + Write> Client<Stream> {
             let most = left.min(self.buffer.len());
             let read = self.stream.read(&mut self.buffer[..most])?;
             if read == 0 {
-                bail!("the service ended an answer early");
+                bail!("the service closed the connection before the end of a response");
             }
             on(&self.buffer[..read]);
             left -= read;
@@ -127,19 +127,19 @@ impl<Stream: Read + Write> Client<Stream> {
     }
 }
 
-/// Says what is wrong with an answer that is not 200.
+/// Returns an error that describes the response unless its status is 200.
 fn succeeded(method: &str, path: &str, status: u16, body: &[u8]) -> anyhow::Result<()> {
     let said = String::from_utf8_lossy(body);
     match status {
         200 => Ok(()),
         404 | 405 => bail!(
-            "{method} {path} was answered {status} {said}: the service that is measured has no such route, or not what the bench asks of it"
+            "{method} {path}: {status} {said}; the measured service lacks the route or the requested object"
         ),
-        _ => bail!("{method} {path} was answered {status} {said}"),
+        _ => bail!("{method} {path}: {status} {said}"),
     }
 }
 
-/// Where the body begins, the status, and how long the body is, once the head is there.
+/// Returns the start of the body, the status, and the length of the body, once the head is complete.
 fn head(bytes: &[u8]) -> anyhow::Result<Option<(usize, u16, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);

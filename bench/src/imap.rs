@@ -1,4 +1,4 @@
-//! The least of an IMAP client: one warm connection, one command at a time, its answer read to the tagged line and not looked into.
+//! A minimal IMAP client: one connection, one command at a time. Responses are read up to the tagged line and not parsed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects, logs in and opens the inbox.
+    /// Connects, logs in and selects the inbox.
     pub(crate) fn connect(
         address: SocketAddr,
         username: &str,
@@ -34,12 +34,12 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs a command to its end. Answers how many bytes the literals in the replies held.
+    /// Runs a command and returns the number of bytes in the literals of its responses.
     pub(crate) fn run(&mut self, command: &str) -> anyhow::Result<usize> {
         self.hear(command, |_| {})
     }
 
-    /// Runs a command to its end; `reply` is told how each reply begins. Answers as [`Client::run`] does.
+    /// Runs a command and calls `reply` with the start of each response. Returns the same number as [`Client::run`].
     pub(crate) fn hear(
         &mut self,
         command: &str,
@@ -50,7 +50,7 @@ impl Client {
         self.answer(reply)
     }
 
-    /// Runs a search. Answers the UIDs that were found, ascending.
+    /// Runs a search and returns the found UIDs in ascending order.
     pub(crate) fn search(&mut self, criteria: &str) -> anyhow::Result<Vec<u32>> {
         let mut found = Vec::new();
         self.hear(&format!("UID SEARCH {criteria}"), |reply| {
@@ -66,7 +66,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Puts messages into a folder, all in one command (RFC 3502, RFC 7888).
+    /// Appends messages to a folder with one command (RFC 3502, RFC 7888).
     pub(crate) fn append(&mut self, folder: &str, messages: &[Vec<u8>]) -> anyhow::Result<()> {
         let mut command = format!("a APPEND {folder}").into_bytes();
         for message in messages {
@@ -85,7 +85,10 @@ impl Client {
             self.line()?;
             if let Some(rest) = self.line.strip_prefix(b"a ") {
                 let line = String::from_utf8_lossy(rest);
-                anyhow::ensure!(line.starts_with("OK"), "the mail server said {line}");
+                anyhow::ensure!(
+                    line.starts_with("OK"),
+                    "the mail server responded with {line}"
+                );
                 return Ok(literals);
             }
             reply(&self.line);

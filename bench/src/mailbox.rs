@@ -1,4 +1,4 @@
-//! The mailbox that is measured: the same at every run, and shaped as mailboxes are.
+//! The mailbox of the benchmarks. It is the same in every run and has realistic messages.
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -7,13 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use crate::imap;
 use crate::service::Service;
 
-/// Messages in one APPEND.
+/// Number of messages in one APPEND.
 const AT_ONCE: usize = 200;
 
-/// Messages in one page of a listing: the most that it gives.
+/// Number of messages in a page of a listing, the maximum of the route.
 const PAGE: usize = 100;
 
-/// Folders beside those that every mailbox has.
+/// Number of folders in addition to the default folders.
 const FURTHER: [&str; 5] = [
     "Family",
     "Family/Holidays",
@@ -22,27 +22,27 @@ const FURTHER: [&str; 5] = [
     "Travel",
 ];
 
-/// What there is.
+/// The content of the mailbox.
 pub(crate) struct Mailbox {
-    /// How many messages the inbox holds.
+    /// Number of messages in the inbox.
     pub(crate) messages: usize,
-    /// One of 20 kB.
+    /// A message of 20 kB.
     pub(crate) letter: Known,
-    /// One with a file of 1 MB.
+    /// A message with a file of 1 MB.
     pub(crate) file: Known,
-    /// One with a file of 20 MB.
+    /// A message with a file of 20 MB.
     pub(crate) film: Known,
 }
 
-/// A message that is asked for by its number.
+/// A message that is requested individually.
 pub(crate) struct Known {
-    /// The service's number.
+    /// The service's `uid`.
     pub(crate) uid: u64,
-    /// Its position in the inbox, which is its IMAP UID too: nothing was ever deleted.
+    /// The position in the inbox, which is also the IMAP UID, because no message was ever deleted.
     pub(crate) imap_uid: usize,
 }
 
-/// Fills the inbox: `messages` of all kinds, and in the middle of them the three that are known.
+/// Fills the inbox with `messages` messages of all kinds, with the three individual messages in the middle.
 pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox> {
     let mut client = service.imap()?;
     for folder in FURTHER {
@@ -59,7 +59,7 @@ pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox
     append(&mut client, "INBOX", all)?;
     let mut http = service.http()?;
     let mut find = |imap_uid: usize| -> anyhow::Result<Known> {
-        // One message a page: the page counts from the newest.
+        // With one message per page, the page number counts from the newest message.
         let page = messages - imap_uid + 1;
         let path = format!("/api/v1/mail/folders/INBOX/messages?limit=1&page={page}");
         let listing = http.json(&path)?;
@@ -78,7 +78,7 @@ pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox
     })
 }
 
-/// Makes a folder of `messages` short ones.
+/// Creates a folder with `messages` short messages.
 pub(crate) fn folder(service: &Service, name: &str, messages: usize) -> anyhow::Result<()> {
     let mut client = service.imap()?;
     client.run(&format!("CREATE {name}"))?;
@@ -90,7 +90,7 @@ pub(crate) fn folder(service: &Service, name: &str, messages: usize) -> anyhow::
     )
 }
 
-/// The service's numbers of the newest `count` messages of a folder, the newest first.
+/// Returns the service's `uids` of the newest `count` messages of a folder, newest first.
 pub(crate) fn newest(service: &Service, folder: &str, count: usize) -> anyhow::Result<Vec<u64>> {
     let mut http = service.http()?;
     let mut uids = Vec::new();
@@ -105,11 +105,7 @@ pub(crate) fn newest(service: &Service, folder: &str, count: usize) -> anyhow::R
         );
     }
     uids.truncate(count);
-    anyhow::ensure!(
-        uids.len() == count,
-        "{folder} holds {} messages",
-        uids.len()
-    );
+    anyhow::ensure!(uids.len() == count, "{folder} has {} messages", uids.len());
     Ok(uids)
 }
 
@@ -132,7 +128,7 @@ fn append(
     Ok(())
 }
 
-/// Numbers that are the same at every run.
+/// A pseudo-random generator with the same numbers in every run.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -166,7 +162,7 @@ fn usual(number: usize, random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// As little as a listing shows whole: of these there can be many. No two folders have the same.
+/// Returns a short message that has everything a listing shows, for folders of very many messages. Messages of different folders differ.
 fn short(folder: &str, number: usize, random: &mut Random) -> Vec<u8> {
     let (sender, day) = (random.below(300), 1 + random.below(28));
     format!(
@@ -230,7 +226,7 @@ fn with_file(number: usize, length: usize, random: &mut Random) -> Vec<u8> {
     message
 }
 
-/// Words in lines of a mail's width.
+/// Returns words in lines of the usual width of mail.
 pub(crate) fn prose(length: usize, random: &mut Random) -> String {
     const WORDS: [&str; 16] = [
         "the",

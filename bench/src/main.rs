@@ -1,15 +1,15 @@
-//! What the service costs beside what it stands on: every figure is measured next to its counterpart, in turns, in one run, and told as a
-//! ratio. `./just bench` builds all of it optimised and runs it.
+//! Benchmarks of the service. Each figure is measured together with a counterpart, alternately and in the same run, and is reported as a
+//! ratio. `./just bench` builds everything with optimizations and runs the benchmarks.
 //!
-//! - HTTP against raw IMAP and SMTP: the same facts from one warm mailbox, the same changes to it, the same mail, over warm connections, by clients
-//!   that are alike.
+//! - HTTP against raw IMAP and SMTP: the same data of one mailbox, the same changes and the same mail, over warm connections and with
+//!   equivalent clients.
 //! - A large folder against a small one: the same listing of each.
-//! - The sandbox against its native twin: the mail component and the same code as a library, over the same values in memory.
-//! - A hostile module against another program: the same listing beside each.
-//! - A module: how long a version takes to serve after it was asked for, compiled and not.
-//! - Memory: an idle host, what a connection adds, what downloads add.
+//! - The sandbox against native code: the mail component, and the same code as a library, with the same values in memory.
+//! - A hostile module against another program: the same listing next to each.
+//! - A module: the time until a version serves, with and without compilation.
+//! - Memory: an idle host, the increase per connection, the increase per download.
 //!
-//! Figures of different runs or machines mean nothing beside each other; their ratios do. A run writes `<target>/bench/<time>.json`.
+//! Absolute figures of different runs or machines are not comparable; ratios are. A run writes `<target>/bench/<time>.json`.
 
 mod bulk;
 mod crowd;
@@ -38,22 +38,22 @@ use service::Service;
 /// Measure the service.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The `latchmail` program that is measured.
+    /// The `latchmail` program to measure.
     #[arg(long)]
     host: PathBuf,
-    /// The folder with the built components.
+    /// Folder with the built components.
     #[arg(long)]
     modules: PathBuf,
-    /// The folder with the modules that only tests use.
+    /// Folder with the modules that only tests use.
     #[arg(long)]
     fixtures: PathBuf,
-    /// Where the results are kept.
+    /// Folder for the results.
     #[arg(long)]
     results: PathBuf,
-    /// A small mailbox and few rounds: tells whether the bench works, not what the service costs.
+    /// Use a small mailbox and few rounds. Checks that the benchmarks work; the figures are not meaningful.
     #[arg(long)]
     quick: bool,
-    /// Fail where a target is missed.
+    /// Exit with an error if a target is missed.
     #[arg(long)]
     strict: bool,
 }
@@ -73,7 +73,7 @@ fn main() -> anyhow::Result<()> {
         &arguments.fixtures,
         &mut report,
     ))?;
-    // Memory before all else: what is left with the allocator would hide what these add.
+    // Memory is measured first, because memory that the allocator retains from other benchmarks would hide the increase.
     memory::connections(&service, &mut report)?;
     let mailbox = mailbox::fill(&service, size.messages)?;
     memory::downloads(&service, &mailbox, &mut report)?;
@@ -84,7 +84,8 @@ fn main() -> anyhow::Result<()> {
     send::measure(&service, &size, &mut report)?;
     neighbour::measure(&service, &size, &mut report)?;
     swap::measure(&service, &arguments.modules, &size, &mut report)?;
-    // After all others: the mail server keeps an account's messages together, and so many would be in the others' way.
+    // This runs after the other benchmarks: the mail server stores all messages of an account together, so this many messages would slow
+    // down the others.
     crowd::measure(&service, &size, &mut report)?;
     runtime.block_on(service.stop());
     sandbox::measure(&arguments.modules, &size, &mut report)?;

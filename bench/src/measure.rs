@@ -1,27 +1,27 @@
-//! How things are timed: two sides in turns, so that whatever else the machine does meets both alike.
+//! Time measurement. The two sides run alternately, so that other load of the machine affects both equally.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much is measured.
+/// The amount of work in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Messages in the mailbox.
+    /// Number of messages in the inbox.
     pub(crate) messages: usize,
-    /// Messages in a small and in a large folder beside it.
+    /// Numbers of messages in the small and in the large folder.
     pub(crate) folders: [usize; 2],
-    /// Turns of each side.
+    /// Number of turns of each side.
     pub(crate) rounds: usize,
-    /// How long a turn lasts.
+    /// Duration of a turn.
     pub(crate) turn: Duration,
-    /// Versions of a module that are installed.
+    /// Number of versions of a module that are installed.
     pub(crate) versions: usize,
-    /// How often one of them takes another's place.
+    /// Number of changes of the serving version.
     pub(crate) swaps: usize,
 }
 
 impl Size {
-    /// What the figures are made of.
+    /// The size for meaningful figures.
     pub(crate) const FULL: Self = Self {
         messages: 10_000,
         folders: [1_000, 100_000],
@@ -30,7 +30,7 @@ impl Size {
         versions: 5,
         swaps: 200,
     };
-    /// What tells that the bench works.
+    /// The size to check that the benchmarks work.
     pub(crate) const QUICK: Self = Self {
         messages: 200,
         folders: [100, 2_000],
@@ -41,16 +41,16 @@ impl Size {
     };
 }
 
-/// What was measured of one side.
+/// Measured times of one side.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     each: Vec<Duration>,
-    /// Of every turn: how many a second.
+    /// Calls per second of each turn.
     rates: Vec<f64>,
 }
 
 impl From<Vec<Duration>> for Times {
-    /// Of calls that were not made in turns.
+    /// Creates times of calls that were not made in turns.
     fn from(each: Vec<Duration>) -> Self {
         let rates = Vec::new();
         Self { each, rates }
@@ -58,7 +58,7 @@ impl From<Vec<Duration>> for Times {
 }
 
 impl Times {
-    /// The time that `share` of the calls took at most.
+    /// Returns the duration that `share` of the calls did not exceed.
     pub(crate) fn percentile(&self, share: f64) -> Duration {
         let mut sorted = self.each.clone();
         sorted.sort_unstable();
@@ -72,7 +72,7 @@ impl Times {
         sorted.get(place).copied().unwrap_or_default()
     }
 
-    /// Calls a second, in the middling turn.
+    /// Returns the calls per second of the median turn.
     pub(crate) fn rate(&self) -> f64 {
         let mut sorted = self.rates.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -86,13 +86,13 @@ impl Times {
     }
 }
 
-/// Calls of each side that are made alone in the place of a turn.
+/// Number of individual calls of each side that replace a turn.
 const CALLS: usize = 25;
 
-/// What is called again and again, on a connection of its own.
+/// An operation that is called repeatedly on its own connection.
 pub(crate) type Call<'a> = Box<dyn FnMut() -> anyhow::Result<()> + Send + 'a>;
 
-/// Both sides in turns, each with as many callers at once as it has calls.
+/// Runs both sides in turns. Each side has as many concurrent callers as it has calls.
 pub(crate) fn both<'a>(
     size: &Size,
     left: &mut [Call<'a>],
@@ -101,8 +101,8 @@ pub(crate) fn both<'a>(
     settled(size, left, right, || Ok(()))
 }
 
-/// The same of calls that leave work behind: `settle` waits after every turn until it is done, so that no turn pays for another. How many a second there are counts that work:
-/// who calls more often may only have put more of it off.
+/// Like [`both`], for calls that leave work behind. `settle` waits after every turn until the work is done, so that no turn slows down
+/// another. The rate includes this work, because otherwise a higher rate could mean only that more work was deferred.
 pub(crate) fn settled<'a>(
     size: &Size,
     left: &mut [Call<'a>],
@@ -110,9 +110,9 @@ pub(crate) fn settled<'a>(
     mut settle: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<[Times; 2]> {
     let mut times = [Times::default(), Times::default()];
-    // One turn of each to warm up.
+    // The first turn of each side is a warm-up.
     for round in 0..=size.rounds {
-        // Now one first, now the other.
+        // The sides take turns in going first.
         for side in [round % 2, 1 - round % 2] {
             let calls = if side == 0 { &mut *left } else { &mut *right };
             let began = Instant::now();
@@ -154,8 +154,8 @@ fn turn(calls: &mut [Call<'_>], length: Duration) -> anyhow::Result<Vec<Duration
     Ok(all.concat())
 }
 
-/// How long a call of each side takes while there is nothing else to do: one at a time, now the one first, now the other, and `settle` waits after each until what it left behind is
-/// done. The middling one of so many that a call which was held up does not count.
+/// Measures single calls without other load: one call at a time, alternately, with `settle` after each call. There are so many calls that
+/// the median is not affected by a delayed call.
 pub(crate) fn alone<'a>(
     size: &Size,
     left: &mut Call<'a>,

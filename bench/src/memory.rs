@@ -1,4 +1,4 @@
-//! What the host takes of the machine's memory: idle, for a connection, for downloads.
+//! Memory usage of the host: idle, per connection, and for downloads.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,28 +11,28 @@ use crate::mailbox::Mailbox;
 use crate::report::Report;
 use crate::service::Service;
 
-/// Idle HTTP connections that are opened to see what one takes.
+/// Number of idle HTTP connections that are opened to measure one.
 const IDLE: usize = 500;
-/// Accounts that have a connection to the mail server each.
+/// Number of accounts with one connection to the mail server each.
 const ACCOUNTS: usize = 30;
-/// Downloads at once.
+/// Number of concurrent downloads.
 const AT_ONCE: usize = 8;
-/// What one download of 20 MB may add at most, in KiB.
+/// Target: maximum increase by one download of 20 MB, in KiB.
 const MOST_OF_DOWNLOAD: f64 = 8.0 * 1024.0;
 
-/// The host that has started and served nobody.
+/// Measures the host after its start, before the first request.
 pub(crate) fn idle(service: &Service, report: &mut Report) -> anyhow::Result<()> {
     report.memory("idle host", resident(service.pid())?, None);
     Ok(())
 }
 
-/// What a connection adds: a client's, and one to the mail server.
+/// Measures the increase per client connection and per connection to the mail server.
 pub(crate) fn connections(service: &Service, report: &mut Report) -> anyhow::Result<()> {
     let before = resident(service.pid())?;
     let idle = (0..IDLE)
         .map(|_| TcpStream::connect(service.address()))
         .collect::<Result<Vec<_>, _>>()?;
-    // The last of them is held when the host answers behind it.
+    // The host accepts connections in order, so after this response it has accepted the last of them.
     service.http()?.get("/api/health")?;
     let after = resident(service.pid())?;
     drop(idle);
@@ -40,7 +40,7 @@ pub(crate) fn connections(service: &Service, report: &mut Report) -> anyhow::Res
     let each = |added: f64, count: usize| added / count as f64;
     report.memory("idle HTTP connection", each(after - before, IDLE), None);
 
-    // Their passwords are hashed before the measuring, which takes memory of its own.
+    // Passwords are hashed before the measurement, because hashing also needs memory.
     let tokens = (0..ACCOUNTS)
         .map(|number| service.register(&format!("person{number}")))
         .collect::<anyhow::Result<Vec<_>>>()?;
@@ -57,7 +57,7 @@ pub(crate) fn connections(service: &Service, report: &mut Report) -> anyhow::Res
     Ok(())
 }
 
-/// What downloads of 20 MB add at their peak, alone and several at once.
+/// Measures the peak increase by downloads of 20 MB, one at a time and several concurrently.
 pub(crate) fn downloads(
     service: &Service,
     mailbox: &Mailbox,
@@ -93,9 +93,9 @@ pub(crate) fn downloads(
     Ok(())
 }
 
-/// Resident memory, in KiB.
+/// Returns the resident memory in KiB.
 fn resident(pid: u32) -> anyhow::Result<f64> {
-    // The allocator and the kernel settle a moment after the last request.
+    // Wait for the allocator and the kernel to settle after the last request.
     let patience = Instant::now() + Duration::from_millis(500);
     let mut least = status(pid, "VmRSS:")?;
     while Instant::now() < patience {
@@ -105,13 +105,13 @@ fn resident(pid: u32) -> anyhow::Result<f64> {
     Ok(least)
 }
 
-/// The most that was resident since [`forget_peak`], in KiB.
+/// Returns the peak resident memory since [`forget_peak`] in KiB.
 fn peak(pid: u32) -> anyhow::Result<f64> {
     status(pid, "VmHWM:")
 }
 
 fn forget_peak(pid: u32) -> anyhow::Result<()> {
-    // proc(5): 5 resets the peak.
+    // Writing 5 resets the peak (proc(5)).
     Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
 

@@ -1,5 +1,5 @@
-//! A listing while another module does its worst, beside the same listing while as many threads of another program keep the CPU as busy. That takes its
-//! share of the CPU too; what the hostile module costs its neighbour beyond that is what it must not.
+//! Compares a listing while another module misuses the CPU with the same listing while the same number of threads of another program keep
+//! the CPU busy. Both take a share of the CPU. The hostile module must not cost its neighbour more than that.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use crate::measure::{Call, Size, settled};
 use crate::report::Report;
 use crate::service::Service;
 
-/// What the hostile module is asked to do (`tests/fixtures/hostile`).
+/// Actions of the hostile module (`tests/fixtures/hostile`).
 const DEEDS: [&str; 6] = ["spin", "call", "log", "log-much", "grow", "handles"];
 
-/// The most that the listing's p99 may be of that beside the other program.
+/// Target: maximum ratio of the listing's p99 to its p99 next to the other program.
 const TARGET: f64 = 1.5;
 
 const LISTING: &str = "/api/v1/mail/folders/INBOX/messages?limit=50";
 
-/// Who keeps the CPU busy.
+/// Selects who keeps the CPU busy.
 #[derive(Default)]
 struct Busy {
     who: AtomicU8,
@@ -29,7 +29,7 @@ const MODULE: u8 = 2;
 const OVER: u8 = 3;
 
 impl Busy {
-    /// Does something again and again whenever it is `whose` turn.
+    /// Calls `does` repeatedly while it is the turn of `whose`.
     fn work(&self, whose: u8, mut does: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
         loop {
             self.at_work.fetch_add(1, Ordering::SeqCst);
@@ -53,7 +53,7 @@ impl Busy {
     }
 }
 
-/// Measures each deed.
+/// Measures each action.
 pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism()?.get();
     for deed in DEEDS {

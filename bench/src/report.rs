@@ -1,4 +1,4 @@
-//! The results: a table for people, JSON for whoever compares runs.
+//! The results: a table for people, and JSON for comparing runs.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::measure::Times;
 
-/// What was measured so far.
+/// The results of the finished benchmarks.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
@@ -19,9 +19,9 @@ pub(crate) struct Report {
 #[derive(Debug)]
 struct Row {
     what: String,
-    /// The counterpart's figure and the service's own, for people.
+    /// The figures of the counterpart and of the service, as text.
     figures: [String; 2],
-    /// What counts.
+    /// The value that is compared with the target.
     result: f64,
     unit: &'static str,
     target: Option<Target>,
@@ -38,7 +38,7 @@ impl Row {
     fn misses(&self) -> bool {
         match self.target {
             None => false,
-            // What is no number misses.
+            // A result that is not a number misses the target.
             Some(Target::AtMost(most)) => self.result.is_nan() || self.result > most,
             Some(Target::AtLeast(least)) => self.result.is_nan() || self.result < least,
         }
@@ -46,7 +46,7 @@ impl Row {
 }
 
 impl Report {
-    /// A route with one client, beside its counterpart.
+    /// Adds the latency of a route with one client and its counterpart.
     pub(crate) fn latency(&mut self, what: &str, raw: &Times, route: &Times, most: Option<f64>) {
         let ratio = route.percentile(0.5).as_secs_f64() / raw.percentile(0.5).as_secs_f64();
         self.rows.push(Row {
@@ -65,7 +65,7 @@ impl Report {
         });
     }
 
-    /// The slowest of a route's calls, beside those of its counterpart.
+    /// Adds the slowest calls of a route and its counterpart.
     pub(crate) fn tail(&mut self, what: &str, raw: &Times, route: &Times, most: Option<f64>) {
         let ratio = route.percentile(0.99).as_secs_f64() / raw.percentile(0.99).as_secs_f64();
         self.rows.push(Row {
@@ -84,7 +84,7 @@ impl Report {
         });
     }
 
-    /// A route with several clients, beside its counterpart.
+    /// Adds the throughput of a route with several clients and its counterpart.
     pub(crate) fn throughput(
         &mut self,
         what: &str,
@@ -109,7 +109,7 @@ impl Report {
         });
     }
 
-    /// What the sandbox adds to a call, in microseconds.
+    /// Adds the time that the sandbox adds to a call, in microseconds.
     pub(crate) fn sandbox(&mut self, what: &str, native: &Times, sandboxed: &Times, most: f64) {
         let [inside, outside] = [sandboxed, native].map(|side| side.percentile(0.5).as_secs_f64());
         self.rows.push(Row {
@@ -122,7 +122,7 @@ impl Report {
         });
     }
 
-    /// How long the slowest of a thing's calls take, beside nothing.
+    /// Adds the slowest call of an operation without a counterpart.
     pub(crate) fn slowest(&mut self, what: &str, times: &Times, most: Option<Duration>) {
         let slowest = times.percentile(1.0);
         self.rows.push(Row {
@@ -142,7 +142,7 @@ impl Report {
         });
     }
 
-    /// Memory in KiB.
+    /// Adds an amount of memory in KiB.
     pub(crate) fn memory(&mut self, what: &str, kib: f64, most: Option<f64>) {
         self.rows.push(Row {
             what: format!("memory: {what}"),
@@ -154,13 +154,16 @@ impl Report {
         });
     }
 
-    /// Whether a target was missed.
+    /// Returns whether a target was missed.
     pub(crate) fn misses(&self) -> bool {
         self.rows.iter().any(Row::misses)
     }
 
-    /// The table.
-    #[expect(clippy::print_stdout, reason = "it is what the run is for")]
+    /// Prints the table.
+    #[expect(
+        clippy::print_stdout,
+        reason = "the table is the output of the program"
+    )]
     pub(crate) fn print(&self) {
         println!(
             "{:<44} {:>26} {:>26} {:>16}  target",
@@ -186,8 +189,8 @@ impl Report {
         }
     }
 
-    /// The same as JSON, in a file named for the time. Says what is much different from the run before.
-    #[expect(clippy::print_stdout, reason = "says where it is")]
+    /// Writes the results as JSON to a file named after the time. Prints large differences from the previous run.
+    #[expect(clippy::print_stdout, reason = "the path is output of the program")]
     pub(crate) fn keep(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
         for line in self.differences(folder)? {
@@ -212,13 +215,13 @@ impl Report {
         });
         let file = folder.join(format!("{now}.json"));
         fs::write(&file, serde_json::to_string_pretty(&all)? + "\n")?;
-        println!("kept in {}", file.display());
+        println!("results written to {}", file.display());
         Ok(())
     }
 }
 
 impl Report {
-    /// What is a fifth more or less than in the newest of the runs before.
+    /// Returns the results that are below 0.8 times or at least 1.25 times those of the newest earlier run.
     fn differences(&self, folder: &Path) -> anyhow::Result<Vec<String>> {
         let mut before: Vec<_> = fs::read_dir(folder)?
             .map(|file| Ok(file?.path()))
@@ -241,7 +244,7 @@ impl Report {
                 let change = row.result / was;
                 (!(0.8..1.25).contains(&change)).then(|| {
                     format!(
-                        "{}: {:.2} {} (the run before: {was:.2})",
+                        "{}: {:.2} {} (previous run: {was:.2})",
                         row.what, row.result, row.unit
                     )
                 })
@@ -262,7 +265,7 @@ fn micros(time: Duration) -> String {
     format!("{:.0} µs", time.as_secs_f64() * 1e6)
 }
 
-/// The first line that a program says; nothing where there is none.
+/// Returns the first line that a program prints, or an empty string.
 fn said(program: &str, arguments: &[&str]) -> String {
     Command::new(program)
         .args(arguments)

@@ -1,11 +1,11 @@
-//! The routes beside the same facts over raw IMAP.
+//! Compares routes with the same data over raw IMAP.
 
 use crate::mailbox::Mailbox;
 use crate::measure::{Call, Size, both};
 use crate::report::Report;
 use crate::service::Service;
 
-/// What a listing asks the mail server for, as the host does (`host/src/mail/imap/fetch.rs`).
+/// The data items that the host fetches for a listing (`host/src/mail/imap/fetch.rs`).
 pub(crate) const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
     CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION)]<0.65536> BODY.PEEK[TEXT]<0.4096>)";
 
@@ -14,17 +14,17 @@ struct Pair {
     name: &'static str,
     path: String,
     command: String,
-    /// The least bytes of an answer, raw and of the route: what answers less has not answered.
+    /// Minimum number of bytes of a valid response, raw and of the route.
     least: [usize; 2],
-    /// The most that the route's p50 may be of its counterpart's.
+    /// Target: maximum ratio of the route's p50 to its counterpart's.
     target: f64,
 }
 
-/// At how many clients' throughput is compared, and the least share of the counterpart's that is to be reached.
+/// Number of clients for the comparison of throughput, and the target: minimum share of the counterpart's throughput.
 pub(crate) const CLIENTS: usize = 8;
 const LEAST_SHARE: f64 = 0.5;
 
-/// Measures all of them with one client and with several.
+/// Measures all routes with one client and with several.
 pub(crate) fn measure(
     service: &Service,
     mailbox: &Mailbox,
@@ -89,7 +89,7 @@ fn raw<'a>(
     let one = || -> anyhow::Result<Call<'a>> {
         let mut client = service.imap()?;
         let expected = client.run(command)?;
-        anyhow::ensure!(expected >= least, "{command} answers {expected} bytes");
+        anyhow::ensure!(expected >= least, "{command} returned {expected} bytes");
         Ok(Box::new(move || {
             let length = client.run(command)?;
             anyhow::ensure!(length == expected, "{length} bytes instead of {expected}");
@@ -99,7 +99,7 @@ fn raw<'a>(
     (0..clients).map(|_| one()).collect()
 }
 
-/// As many clients of a route, each with a connection of its own.
+/// Creates clients of a route, each with its own connection.
 pub(crate) fn routed<'a>(
     service: &Service,
     path: &'a str,
@@ -109,7 +109,7 @@ pub(crate) fn routed<'a>(
     let one = || -> anyhow::Result<Call<'a>> {
         let mut client = service.http()?;
         let expected = client.get(path)?;
-        anyhow::ensure!(expected >= least, "{path} answers {expected} bytes");
+        anyhow::ensure!(expected >= least, "{path} returned {expected} bytes");
         Ok(Box::new(move || {
             let length = client.get(path)?;
             anyhow::ensure!(length == expected, "{length} bytes instead of {expected}");

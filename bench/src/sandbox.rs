@@ -1,5 +1,5 @@
-//! The sandbox beside its native twin: one listing of 50, by the mail component in a fresh sandbox and by the same code as a library, both over
-//! the same values in memory.
+//! Compares the sandbox with native code: one listing of 50, by the mail component in a new sandbox and by the same code as a library, both
+//! with the same values in memory.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use crate::measure::{Call, Size, both};
 use crate::report::Report;
 
-/// What the sandbox may add at most, in microseconds.
+/// Target: maximum time that the sandbox adds, in microseconds.
 const MOST: f64 = 120.0;
 const SUMMARIES: u32 = 50;
 
@@ -47,7 +47,7 @@ pub(crate) fn measure(modules: &Path, size: &Size, report: &mut Report) -> anyho
     Ok(())
 }
 
-/// One request through a fresh sandbox, bounded as the host's are.
+/// Serves one request in a new sandbox with the limits of the host.
 async fn once(engine: &Engine, pre: &EverythingPre<State>) -> anyhow::Result<wit::Response> {
     let output = MemoryOutputPipe::new(64 * 1024);
     let state = State {
@@ -96,7 +96,7 @@ fn text(number: u32) -> String {
     format!("Number {number} – the engine weaves algebraic patterns just as a loom weaves flowers")
 }
 
-/// One listing, in the words of either side.
+/// Creates a listing with the types of either side.
 macro_rules! listing {
     ($words:ident, $limit:expr) => {
         $words::Listing {
@@ -193,7 +193,7 @@ impl sdk::Caller for Memory {
     }
 }
 
-/// What a sandbox's store holds.
+/// The data of a sandbox's store.
 struct State {
     memory: Memory,
     wasi: WasiCtx,
@@ -234,7 +234,7 @@ impl host::blobs::Host for Memory {}
 
 impl host::blobs::HostBlob for Memory {
     async fn size(&mut self, _: Resource<Blob>) -> wasmtime::Result<u64> {
-        Err(wasmtime::Error::msg("there are no blobs here"))
+        Err(wasmtime::Error::msg("blobs are not supported"))
     }
 
     async fn read(
@@ -243,11 +243,11 @@ impl host::blobs::HostBlob for Memory {
         _: u64,
         _: u32,
     ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
-        Err(wasmtime::Error::msg("there are no blobs here"))
+        Err(wasmtime::Error::msg("blobs are not supported"))
     }
 
     async fn drop(&mut self, _: Resource<Blob>) -> wasmtime::Result<()> {
-        Err(wasmtime::Error::msg("there are no blobs here"))
+        Err(wasmtime::Error::msg("blobs are not supported"))
     }
 }
 

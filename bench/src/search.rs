@@ -1,4 +1,4 @@
-//! A search of the inbox beside SEARCH and the FETCH of the page that is shown.
+//! Compares a search of the inbox with SEARCH and the FETCH of the shown page.
 
 use anyhow::Context as _;
 
@@ -7,18 +7,18 @@ use crate::report::Report;
 use crate::routes::{SUMMARY, routed};
 use crate::service::Service;
 
-/// A few of every hundred messages are from somebody named so, more than a page of them in the whole of the inbox. It is in no text, so every
-/// other message is read to its end.
+/// A sender name that a few percent of the messages have, which is more than a page of them in the whole inbox. No body contains it, so all
+/// other messages are read completely.
 const TERM: &str = "sender17";
 
-/// Messages on a page.
+/// Number of messages on a page.
 const PAGE: usize = 50;
 
-/// The most turns of each side: a search of 10,000 messages takes the mail server about a second. For the same reason there is no row with
-/// several clients: it would tell how many cores the mail server has.
+/// Maximum number of turns of each side: a search of 10,000 messages takes the mail server about a second. There is no row with several
+/// clients, because it would measure the number of cores of the mail server.
 const ROUNDS: usize = 3;
 
-/// Measures it.
+/// Measures the search.
 pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
     let path = format!("/api/v1/mail/search?q={TERM}&folder=INBOX");
     let criteria = format!(

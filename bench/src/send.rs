@@ -1,5 +1,5 @@
-//! Sending a mail beside its bare submission. The route does more: it writes the message, and files a copy in Sent. One by one each has the mail server to itself; several clients share
-//! it, deliveries included.
+//! Compares sending a mail with its bare submission. The route does more: it composes the message, and files a copy in Sent. With one
+//! client, each call has the mail server to itself; several clients share it, also with the deliveries.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,26 +14,26 @@ use crate::report::Report;
 use crate::routes::CLIENTS;
 use crate::service::{ADDRESS, Service};
 
-/// Who gets the mail: an account of the same mail server, so that what was sent can be counted.
+/// Recipient: an account of the same mail server, so that the delivered messages can be counted.
 const RECIPIENT: &str = "charles";
 const TO: &str = "charles@bench.test";
 
 const SUBJECT: &str = "Notes on the engine";
 
-/// Bytes of text.
+/// Size of the text in bytes.
 const LENGTH: usize = 4_000;
 
-/// The most that the route's p50 may be of its counterpart's.
+/// Target: maximum ratio of the route's p50 to its counterpart's.
 const TARGET: f64 = 2.0;
 
-/// How long the mail server may take to deliver what one turn sent.
+/// Maximum time that the mail server may take to deliver the messages of one turn.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Measures it one by one, and with several clients at once.
+/// Measures sending with one client and with several.
 pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
     let mut recipient = service.http_of(&service.register(RECIPIENT)?)?;
     let sent = AtomicUsize::new(0);
-    // Before the mailbox has its first mail: an empty one is made when it is first looked into.
+    // This runs before the first mail arrives, because an empty mailbox is created when it is first opened.
     arrived(&mut recipient, 0)?;
     let mut left = vec![raw(service, &sent)?];
     let mut right = vec![routed(service, &sent)?];
@@ -41,7 +41,7 @@ pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> an
     settle()?;
     let [submitted, sent_off] = alone(size, &mut left[0], &mut right[0], &mut settle)?;
     report.latency("send of 4 kB", &submitted, &sent_off, Some(TARGET));
-    // Not before: a connection that nobody uses is closed.
+    // These connections are opened only now, because the mail server closes idle connections.
     for _ in 1..CLIENTS {
         left.push(raw(service, &sent)?);
         right.push(routed(service, &sent)?);
@@ -83,8 +83,8 @@ fn routed<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'
     Ok(Box::new(move || submit().map(drop)))
 }
 
-/// Waits until the recipient has as many messages as were sent: the mail server delivers after it took a message, which takes it longer than to take one, and whoever sends next would
-/// pay for that, the more the longer their own call takes.
+/// Waits until the recipient has as many messages as were sent. The mail server delivers a message after it has accepted it, and delivery
+/// takes longer than acceptance. Without waiting, pending deliveries would slow down the next calls, and slow calls most.
 fn arrived(recipient: &mut http::Client, sent: usize) -> anyhow::Result<()> {
     let patience = Instant::now() + PATIENCE;
     loop {

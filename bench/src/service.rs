@@ -1,4 +1,4 @@
-//! The service that is measured: a private Dovecot, and the host as a process of its own.
+//! The measured service: a private Dovecot, and the host as a separate process.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use crate::report::Report;
 use crate::{http, imap, memory, smtp};
 
-/// Whose mailbox it is.
+/// Address of the measured account.
 pub(crate) const ADDRESS: &str = "ada@bench.test";
 const PASSWORD: &str = "Correct-Horse-7";
 
-/// A service that runs.
+/// A running service.
 pub(crate) struct Service {
     http: SocketAddr,
     stack: Stack,
@@ -31,7 +31,7 @@ pub(crate) struct Service {
     folder: TempDir,
 }
 
-/// The host's process, which ends with this.
+/// The host's process, which is stopped when this is dropped.
 struct Host(Child);
 
 impl Drop for Host {
@@ -42,7 +42,7 @@ impl Drop for Host {
 }
 
 impl Service {
-    /// Starts it, with one account.
+    /// Starts the service with one account.
     pub(crate) async fn start(
         host: &Path,
         modules: &Path,
@@ -56,7 +56,7 @@ impl Service {
         let mailserver = state.join("mailserver/mailserver.db");
         fs::create_dir_all(state.join("mailserver"))?;
         let stack = Stack::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
-        // Free a moment ago; nobody else asks for ports of this machine's loopback while a bench runs.
+        // This port was free a moment ago. No other program allocates loopback ports of this machine during a run.
         let http = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let limits: String = ["mail", "search", "sign_in", "registration", "public"]
             .map(|area| format!("{area} = 1000000\n"))
@@ -86,7 +86,7 @@ impl Service {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .context("the host cannot be started")?;
+            .context("cannot start the host")?;
         let mut service = Self {
             http,
             stack,
@@ -108,7 +108,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Registers somebody and answers their access token.
+    /// Registers an account and returns its access token.
     pub(crate) fn register(&self, name: &str) -> anyhow::Result<String> {
         let person = json!({
             "local_part": name, "domain": "bench.test", "password": PASSWORD,
@@ -118,14 +118,14 @@ impl Service {
         let answer = client.post("/api/v1/auth/register", &person.to_string())?;
         anyhow::ensure!(
             answer.status == 201,
-            "registering was answered {}",
+            "registration: unexpected status {}",
             answer.status
         );
         let pair: Value = serde_json::from_slice(&answer.body)?;
         Ok(pair["accessToken"].as_str().context("no token")?.into())
     }
 
-    /// A connection, once the service takes one.
+    /// Waits until the service accepts connections. Fails after one minute, or if the host exits.
     fn answers(&mut self) -> anyhow::Result<()> {
         let patience = Instant::now() + Duration::from_mins(1);
         loop {
@@ -135,48 +135,48 @@ impl Service {
                 Err(_) => {}
             }
             if let Some(status) = self.host.0.try_wait()? {
-                anyhow::bail!("the host ended: {status}");
+                anyhow::bail!("the host exited: {status}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// A connection to the host on the account's behalf.
+    /// Returns a connection to the host for the measured account.
     pub(crate) fn http(&self) -> anyhow::Result<http::Client> {
         http::Client::connect(self.http, &self.token)
     }
 
-    /// The same on another's behalf.
+    /// Returns a connection to the host for the account of `token`.
     pub(crate) fn http_of(&self, token: &str) -> anyhow::Result<http::Client> {
         http::Client::connect(self.http, token)
     }
 
-    /// A connection to the operator's socket.
+    /// Returns a connection to the operator's socket.
     pub(crate) fn operator(&self) -> anyhow::Result<http::Client<UnixStream>> {
         http::Client::operator(&self.folder.path().join("operator.sock"))
     }
 
-    /// Where the host listens.
+    /// Returns the address of the host.
     pub(crate) fn address(&self) -> SocketAddr {
         self.http
     }
 
-    /// A connection to the mail server on the account's behalf.
+    /// Returns a connection to the mail server for the measured account.
     pub(crate) fn imap(&self) -> anyhow::Result<imap::Client> {
         imap::Client::connect(self.stack.imap, ADDRESS, &self.app_password)
     }
 
-    /// A connection to the submission port on the account's behalf.
+    /// Returns a connection to the submission port for the measured account.
     pub(crate) fn smtp(&self) -> anyhow::Result<smtp::Client> {
         smtp::Client::connect(self.stack.submission, ADDRESS, &self.app_password)
     }
 
-    /// The host's process.
+    /// Returns the id of the host's process.
     pub(crate) fn pid(&self) -> u32 {
         self.host.0.id()
     }
 
-    /// Ends all of it.
+    /// Stops the service.
     pub(crate) async fn stop(self) {
         drop(self.host);
         if let Err(error) = self.stack.stop().await {

@@ -1,4 +1,4 @@
-//! The least of an SMTP client: one warm connection, one mail at a time, each command answered before the next.
+//! A minimal SMTP client: one connection, one mail at a time, without pipelining.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -34,7 +34,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Submits a mail. `message` is as it goes over the wire: lines that begin with a dot have another, and the last is a dot alone.
+    /// Submits a mail. `message` is in wire format: dot-stuffed, with a final line of a single dot.
     pub(crate) fn send(&mut self, from: &str, to: &str, message: &[u8]) -> anyhow::Result<()> {
         self.run(format!("MAIL FROM:<{from}>\r\n").as_bytes(), "250")?;
         self.run(format!("RCPT TO:<{to}>\r\n").as_bytes(), "250")?;
@@ -47,14 +47,14 @@ impl Client {
         self.answer(expected)
     }
 
-    /// Reads a reply to its last line, which has no hyphen after the code.
+    /// Reads a reply up to its last line, which has no hyphen after the code.
     fn answer(&mut self, expected: &str) -> anyhow::Result<()> {
         loop {
             self.line.clear();
             self.reader.read_line(&mut self.line)?;
             anyhow::ensure!(
                 self.line.starts_with(expected),
-                "the mail server said {:?} instead of {expected}",
+                "the mail server responded with {:?} instead of {expected}",
                 self.line.trim_end()
             );
             if self.line.as_bytes().get(3) != Some(&b'-') {

@@ -1,8 +1,8 @@
-//! How long an operator waits for a version of a module to serve: one that was never seen, which is compiled; one that was, and is read again; and one
-//! that served a moment ago, as after a version that turned out to be no good.
+//! Measures the time until a version of a module serves: a new version, which is compiled; a version that was compiled before, which is
+//! loaded again; and a version that served recently, as in a rollback.
 //!
-//! Both are asked for at the operator's socket and have come true when the answer is there: compiled, asked what it is, linked, routed, written into the
-//! database and swapped.
+//! Changes are requested over the operator's socket. When the response arrives, the version is compiled, described, linked, routed, stored
+//! in the database and serving.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,10 +16,11 @@ use crate::measure::{Size, Times};
 use crate::report::Report;
 use crate::service::Service;
 
-/// The most that a version may take that nobody compiled before.
+/// Target: maximum time for a version that must be compiled.
 const COLD: Duration = Duration::from_secs(2);
 
-/// The most that a version may take that is compiled and at hand: of each module the two that were loaded last.
+/// Target: maximum time for a version that is compiled and in memory, which applies to the two versions of each module that were loaded
+/// last.
 const AT_HAND: Duration = Duration::from_millis(10);
 
 /// Measures both with the mail module.
@@ -51,7 +52,7 @@ pub(crate) fn measure(
             let to = json!({ "digest": digest }).to_string();
             let began = Instant::now();
             operator.change("/api/v1/admin/modules/mail/rollback", &to)?;
-            // The first of each may have been out of memory.
+            // The first change to each version may have loaded it from disk.
             if round >= digests.len() {
                 times.push(began.elapsed());
             }
@@ -67,7 +68,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// The same component under another digest: with a custom section (WebAssembly core specification, 5.5.3) that nobody reads.
+/// Returns the same component with another digest, by adding a custom section (WebAssembly core specification, 5.5.3) that is never read.
 fn version(component: &[u8], mark: u8) -> Vec<u8> {
     let section = [0, 3, 1, b'v', mark];
     [component, &section].concat()

@@ -614,7 +614,9 @@ async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
             .args(["account", "list"]);
         Said::by(&mut command, "").await
     };
-    listed(0o777).await.fails_about("other users can write to it");
+    listed(0o777)
+        .await
+        .fails_about("other users can write to it");
     let said = listed(0o755).await.done();
     assert!(said.contains("ada@first.test"), "{said}");
 }
