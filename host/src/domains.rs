@@ -1,7 +1,6 @@
-//! Custom domains: what a claim takes, how it is proved, which records a domain needs and whether they are there. Puts the directory, the DNS, the
-//! keys that sign, and plans together.
+//! Custom domains: claims, their verification, and the state of a domain's DNS records. Combines the directory, the DNS, the signing keys and the plans.
 //!
-//! Knows neither HTTP nor WIT, and gives no account: whose a domain is decides the directory, in one transaction.
+//! Contains no HTTP and no WIT. The directory decides which account owns a domain, in one transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,37 +26,36 @@ use crate::error::Failure;
 use crate::plans::Plans;
 use crate::turns::Turns;
 
-/// The label before the domain that its owner publishes the challenge under.
+/// The label that is prepended to a domain to form the name of its challenge record.
 const CHALLENGE_LABEL: &str = "_latchmail-challenge";
-/// What stands before the token there.
+/// The prefix of the challenge record's value. The token follows it.
 const CHALLENGE_PREFIX: &str = "latchmail-verify=";
-/// 256 random bits.
+/// Length of a challenge token in characters: 256 random bits.
 const CHALLENGE_LENGTH: usize = 43;
 
-/// Characters of a name in the DNS (RFC 1035, section 2.3.4), as it is written.
+/// Maximum length of a DNS name in its written form, in characters (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 253;
 
-/// How long a failed check answers in place of another look.
+/// How long the result of a failed check is returned without another lookup.
 const REMEMBERED: Duration = Duration::from_secs(30);
-/// Requests of one account that look into the DNS at a time. Somebody's name server may be slow, and all of a module's sandboxes are not to wait
-/// for it.
+/// Maximum number of concurrent requests of one account that query the DNS. A slow name server must not occupy all sandboxes of a module.
 const LOOKING: usize = 2;
-/// How long another one waits, in its sandbox, before it is told to come back.
+/// How long a further request waits for a permit, in its sandbox, before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Failed checks that are remembered at a time.
+/// Capacity of each cache of unsuccessful checks.
 const MOST_REMEMBERED: usize = 10_000;
 
 /// A TXT record that proves a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// Where it is to be published.
+    /// The name of the record.
     pub host: String,
-    /// What it is to say.
+    /// The value of the record.
     pub value: String,
 }
 
 impl Challenge {
-    /// What proves a claim; none once it is proved.
+    /// Returns the challenge of a claim, or `None` if the domain is verified.
     #[must_use]
     pub fn of(domain: &Domain) -> Option<Self> {
         domain.verified_at.is_none().then(|| Self {
@@ -66,7 +64,7 @@ impl Challenge {
         })
     }
 
-    /// Whether a TXT record is this. Some panels publish the quotes that they are typed in.
+    /// Returns `true` if a TXT record has the value of this challenge. Ignores quotation marks around the value, because some DNS panels publish them.
     fn is(&self, published: &str) -> bool {
         let bare = published.trim();
         let unquoted = bare.strip_prefix('"').and_then(|b| b.strip_suffix('"'));
@@ -78,92 +76,92 @@ fn host(domain: &str) -> String {
     format!("{CHALLENGE_LABEL}.{domain}")
 }
 
-/// The domains of an account and how many its plan allows.
+/// The domains of an account, with the limit of its plan.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// Newest first, pending claims among them.
+    /// Newest first, including pending claims.
     pub domains: Vec<Domain>,
-    /// How many it may have.
+    /// The maximum number of domains in the account's plan.
     pub limit: u32,
 }
 
-/// What came of a claim.
+/// The result of claiming a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It is pending now.
+    /// The claim is new and pending.
     Fresh(Domain),
-    /// The account held it already.
+    /// The account already had the domain or a claim to it.
     Standing(Domain),
-    /// It is no domain of anybody's own.
+    /// The name is invalid, or the domain belongs to the platform.
     Invalid,
-    /// It is another account's.
+    /// Another account has verified the domain.
     Taken,
-    /// The account's plan has no custom domains.
+    /// The account's plan includes no custom domains.
     NotInPlan,
-    /// All that the plan has are in use.
+    /// The account has reached the limit of its plan.
     Full,
 }
 
-/// A domain with the state of its records.
+/// A domain with the state of its DNS records.
 #[derive(Clone, Debug)]
 pub struct Inspected {
     /// The domain.
     pub domain: Domain,
-    /// The records that it needs.
+    /// The records that the domain needs.
     pub records: Vec<Record>,
 }
 
-/// What came of verifying.
+/// The result of verifying a claim.
 #[derive(Clone, Debug)]
 pub enum Verification {
-    /// It is active, by this or since before.
+    /// The domain is active. It may have been active before.
     Active(Inspected),
-    /// The challenge is not found.
+    /// The challenge record was not found.
     Missing,
-    /// Somebody else was first.
+    /// Another account verified the domain first.
     Taken,
-    /// It is the platform's meanwhile.
+    /// The domain now belongs to the platform.
     Invalid,
-    /// The account has no such domain.
+    /// The account has neither this domain nor a claim to it.
     Unknown,
-    /// The DNS cannot be read now, or the account has as much looked up as it may at a time.
+    /// The DNS cannot be read at present, or the account has reached its limit of concurrent lookups.
     Unreadable,
 }
 
-/// What came of reading a domain's records.
+/// The result of reading a domain's records.
 #[derive(Clone, Debug)]
 pub enum Inspection {
-    /// The domain, and how it stands.
+    /// The domain and the state of its records.
     Found(Inspected),
-    /// The account has no such domain.
+    /// The account has neither this domain nor a claim to it.
     Unknown,
-    /// The account has as much looked up as it may at a time.
+    /// The account has reached its limit of concurrent lookups.
     Busy,
 }
 
-/// Custom domains.
+/// The service for custom domains.
 #[derive(Debug)]
 pub struct Domains {
     directory: Directory,
     dns: Arc<Dns>,
     keys: Arc<Keyring>,
-    /// What is told of a key that was made.
+    /// The signing keys, which are notified when a domain is verified or released.
     signing: Arc<dkim::Keys>,
     plans: Plans,
     clock: Clock,
-    /// When checks failed last, by account and domain.
+    /// The time of the last failed check, by account and domain.
     failed: Cache<String, Duration>,
-    /// Checks of one claim take turns: the second finds what came of the first.
+    /// Serializes the checks of one claim. The second check uses the result of the first.
     checking: Turns,
-    /// Which of the checks that could not read the DNS was a claim's last, so that whoever waited for it does not look again.
+    /// For each claim, the number of its last check that could not read the DNS. A caller that waited for that check does not repeat the lookup.
     unreadable: Cache<String, u64>,
-    /// How many there were.
+    /// How many checks could not read the DNS.
     unread: AtomicU64,
     looking: Turns,
 }
 
 impl Domains {
-    /// Puts the rooms together.
+    /// Creates the service from its parts.
     #[must_use]
     pub fn new(
         config: &Config,
@@ -188,10 +186,10 @@ impl Domains {
         }
     }
 
-    /// An account's domains and how many its plan allows.
+    /// Returns an account's domains and the limit of its plan.
     ///
     /// # Errors
-    /// 500.
+    /// Returns a 500 failure if the database fails.
     pub async fn list(&self, account: &str) -> Result<Held, Failure> {
         Ok(Held {
             limit: self.limit(account).await?,
@@ -202,7 +200,7 @@ impl Domains {
     /// Claims a domain for the account of a session.
     ///
     /// # Errors
-    /// 401 where the session ended meanwhile; 500. Nothing was claimed then.
+    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is claimed in that case.
     pub async fn claim(
         &self,
         session: Session<'_>,
@@ -228,10 +226,10 @@ impl Domains {
         })
     }
 
-    /// A domain of an account, its records looked up now.
+    /// Returns a domain of an account, with the current state of its records.
     ///
     /// # Errors
-    /// 500.
+    /// Returns a 500 failure if the database fails.
     pub async fn inspect(&self, account: &str, name: &str) -> Result<Inspection, Failure> {
         let Some(domain) = self.of(account, name).await? else {
             return Ok(Inspection::Unknown);
@@ -242,10 +240,10 @@ impl Domains {
         Ok(Inspection::Found(self.inspected(domain).await))
     }
 
-    /// Looks for the challenge of a claim, unless it was looked for in vain moments ago, and makes the domain active where it is found.
+    /// Looks up the challenge of a claim and activates the domain if the challenge is found. Performs no lookup if a check failed less than `REMEMBERED` ago.
     ///
     /// # Errors
-    /// 401 where the session ended meanwhile; 500. Nothing was changed then.
+    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is changed in that case.
     pub async fn verify(
         &self,
         session: Session<'_>,
@@ -268,7 +266,7 @@ impl Domains {
         }
     }
 
-    /// The domain of a claim, active; or why it is not. Whoever comes second has its turn before the first has its records looked up.
+    /// Returns the domain of a claim once it is active, or the reason why it is not. Releases its permit before the domain's records are looked up.
     async fn checked(
         &self,
         session: Session<'_>,
@@ -278,7 +276,7 @@ impl Domains {
     ) -> Result<Result<Domain, Verification>, Failure> {
         let check = format!("{} {name}", session.account);
         let _turn = self.checking.turn(&check).await;
-        // What stood before there was a turn may have changed.
+        // The claim may have changed while this call waited for the permit.
         let Some(domain) = self.directory.domain(session.account, name).await? else {
             return Ok(Err(Verification::Unknown));
         };
@@ -313,16 +311,16 @@ impl Domains {
         })
     }
 
-    /// One of the account's turns to look into the DNS. None where others keep them too long.
+    /// Returns a permit to query the DNS, or `None` if no permit becomes available within `PATIENCE`.
     async fn turn_to_look(&self, account: &str) -> Option<OwnedSemaphorePermit> {
         let turn = self.looking.turn(account);
         timeout(PATIENCE, turn).await.ok().flatten()
     }
 
-    /// Gives a domain up.
+    /// Releases a domain or a claim.
     ///
     /// # Errors
-    /// 401 where the session ended meanwhile; 500. It is as it was then.
+    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is changed in that case.
     pub async fn release(
         &self,
         session: Session<'_>,
@@ -346,7 +344,7 @@ impl Domains {
         }
     }
 
-    /// The records that a domain needs, each looked up now. Before it is active there is no key to publish.
+    /// Looks up the records that a domain needs. A domain that is not active has no key to publish.
     pub async fn inspected(&self, domain: Domain) -> Inspected {
         let key = domain
             .dkim
@@ -356,21 +354,21 @@ impl Domains {
         Inspected { domain, records }
     }
 
-    /// Whether a challenge is published now; none where the DNS cannot be read.
+    /// Returns whether a challenge is published now, or `None` if the DNS cannot be read.
     pub async fn proved(&self, challenge: &Challenge) -> Option<bool> {
         match self.dns.txt(&challenge.host).await {
             Ok(published) => Some(published.iter().any(|text| challenge.is(text))),
             Err(unreadable) => {
-                tracing::warn!("a claim cannot be checked: {unreadable}");
+                tracing::warn!("failed to check a domain claim: {unreadable}");
                 None
             }
         }
     }
 
-    /// Makes a claimed domain active, with a new key, whoever checked the claim.
+    /// Activates a claimed domain with a new key. The caller has checked the claim.
     ///
     /// # Errors
-    /// 500; it is as it was then.
+    /// Returns a 500 failure. Nothing is changed in that case.
     pub async fn activate(
         &self,
         by: By<'_>,
@@ -389,11 +387,11 @@ impl Domains {
             self.directory
                 .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
-        // The domain is active whatever becomes of this; the hourly round makes up for it.
+        // The domain stays active if this fails. The hourly run then writes the key.
         if let Verified::Active(domain) = &activated
             && let Err(error) = self.signing.verified(&domain.name).await
         {
-            tracing::error!(domain = domain.name, %error, "a milter was not given the domain's key");
+            tracing::error!(domain = domain.name, %error, "failed to publish the domain's key to the milter");
         }
         Ok(activated)
     }
@@ -405,7 +403,7 @@ impl Domains {
         }
     }
 
-    /// How many domains an account may have.
+    /// Returns the maximum number of domains of an account.
     async fn limit(&self, account: &str) -> Result<u32, Failure> {
         let plan = self.directory.plan(account).await?.unwrap_or_default();
         Ok(self.plans.named(&plan, account).custom_domains)
@@ -425,7 +423,7 @@ impl Domains {
     }
 }
 
-/// The name as it is kept, where it is one that can be claimed: what proves a claim has to have room in a name too.
+/// Returns the folded name, or `None` if it cannot be claimed. The name of the challenge record must also fit into the maximum length.
 fn folded(name: &str) -> Option<String> {
     let name = String::from(dns::fold(name).ok()?);
     (host(&name).len() <= LONGEST_NAME).then_some(name)

@@ -105,7 +105,7 @@ impl Directory {
     /// Makes an account, its address, mailbox row and profile, and (where given) its first session, all or nothing.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was made then.
+    /// Returns [`Error`] if the database fails. Nothing is created in that case.
     pub async fn create_account(
         &self,
         account: &NewAccount,
@@ -141,7 +141,7 @@ impl Directory {
     /// The account with this address (an account's own, not an alias), active or not.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn account_by_address(&self, address: &str) -> Result<Option<Account>, Error> {
         Ok(
             on!(&self.db, pool => sqlx::query_as(BY_ADDRESS).bind(address).fetch_optional(pool).await)?,

@@ -28,7 +28,7 @@ impl Directory {
     /// Whether `address`, in lower case, is an alias of an account, and which guest made it, where one did.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn alias_maker(
         &self,
         account: &str,
@@ -44,7 +44,7 @@ impl Directory {
     /// What `address`, in lower case, is to an account.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn standing(&self, account: &str, address: &str) -> Result<Standing, Error> {
         let own = [address.into(), account.into()];
         if self.look_up.one::<()>(OWN, &own).await?.is_some() {

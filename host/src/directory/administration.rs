@@ -64,7 +64,7 @@ impl Directory {
     /// Every account by its address; only the one with `address` where it is not empty.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn overview(&self, address: &str) -> Result<Vec<Overview>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(OVERVIEW)
             .bind(address)
@@ -75,7 +75,7 @@ impl Directory {
     /// passwords and a shared mailbox's standing key stay. Answers the app passwords that died; nothing where there is no such account.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn set_password(
         &self,
         account_id: &str,
@@ -103,7 +103,7 @@ impl Directory {
     /// Disables an account: every credential of it ends, API tokens are revoked. Whether there was anything to do.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn disable(
         &self,
         account_id: &str,
@@ -130,7 +130,7 @@ impl Directory {
     /// Enables an account, with nothing but its password. Whether it did: not where it was enabled.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn enable(
         &self,
         account_id: &str,
@@ -151,7 +151,7 @@ impl Directory {
     /// did: not where there is none.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn delete_account(
         &self,
         account_id: &str,
@@ -181,7 +181,7 @@ impl Directory {
     /// Lets anybody have an address that somebody had.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn free_address(
         &self,
         address: &str,
@@ -215,7 +215,7 @@ impl Directory {
     /// Puts an account on a plan. Whether it did: not where it is on it.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn set_plan(
         &self,
         account_id: &str,
@@ -242,7 +242,7 @@ impl Directory {
     /// Makes an account an administrator's, or no longer. Whether it did: not where it is so.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn set_admin(
         &self,
         account_id: &str,

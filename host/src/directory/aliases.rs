@@ -1,7 +1,7 @@
-//! Aliases: further addresses of an account, in the one namespace of addresses.
+//! Aliases: additional addresses of an account. All addresses share one namespace.
 //!
-//! On one of the platform's domains a deleted alias keeps its row, so that nobody else ever has the address. On an account's own domain nobody
-//! else could: there the row goes.
+//! A deleted alias on a platform domain keeps its row, so no other account ever gets the address. A deleted alias on an account's own domain is removed,
+//! because no other account can create addresses there.
 
 use std::time::Duration;
 
@@ -14,18 +14,20 @@ use crate::caller::{Caller, Credential, Origin};
 use crate::clock::Timestamp;
 use crate::teams::rights::{Grants, Right, Rights};
 
-/// Aliases that an account may have or have had on the platform's domains: nobody uses up the names that all share.
+/// Maximum number of aliases on platform domains that an account can have, including deleted ones. All accounts share these names, and no account may use them
+/// up.
 pub const MOST_SHARED: u32 = 500;
-/// Aliases that an account may have on its own domains, of all of them together.
+/// Maximum number of aliases on all of an account's own domains together.
 pub const MOST_OWN: u32 = 1000;
 
 /// New aliases that one credential can make in one mailbox within [`WINDOW`]: a stolen credential must not use up all names.
 pub const MOST_NEW: u32 = 50;
 const WINDOW: Duration = Duration::from_hours(24);
-/// The detail of an event that made an alias active again that the account had before: no name is used up.
+/// The event detail of an alias that the account had before. Creating it again uses up no name.
 const AGAIN: &str = "deleted before";
 
-/// A web session may have got another app password meanwhile; it goes on. Of what is not the directory's to judge ($5) the account counts alone.
+/// Returns a row if the credential is valid. The app password of a web session may have been replaced concurrently; the session then remains valid. If $5 is
+/// true, the directory cannot check the credential and checks only the account.
 const LIVES: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
     OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
@@ -34,11 +36,11 @@ const LIST: &str = "SELECT address, active, created_at, changed_at, made_by FROM
     WHERE account_id = $1 AND kind = 'alias' AND live";
 const DOMAINS: &str = "SELECT domain, 0 AS own FROM platform_domains UNION ALL \
     SELECT domain, 1 AS own FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
-/// One that is both is the platform's.
+/// A domain that is both counts as a platform domain.
 const WHOSE: &str = "SELECT \
     EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) AS platform, \
     EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND account_id = $2 AND verified_at IS NOT NULL) AS own";
-/// What stands in the way of an address: $3 is whether it is on an own domain, whose rows are counted apart.
+/// Reads the obstacles to a new address. $3 is true for an address on an own domain, because aliases on own domains are counted separately.
 const ROOM: &str = "SELECT \
     EXISTS (SELECT 1 FROM addresses WHERE address = $2) AS held, \
     EXISTS (SELECT 1 FROM addresses WHERE address = $2 AND account_id = $1 AND kind = 'alias' AND NOT live) AS had, \
@@ -46,45 +48,45 @@ const ROOM: &str = "SELECT \
         SELECT 1 FROM domains d WHERE d.account_id = $1 AND d.verified_at IS NOT NULL \
             AND substr(a.address, length(a.address) - length(d.domain)) = '@' || d.domain \
             AND NOT EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain))) AS count";
-/// The primary key decides, also between two at once.
+/// The primary key decides, also between concurrent inserts.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
-/// The time at which a credential made the oldest of its newest aliases: $4 are skipped.
+/// The time at which a credential created its latest new alias, after the $4 latest ones are skipped.
 const MADE: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
 const KEEP: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
 const FORGET: &str = "DELETE FROM addresses WHERE address = $1";
 
-/// Who asks for a change. It is made in a transaction that finds their credential good: a request may be on its way for a minute.
+/// The caller of a change. The transaction of the change checks the credential again, because a request can take up to a minute.
 #[derive(Clone, Copy, Debug)]
 pub struct Acting<'a> {
-    /// The account.
+    /// The account whose aliases are changed.
     pub account_id: &'a str,
-    /// The app password that acts for the credential at the mail server; it goes when the credential does. None where an access token of an
-    /// authorization server elsewhere acts: only that server knows whether it is good, and said so a minute ago at most.
+    /// The app password that acts for the credential at the mail server. It is deleted when the credential ends. `None` for an access token of an external
+    /// authorization server: only that server knows whether the token is valid, and it confirmed the token at most a minute ago.
     pub app_password_id: Option<&'a str>,
-    /// The web session, where it is one; empty else.
+    /// The id of the web session. Empty for other credentials.
     pub sid: &'a str,
-    /// Now.
+    /// The current time.
     pub at: Timestamp,
-    /// Who acts, where it is a guest in the account's mailbox.
+    /// The member who acts in a shared mailbox. `None` in the caller's own mailbox.
     pub guest: Option<Guest<'a>>,
 }
 
-/// A guest, and what it was granted.
+/// A member of a shared mailbox and its grants.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest<'a> {
-    /// The guest's own account.
+    /// The member's own account.
     pub account: &'a str,
-    /// What it was granted.
+    /// The member's grants.
     pub grants: &'a Grants,
 }
 
 impl Guest<'_> {
-    /// What it holds of an alias.
+    /// Returns the member's rights over an alias.
     #[must_use]
     pub fn over(&self, alias: &Alias) -> Rights {
         let made = alias.made_by.as_deref() == Some(self.account);
@@ -93,13 +95,13 @@ impl Guest<'_> {
 }
 
 impl<'a> Acting<'a> {
-    /// A caller, now, in its own mailbox or in one that is shared with it.
+    /// Creates the context of a caller, in its own mailbox or in a mailbox that is shared with it.
     #[must_use]
     pub fn of(caller: &'a Caller, at: Timestamp) -> Self {
         if let Some(shared) = &caller.shared {
             return Self {
                 account_id: &shared.account,
-                // What acts for guests: it is gone when they are not to act any more.
+                // The app password that acts for members. It is deleted when members lose access.
                 app_password_id: Some(&shared.mail.id),
                 sid: "",
                 at,
@@ -121,7 +123,7 @@ impl<'a> Acting<'a> {
         }
     }
 
-    /// Locks the account. Whether the credential is good.
+    /// Locks the account. Returns `true` if the credential is valid.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
         let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(LIVES)
@@ -138,69 +140,69 @@ impl<'a> Acting<'a> {
 /// An alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// Lower case.
+    /// In lower case.
     pub address: String,
-    /// Whether it delivers and may be sent from.
+    /// Whether the alias receives mail and can be used as a sender.
     pub active: bool,
-    /// When it was made; none for one that the service never saw being made.
+    /// The time of creation, or `None` if this service did not create the alias.
     pub created_at: Option<Timestamp>,
-    /// When it was last changed; none likewise.
+    /// The time of the last change, or `None` if this service did not create the alias.
     pub modified_at: Option<Timestamp>,
-    /// The account of the guest who made it; none where its owner did.
+    /// The account of the member who created the alias, or `None` if the owner created it.
     pub made_by: Option<String>,
 }
 
 impl Alias {
-    /// Its id. It tells nothing that the address does not, and only its owner finds anything by it.
+    /// Returns the alias's id. The id reveals nothing beyond the address, and only the owner can look up an alias by it.
     #[must_use]
     pub fn id(&self) -> u64 {
         id(&self.address)
     }
 }
 
-/// The first 52 bits of the address's SHA-256, plus 1: a number that every JSON reader keeps whole (RFC 8259, section 6).
+/// Returns the first 52 bits of the address's SHA-256, plus 1. Every JSON reader represents this number exactly (RFC 8259, section 6).
 fn id(address: &str) -> u64 {
     let digest = Sha256::digest(address);
     let first = digest.iter().take(8);
     1 + (first.fold(0, |number, byte| (number << 8) | u64::from(*byte)) >> 12)
 }
 
-/// Whose a domain is, to an account that would have aliases on it.
+/// The owner of a domain, in relation to an account that wants aliases on the domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// The platform's: everybody may.
+    /// A platform domain. Every account can have aliases on it.
     Platform,
-    /// Its own, verified.
+    /// A domain that the account has verified.
     Own,
-    /// Somebody else's, or nobody's.
+    /// A domain of another account, or of no account.
     Foreign,
 }
 
-/// What is, or would be, in the way of a new alias.
+/// The reason why an alias cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The address is, or was, somebody's.
+    /// The address is taken or reserved.
     Taken,
-    /// The account may have no aliases on the domain, or no longer.
+    /// The account may not have aliases on the domain, or may no longer have them.
     Foreign,
-    /// The account has as many as it may: of those on the platform's domains, or on its own.
+    /// The account has reached its limit of aliases on platform domains or on its own domains.
     Full(Whose),
-    /// The credential has made as many new aliases as it can until this instant.
+    /// The credential has created its maximum number of new aliases. It can create the next one at this time.
     Spent(Timestamp),
-    /// The credential that asked is no longer good.
+    /// The caller's credential is no longer valid.
     CredentialOver,
 }
 
-/// What came of a change to an alias.
+/// The result of changing an alias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is as it was wanted.
+    /// The alias is in the requested state.
     Done,
-    /// The account has no alias of this id, or none that a guest may know of.
+    /// The account has no alias with this id, or the member may not see it.
     Unknown,
-    /// A guest may know of it, and not change it.
+    /// The member may see the alias but not change it.
     Denied,
-    /// The credential that asked is no longer good.
+    /// The caller's credential is no longer valid.
     CredentialOver,
 }
 
@@ -255,10 +257,10 @@ impl Room {
 }
 
 impl Directory {
-    /// An account's aliases, active or not, by their addresses.
+    /// Returns an account's aliases, active or not, sorted by address.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn aliases(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
         let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
@@ -266,15 +268,15 @@ impl Directory {
         Ok(sorted(rows))
     }
 
-    /// The domains that an account may have aliases on: the platform's, then its own, each by name.
+    /// Returns the domains on which an account may have aliases: platform domains, then its own, each sorted by name.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn alias_domains(&self, account_id: &str) -> Result<Vec<String>, Error> {
         let mut domains: Vec<(String, i32)> = on!(&self.db, pool => sqlx::query_as(DOMAINS)
             .bind(account_id)
             .fetch_all(pool).await)?;
-        // Here, since databases sort by languages' rules.
+        // Sorted here, because databases sort by language rules.
         domains.sort_by(|(a, own_a), (b, own_b)| (own_a, a).cmp(&(own_b, b)));
         let mut names: Vec<String> = Vec::with_capacity(domains.len());
         for (name, _) in domains {
@@ -285,10 +287,10 @@ impl Directory {
         Ok(names)
     }
 
-    /// Whose a domain, in lower case and ASCII, is to an account.
+    /// Returns the owner of a domain in relation to an account. The domain must be in lower case and ASCII.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn whose_domain(&self, account_id: &str, domain: &str) -> Result<Whose, Error> {
         let found: (bool, bool) = on!(&self.db, pool => sqlx::query_as(WHOSE)
             .bind(domain)
@@ -297,10 +299,10 @@ impl Directory {
         Ok(whose(found))
     }
 
-    /// What would be in the way of an account that wanted this address on a domain of that kind.
+    /// Returns the reason why an account cannot create this address on a domain of this kind, or `None` if it can.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn alias_obstacle(
         &self,
         account_id: &str,
@@ -315,10 +317,11 @@ impl Directory {
         Ok(room.obstacle(whose))
     }
 
-    /// Makes an alias, active, on a domain of that kind; one that the account had is had again. Of two that want an address at once one gets it.
+    /// Creates an active alias on a domain of this kind, or activates a deleted alias of the account again. Of two concurrent requests for one address, one
+    /// succeeds.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was made then.
+    /// Returns [`Error`] if the database fails. Nothing is created in that case.
     pub async fn create_alias(
         &self,
         acting: Acting<'_>,
@@ -332,7 +335,7 @@ impl Directory {
             return Ok(Err(Obstacle::CredentialOver));
         }
         tx.keep_domain(domain_of(address)).await?;
-        // By the domain as it is, the name was judged: reserved names are free on an account's own alone.
+        // The name was validated for this kind of domain: reserved names are allowed only on an account's own domains.
         if whose_of(&mut tx, account_id, address).await? != whose {
             return Ok(Err(Obstacle::Foreign));
         }
@@ -372,10 +375,10 @@ impl Directory {
         }))
     }
 
-    /// Switches an alias of an account on or off.
+    /// Enables or disables an alias of an account.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; it is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn set_alias_active(
         &self,
         acting: Acting<'_>,
@@ -412,7 +415,7 @@ impl Directory {
     /// Deletes an alias of an account.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; it is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn delete_alias(
         &self,
         acting: Acting<'_>,
@@ -459,12 +462,12 @@ const fn whose((platform, own): (bool, bool)) -> Whose {
     }
 }
 
-/// The domain of an address.
+/// Returns the domain of an address.
 pub(super) fn domain_of(address: &str) -> &str {
     address.rsplit('@').next().unwrap_or_default()
 }
 
-/// Whose the domain of an address, or a domain, is to an account.
+/// Returns the owner of a domain, or of the domain of an address, in relation to an account.
 pub(super) async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Result<Whose, Error> {
     let found: (bool, bool) = on_tx!(tx, db => sqlx::query_as(WHOSE)
         .bind(domain_of(address))
@@ -473,7 +476,7 @@ pub(super) async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Re
     Ok(whose(found))
 }
 
-/// Until when a credential can make no new alias in a mailbox. Returns `None` if it can make one now.
+/// Returns the time until which a credential cannot create new aliases in a mailbox, or `None` if it can create one now.
 async fn spent_until(
     tx: &mut Tx,
     acting: Acting<'_>,
@@ -488,7 +491,7 @@ async fn spent_until(
     Ok(made.map(|at| Timestamp::from_millis(at).plus(WINDOW)))
 }
 
-/// The live alias with this id that may be changed, or why there is none.
+/// Returns the live alias with this id if the caller may change it, or the reason of the refusal.
 async fn find(tx: &mut Tx, acting: Acting<'_>, id: u64) -> Result<Result<Alias, Change>, Error> {
     let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(LIST)
         .bind(acting.account_id)

@@ -156,7 +156,7 @@ impl Directory {
     /// Keeps an app password for a mail client, where the account has fewer than [`MOST`] of them.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was kept then.
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
     pub async fn create_app_password(
         &self,
         asking: Asking<'_>,
@@ -185,7 +185,7 @@ impl Directory {
     /// All that can reach an account at `now`, newest first, OAuth grants aside.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn credentials(
         &self,
         account_id: &str,
@@ -197,7 +197,7 @@ impl Directory {
     /// The same with OAuth grants.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn credentials_and_grants(
         &self,
         account_id: &str,
@@ -234,7 +234,7 @@ impl Directory {
     /// Revokes an app password of an account that backs no API token; a web session's ends the session.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; it is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn revoke_app_password(
         &self,
         account_id: &str,
@@ -267,7 +267,7 @@ impl Directory {
     /// Writes down when app passwords were last used; never an earlier instant over a later one.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; some may be written then, and may be written again.
+    /// Returns [`Error`] if the database fails. Some rows may already be written; writing them again is harmless.
     pub async fn write_uses(&self, uses: &HashMap<String, Timestamp>) -> Result<(), Error> {
         let uses: Vec<_> = uses.iter().collect();
         for batch in uses.chunks(BATCH) {

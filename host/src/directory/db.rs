@@ -198,7 +198,7 @@ impl Tx {
     /// other. What is read afterwards is what the one before left. On SQLite all that write take turns anyway.
     ///
     /// # Errors
-    /// [`Error::Database`] where the database fails.
+    /// Returns [`Error::Database`] if the database fails.
     pub async fn lock_account(&mut self, account_id: &str) -> Result<(), Error> {
         if let Self::Postgres(tx) = self {
             sqlx::query(LOCK_ACCOUNT)
@@ -212,7 +212,7 @@ impl Tx {
     /// Whether a module is installed. Where it is, it is not removed before the end of the transaction. Where one locks an account too, that comes first.
     ///
     /// # Errors
-    /// [`Error::Database`] where the database fails.
+    /// Returns [`Error::Database`] if the database fails.
     pub async fn keep_module(&mut self, module: &str) -> Result<bool, Error> {
         let installed: Option<i32> = match self {
             Self::Sqlite(tx) => {
@@ -234,7 +234,7 @@ impl Tx {
     /// Makes transactions that change whose a domain is take turns. Where one locks an account too, that comes first.
     ///
     /// # Errors
-    /// [`Error::Database`] where the database fails.
+    /// Returns [`Error::Database`] if the database fails.
     pub async fn lock_domain(&mut self, domain: &str) -> Result<(), Error> {
         self.advisory(LOCK_DOMAIN, domain).await
     }
@@ -243,7 +243,7 @@ impl Tx {
     /// not wait. Where one locks an account too, that comes first.
     ///
     /// # Errors
-    /// [`Error::Database`] where the database fails.
+    /// Returns [`Error::Database`] if the database fails.
     pub async fn keep_domain(&mut self, domain: &str) -> Result<(), Error> {
         self.advisory(KEEP_DOMAIN, domain).await
     }

@@ -40,7 +40,7 @@ impl Directory {
     /// The key of a domain that somebody verified and has not released. None where there is no such domain.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn dkim_key(&self, domain: &str) -> Result<Option<SealedKey>, Error> {
         self.look_up.one(OF, &[domain.into()]).await
     }
@@ -48,7 +48,7 @@ impl Directory {
     /// The keys of all such domains, with the domains' names.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn dkim_keys(&self) -> Result<Vec<(String, SealedKey)>, Error> {
         let rows: Vec<(String, String, Vec<u8>)> =
             on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
@@ -59,7 +59,7 @@ impl Directory {
     /// Puts the same key, sealed anew, in the place of `sealed`, unless another one stands there by now.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn reseal_dkim_key(
         &self,
         domain: &str,

@@ -1,7 +1,7 @@
-//! Domains that accounts claim. A claim is pending until its owner has proved to have the domain. Claims of several accounts stand side by
-//! side until then: of all who claim a domain, one gets it.
+//! Custom domains of accounts and claims to them. A claim is pending until its account has verified the domain. Several accounts can claim the same domain, and
+//! one of them can verify it.
 //!
-//! Names come folded (`dns::name`). The keys that sign for a domain stand in its row and go with it.
+//! Names must be folded (`dns::name`). The keys that sign for a domain are stored in its row and are deleted with it. Callers check the challenge in the DNS.
 
 use std::fmt;
 
@@ -25,12 +25,12 @@ const LIST: &str = select!("WHERE account_id = $1 ORDER BY created_at DESC, doma
 const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM domains WHERE account_id = $1";
 const HOLDER: &str = "SELECT account_id FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
-/// Where others have addresses that they did not get by verifying it, it is or was the platform's.
+/// Finds a domain that belongs or belonged to the platform: other accounts have addresses on it that they did not get by verifying the domain.
 const PLATFORM: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
     OR EXISTS (SELECT 1 FROM addresses WHERE domain = $1 AND live AND kind = 'account') \
     OR EXISTS (SELECT 1 FROM addresses a WHERE a.domain = $1 AND a.live AND a.kind = 'alias' AND a.account_id <> $2 \
         AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.domain = $1 AND d.account_id = a.account_id AND d.verified_at IS NOT NULL))";
-/// Of one domain, or of all. Whoever has it before those that claim it.
+/// Lists the claims to one domain, or to all domains if $1 is empty. The verified owner comes before pending claims.
 const CLAIMS: &str = "SELECT d.domain AS name, d.challenge, d.created_at, d.verified_at, d.dkim_selector, d.dkim_public_key, \
         a.id AS account_id, a.address AS owner \
     FROM domains d JOIN accounts a ON a.id = d.account_id WHERE ($1 = '' OR d.domain = $1) \
@@ -39,7 +39,7 @@ const INSERT: &str =
     "INSERT INTO domains (account_id, domain, challenge, created_at) VALUES ($1, $2, $3, $4)";
 const ACTIVATE: &str = "UPDATE domains SET verified_at = $3, dkim_selector = $4, dkim_public_key = $5, dkim_private_key = $6 \
     WHERE account_id = $1 AND domain = $2";
-/// Claims alone: of two that have verified it the unique index lets one.
+/// Deletes pending claims only. The unique index allows one verified owner.
 const VOID_OTHERS: &str = "DELETE FROM domains \
     WHERE domain = $1 AND account_id <> $2 AND verified_at IS NULL RETURNING account_id";
 const DELETE: &str = "DELETE FROM domains WHERE account_id = $1 AND domain = $2";
@@ -47,38 +47,39 @@ const LIVE_ALIASES: &str = "SELECT COUNT(*) FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live";
 const END_ALIASES: &str = "UPDATE addresses SET live = FALSE, changed_at = $3 \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live RETURNING address";
-/// Whoever has a domain next is to be able to have every alias on it. What the operator holds stays, and so does what everybody else had there.
+/// Deletes the account's deleted aliases on a domain, so the next owner of the domain can create every alias. Keeps addresses that the operator reserves and
+/// the addresses of other accounts.
 const FORGET_ALIASES: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND NOT live \
     AND NOT EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1)";
 const FORGET_ALIASES_OF_OTHERS: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND kind = 'alias' AND NOT live AND (account_id IS NULL OR account_id <> $2)";
 
-/// A domain of an account, or its claim of one.
+/// A domain of an account, or its claim to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Lower case, ASCII.
+    /// In lower case and ASCII.
     pub name: String,
-    /// The token that its owner publishes.
+    /// The token that the account must publish in the DNS.
     pub challenge: String,
-    /// When it was claimed.
+    /// The time of the claim.
     pub created_at: Timestamp,
-    /// When it was verified; none while its claim is pending.
+    /// The time of the verification, or `None` while the claim is pending.
     pub verified_at: Option<Timestamp>,
-    /// What signs for it; none while its claim is pending.
+    /// The key that signs for the domain, or `None` while the claim is pending.
     pub dkim: Option<PublicKey>,
 }
 
-/// The public half of what signs for a domain.
+/// The public half of a domain's signing key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
-    /// What it is published under.
+    /// The selector of the DKIM record.
     pub selector: String,
-    /// `SubjectPublicKeyInfo`, DER, base64.
+    /// `SubjectPublicKeyInfo` in DER, base64.
     pub key: String,
 }
 
-/// A domain as the operator sees it.
+/// A domain or a claim as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The domain.
@@ -89,12 +90,12 @@ pub struct Claim {
     pub owner: String,
 }
 
-/// What is to sign for a domain.
+/// The signing keys of a domain that is being activated.
 #[derive(Clone)]
 pub struct NewKeys {
-    /// What is published.
+    /// The public key, which is published in the DNS.
     pub public: PublicKey,
-    /// What signs, sealed.
+    /// The private key, sealed.
     pub sealed_private_key: Vec<u8>,
 }
 
@@ -106,68 +107,68 @@ impl fmt::Debug for NewKeys {
     }
 }
 
-/// Who changes the domains of an account.
+/// The caller that changes the domains of an account.
 #[derive(Clone, Copy, Debug)]
 pub struct By<'a> {
-    /// The account.
+    /// The account's id.
     pub account_id: &'a str,
-    /// The session that asks, which has to live; none where the operator does.
+    /// The caller's session, which must be live, or `None` if the operator makes the change.
     pub sid: Option<&'a str>,
-    /// Now.
+    /// The current time.
     pub at: Timestamp,
 }
 
-/// What becomes of an account's aliases on a domain that it is to have no longer.
+/// The treatment of an account's aliases on a domain that is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remaining {
-    /// While there are any, it keeps the domain.
+    /// The domain is not released while the account has aliases on it.
     Keep,
-    /// They are deleted with it.
+    /// The aliases are deleted with the domain.
     Delete,
 }
 
-/// What came of a claim.
+/// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// It is pending now.
+    /// The claim is new and pending.
     Fresh(Domain),
-    /// The account had claimed it; all is as it was.
+    /// The account already had the domain or a claim to it. Nothing was changed.
     Standing(Domain),
-    /// It is the platform's.
+    /// The domain belongs to the platform.
     Platform,
-    /// It is another account's.
+    /// Another account has verified the domain.
     Taken,
-    /// The account has as many as it may.
+    /// The account has reached its limit.
     Full,
-    /// The session that asked is over.
+    /// The caller's session ended.
     SessionOver,
 }
 
-/// What came of verifying.
+/// The result of verifying a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// It is the account's, by this or since before.
+    /// The account owns the domain. It may have owned the domain before.
     Active(Domain),
-    /// Somebody else was first.
+    /// Another account verified the domain first.
     Taken,
-    /// It is the platform's meanwhile.
+    /// The domain now belongs to the platform.
     Platform,
-    /// The claim that was checked is gone.
+    /// The claim that was checked no longer exists.
     Gone,
-    /// The session that asked is over.
+    /// The caller's session ended.
     SessionOver,
 }
 
-/// What came of giving a domain up.
+/// The result of releasing a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// It is nobody's.
+    /// The domain was released.
     Released,
-    /// The account has aliases on it.
+    /// The account still has aliases on the domain.
     HasAliases,
-    /// The account has no such domain.
+    /// The account has neither this domain nor a claim to it.
     Unknown,
-    /// The session that asked is over.
+    /// The caller's session ended.
     SessionOver,
 }
 
@@ -203,7 +204,7 @@ impl From<Row> for Domain {
 }
 
 impl By<'_> {
-    /// Locks the account. Whether the session lives, where one asks.
+    /// Locks the account. Returns `true` if the caller's session is live or the operator makes the change.
     async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         let Some(sid) = self.sid else {
             tx.lock_account(self.account_id).await?;
@@ -219,20 +220,20 @@ impl By<'_> {
 }
 
 impl Directory {
-    /// The name of an account's plan; none where there is no such account.
+    /// Returns the name of an account's plan, or `None` if the account does not exist.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn plan(&self, account_id: &str) -> Result<Option<String>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_scalar(PLAN)
             .bind(account_id)
             .fetch_optional(pool).await)?)
     }
 
-    /// An account's domains and claims, newest first.
+    /// Returns an account's domains and claims, newest first.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn domains(&self, account_id: &str) -> Result<Vec<Domain>, Error> {
         let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
@@ -240,10 +241,10 @@ impl Directory {
         Ok(rows.into_iter().map(Domain::from).collect())
     }
 
-    /// One of them.
+    /// Returns one domain or claim of an account, or `None` if the account does not have it.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn domain(&self, account_id: &str, name: &str) -> Result<Option<Domain>, Error> {
         let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(OWN)
             .bind(account_id)
@@ -252,10 +253,10 @@ impl Directory {
         Ok(row.map(Domain::from))
     }
 
-    /// Who has or claims a domain, or any domain where `name` is empty: by domain, whoever has it first.
+    /// Returns the accounts that have or claim a domain, or any domain if `name` is empty. Sorted by domain; a verified owner comes before pending claims.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn domain_claims(&self, name: &str) -> Result<Vec<Claim>, Error> {
         let rows: Vec<ClaimRow> = on!(&self.db, pool => sqlx::query_as(CLAIMS)
             .bind(name)
@@ -268,10 +269,10 @@ impl Directory {
         Ok(rows.into_iter().map(claim).collect())
     }
 
-    /// Claims a domain, where the account has fewer than `at_most`, claims among them. Of many at once no more are kept.
+    /// Claims a domain for an account that has fewer than `at_most` domains and claims. Concurrent claims cannot exceed this limit.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was claimed then.
+    /// Returns [`Error`] if the database fails. Nothing is claimed in that case.
     pub async fn claim_domain(
         &self,
         by: By<'_>,
@@ -291,7 +292,7 @@ impl Directory {
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Claimed::Platform);
         }
-        // Who may have none at all does not learn whether somebody else has this one.
+        // An account without custom domains must not learn whether another account has this domain.
         if at_most == 0 {
             return Ok(Claimed::Full);
         }
@@ -321,11 +322,11 @@ impl Directory {
         }))
     }
 
-    /// Makes a claimed domain the account's, its claim checked by this `challenge`. Claims of others are void from then on, and what others
-    /// once had on the domain is nobody's.
+    /// Activates a claimed domain whose claim was checked with this `challenge`. Deletes the claims of other accounts, and the deleted aliases that other
+    /// accounts had on the domain.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; all is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn activate_domain(
         &self,
         by: By<'_>,
@@ -345,7 +346,7 @@ impl Directory {
             _ if holder(&mut tx, name).await?.is_some() => return Ok(Verified::Taken),
             _ => return Ok(Verified::Gone),
         };
-        // A claim can stand beside whose it is only where somebody changed the tables.
+        // A claim can coexist with a verified owner only if the tables were edited by hand.
         if holder(&mut tx, name).await?.is_some() {
             return Ok(Verified::Taken);
         }
@@ -363,8 +364,8 @@ impl Directory {
         for other in &others {
             let voided = Event::of(Kind::DomainClaimVoided, other, by.at)
                 .about(name)
-                .detail("somebody else verified it");
-            // By whom is not told to an account that it does not concern.
+                .detail("verified by another account");
+            // Hide the actor from unrelated accounts.
             events::record(&mut tx, voided, &Origin::service()).await?;
         }
         on_tx!(&mut tx, db => sqlx::query(ACTIVATE)
@@ -384,10 +385,11 @@ impl Directory {
         }))
     }
 
-    /// Gives a domain or a claim up: its keys go with it, and so do the addresses that were on it and are no more, or are to be no more.
+    /// Releases a domain or a claim. Deletes its keys and the account's deleted aliases on the domain. With [`Remaining::Delete`], also deletes the account's
+    /// live aliases on the domain.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; all is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn release_domain(
         &self,
         by: By<'_>,
@@ -415,7 +417,7 @@ impl Directory {
                 }
             }
         }
-        // A claim alone says nothing of whose the addresses are.
+        // A pending claim does not prove that the addresses belong to the account.
         if domain.verified_at.is_some() {
             on_tx!(&mut tx, db => sqlx::query(FORGET_ALIASES)
                 .bind(name)
@@ -439,7 +441,7 @@ impl Directory {
     }
 }
 
-/// Deletes the account's aliases on a domain, each recorded.
+/// Deletes the account's aliases on a domain and records an event for each.
 async fn end_aliases(tx: &mut Tx, by: By<'_>, name: &str, origin: &Origin) -> Result<(), Error> {
     let mut ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_ALIASES)
         .bind(name)
@@ -464,7 +466,7 @@ async fn own(tx: &mut Tx, account_id: &str, name: &str) -> Result<Option<Domain>
     Ok(row.map(Domain::from))
 }
 
-/// The account that has verified it.
+/// Returns the account that has verified a domain, or `None`.
 pub(super) async fn holder(tx: &mut Tx, name: &str) -> Result<Option<String>, Error> {
     Ok(on_tx!(tx, db => sqlx::query_scalar(HOLDER)
         .bind(name)

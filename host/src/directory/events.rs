@@ -1,9 +1,9 @@
-//! The record of security events: who did what to which account, when, from where. Written in the transaction of what it tells of, so
-//! that nothing happens unrecorded and nothing is recorded that did not happen. Never a secret.
+//! The record of security events: which actor changed which account, when, and from where. An event is written in the transaction of the change that it
+//! describes, so the record contains exactly the committed changes. It never contains secrets.
 //!
-//! Strangers can fail as often as the limits let them. Of an account and for one reason they get [`LISTED`] rows a day; then the newest row stands for those
-//! after it. Attempts on addresses that no account has are counted by client network instead, [`LISTED`] rows a day for each and
-//! [`LISTED_OF_STRANGERS`] for all: a stranger can make up as many addresses as there are.
+//! Unauthenticated clients can fail as often as the rate limits allow. Failures of one account for one reason get at most [`LISTED`] rows a day. Later failures
+//! of that day overwrite the newest of these rows, which counts them. Failures on addresses that no account has are counted by client network instead, because
+//! a client can invent any number of addresses: at most [`LISTED`] rows a day for each network and [`LISTED_OF_STRANGERS`] for all networks.
 
 use std::net::IpAddr;
 
@@ -13,19 +13,20 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::limits::network;
 
-/// Failures of one kind, on one account and for one reason, that have rows of their own in a day (UTC); also those of one network on addresses that no
+/// Rows per day (UTC) for failures of one kind, on one account and for one reason. Also the rows per day for failures of one network on addresses that no
 /// account has.
 const LISTED: i64 = 100;
-/// Failures on addresses that no account has, that have rows of their own in a day (UTC).
+/// Rows per day (UTC) for failures on addresses that no account has.
 const LISTED_OF_STRANGERS: i64 = 10_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// Events forgotten in one transaction: what others wait for on SQLite.
+/// Events deleted in one transaction. On SQLite, other writers wait for this transaction.
 const BATCH: i64 = 1000;
-/// Transactions of one forgetting. What is left waits for the next.
+/// Transactions of one purge. The next purge deletes the rest.
 const BATCHES: usize = 50;
 
-/// The newest of some rows of a day ($11 to $12) becomes the newest failure's, and counts the one that it told of.
+/// Overwrites the newest matching row of a day ($11 to $12) with the newest failure and counts the failure that the row described. Does nothing if the day has
+/// fewer than $13 matching rows.
 macro_rules! one_more {
     ($rows:literal, $order:literal) => {
         concat!(
@@ -45,17 +46,17 @@ const ONE_MORE_OF_ALL: &str = one_more!(
     "account_id IS NULL AND kind = 'sign_in_failed'",
     "network = $14 DESC,"
 );
-/// The address is the account's, as it is at the moment, or the one that was tried.
+/// Stores the account's current address, or the address that was tried if there is no such account.
 const INSERT: &str = "INSERT INTO security_events \
     (at, kind, account_id, address, actor, credential, client, request_id, subject, detail, network) \
     VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10, $11)";
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
 
-/// Where an account's owner was before: the clients of its latest registration and sign-ins.
+/// The client IP addresses of an account's registration and latest sign-ins.
 const CLIENTS: &str = "SELECT client FROM security_events WHERE account_id = (SELECT id FROM accounts WHERE address = $1) \
     AND kind IN ('account_created', 'signed_in', 'client_agreed_to') AND client IS NOT NULL ORDER BY at DESC, id DESC LIMIT 500";
 
-/// The newest of some: $1 is whose.
+/// Selects the newest events of a period. `$whose` is a condition on $1.
 macro_rules! list {
     ($whose:literal) => {
         concat!(
@@ -66,7 +67,7 @@ macro_rules! list {
     };
 }
 const LIST_ALL: &str = list!("$1 = ''");
-/// An address may have been another account's before; what was tried before there was an account is nobody's.
+/// Filters by account id, since another account may have had the address before. Includes attempts on the address while no account had it.
 const LIST_ACCOUNT: &str = list!(
     "(account_id = $1 OR (account_id IS NULL AND address = (SELECT address FROM accounts WHERE id = $1)))"
 );
@@ -76,14 +77,14 @@ const FORGET: &str = "DELETE FROM security_events \
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
-        /// What happened.
+        /// The kind of an event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $($(#[$doc])* $kind),*
         }
 
         impl Kind {
-            /// Its name in the record.
+            /// Returns the kind's name in the record.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -95,129 +96,129 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A web session was begun.
+    /// A web session was created.
     SignedIn = "signed_in",
-    /// Somebody tried to, with a wrong password or code.
+    /// A sign-in failed, for example because of a wrong password or code.
     SignInFailed = "sign_in_failed",
-    /// Every web session was ended by its owner.
+    /// The account's owner ended every web session.
     SignedOut = "signed_out",
-    /// A refresh token was used a second time, and its session ended.
+    /// A refresh token was used a second time, and its session was ended.
     RefreshTokenReused = "refresh_token_reused",
-    /// An account was made, by its owner or the operator.
+    /// An account was created, by its owner or the operator.
     AccountCreated = "account_created",
-    /// It was disabled, and every credential of it ended.
+    /// An account was disabled, and all its credentials were ended.
     AccountDisabled = "account_disabled",
-    /// It was enabled again.
+    /// An account was enabled again.
     AccountEnabled = "account_enabled",
-    /// It was deleted.
+    /// An account was deleted.
     AccountDeleted = "account_deleted",
-    /// Its plan or its rank was changed.
+    /// An account's plan or administrator rights were changed.
     AccountChanged = "account_changed",
-    /// An address that was kept from others was freed.
+    /// A reserved address was released.
     AddressFreed = "address_freed",
-    /// The operator holds an address, so that nobody has it.
+    /// The operator reserved an address, so no account can have it.
     AddressHeld = "address_held",
     /// A domain was claimed.
     DomainClaimed = "domain_claimed",
-    /// It was verified, and is the account's from then on.
+    /// A domain was verified and now belongs to the account.
     DomainVerified = "domain_verified",
-    /// A claim was voided: somebody else verified the domain, or it became the platform's.
+    /// A claim was deleted, because another account verified the domain or the domain became a platform domain.
     DomainClaimVoided = "domain_claim_voided",
-    /// A domain, or the claim of one, was given up.
+    /// A domain or a claim was released.
     DomainReleased = "domain_released",
-    /// The operator made a domain the platform's.
+    /// The operator added a platform domain.
     PlatformDomainAdded = "platform_domain_added",
-    /// It is no longer.
+    /// The operator removed a platform domain.
     PlatformDomainRemoved = "platform_domain_removed",
-    /// Its profile was made or changed.
+    /// A profile was created or changed.
     ProfileChanged = "profile_changed",
-    /// Its password was changed.
+    /// A password was changed.
     PasswordChanged = "password_changed",
-    /// Somebody signed in tried to, with a wrong current password.
+    /// A signed-in caller tried to change the password with a wrong current password.
     PasswordChangeFailed = "password_change_failed",
-    /// A second factor was switched on.
+    /// A second factor was enabled.
     TwoFactorOn = "two_factor_on",
-    /// It was switched off.
+    /// A second factor was disabled.
     TwoFactorOff = "two_factor_off",
-    /// New recovery codes were made, and the old ones voided.
+    /// New recovery codes were created, and the old ones were deleted.
     RecoveryCodesMade = "recovery_codes_made",
-    /// An API token was made.
+    /// An API token was created.
     TokenCreated = "token_created",
-    /// It was revoked.
+    /// An API token was revoked.
     TokenRevoked = "token_revoked",
-    /// A mail client's app password was made.
+    /// An app password for a mail client was created.
     AppPasswordCreated = "app_password_created",
-    /// It was revoked.
+    /// An app password for a mail client was revoked.
     AppPasswordRevoked = "app_password_revoked",
-    /// A web session was ended on its own.
+    /// A single web session was ended.
     SessionRevoked = "session_revoked",
-    /// Somebody signed in for a client of the authorization server.
+    /// A person signed in for a client of the authorization server.
     ClientAgreedTo = "client_agreed_to",
-    /// A client got its first tokens of that.
+    /// A client got its first tokens after such a sign-in.
     OAuthGrantMade = "oauth_grant_made",
-    /// The operator ended what a client was granted, or it was one of too many.
+    /// The operator ended a client's grant, or the account had too many grants.
     OAuthGrantEnded = "oauth_grant_ended",
-    /// A code or a refresh token of a client was used a second time, and what it was granted ended.
+    /// A client's code or refresh token was used a second time, and its grant was ended.
     OAuthGrantReused = "oauth_grant_reused",
-    /// The operator made a client that has a secret.
+    /// The operator created a client that has a secret.
     ClientAdded = "client_added",
-    /// The operator removed a client, and ended everything that was granted to it.
+    /// The operator removed a client and ended all its grants.
     ClientRemoved = "client_removed",
-    /// An alias was made, or made again.
+    /// An alias was created, or created again.
     AliasCreated = "alias_created",
-    /// It was switched on.
+    /// An alias was enabled.
     AliasEnabled = "alias_enabled",
-    /// It was switched off.
+    /// An alias was disabled.
     AliasDisabled = "alias_disabled",
-    /// It was deleted.
+    /// An alias was deleted.
     AliasDeleted = "alias_deleted",
-    /// Somebody became a guest of the account's mailbox, with a first grant.
+    /// An account became a member of the mailbox and got its first grant.
     MemberAdded = "member_added",
-    /// They are no longer.
+    /// A member was removed.
     MemberRemoved = "member_removed",
-    /// A guest was granted more.
+    /// A member got another grant.
     GrantAdded = "grant_added",
-    /// A grant got other rights.
+    /// The rights of a grant were changed.
     GrantChanged = "grant_changed",
-    /// It was taken back.
+    /// A grant was revoked.
     GrantRevoked = "grant_revoked",
-    /// An app password was made that acts for the mailbox's guests.
+    /// An app password that acts for the mailbox's members was created.
     TeamKeyCreated = "team_key_created",
-    /// Somebody signed in tried to invite a guest, with a wrong password of their own.
+    /// A signed-in caller tried to invite a member with a wrong password.
     InvitationFailed = "invitation_failed",
-    /// A guest sent a message from an address of the account's.
+    /// A member sent a message from an address of the account.
     SentByGuest = "sent_by_guest",
     /// A version of a module was installed and serves from then on.
     ModuleInstalled = "module_installed",
-    /// An earlier version serves again.
+    /// An earlier version of a module serves again.
     ModuleRolledBack = "module_rolled_back",
-    /// A module was switched on.
+    /// A module was enabled.
     ModuleEnabled = "module_enabled",
-    /// It was switched off.
+    /// A module was disabled.
     ModuleDisabled = "module_disabled",
-    /// It was removed, with every version of it.
+    /// A module was removed, with all its versions.
     ModuleRemoved = "module_removed",
 }
 
-/// Something that happened.
+/// An event to record.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// What.
+    /// The kind of the event.
     pub kind: Kind,
-    /// To which account; none where there is no such account.
+    /// The account that the event concerns, or `None` if there is no such account.
     pub account: Option<&'a str>,
-    /// The address that somebody tried, where there is no such account.
+    /// The address to record if there is no such account.
     pub address: &'a str,
-    /// What it is about: the id of a token or an app password, an address.
+    /// The subject: the id of a token or an app password, or an address.
     pub subject: Option<&'a str>,
-    /// For a person to read: a label, what was wrong.
+    /// Details for people, such as a label or the reason of a failure.
     pub detail: Option<&'a str>,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
 }
 
 impl<'a> Event<'a> {
-    /// One that concerns an account, and nothing of it in particular.
+    /// Creates an event of an account, without a subject.
     #[must_use]
     pub const fn of(kind: Kind, account: &'a str, at: Timestamp) -> Self {
         Self {
@@ -230,14 +231,14 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The same about something of the account.
+    /// Sets the subject.
     #[must_use]
     pub const fn about(mut self, subject: &'a str) -> Self {
         self.subject = Some(subject);
         self
     }
 
-    /// The same with a word for people.
+    /// Sets the details.
     #[must_use]
     pub const fn detail(mut self, detail: &'a str) -> Self {
         self.detail = Some(detail);
@@ -245,59 +246,60 @@ impl<'a> Event<'a> {
     }
 }
 
-/// An event as it was recorded.
+/// A recorded event.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Recorded {
-    /// In the order of recording.
+    /// Increases in the order of recording.
     pub id: i64,
-    /// When, in milliseconds since the epoch.
+    /// The time, in milliseconds since the epoch.
     pub at: i64,
-    /// What: the name of a [`Kind`].
+    /// The name of a [`Kind`].
     pub kind: String,
-    /// Whose account it was, or which address was tried.
+    /// The address of the account, or the address that was tried.
     pub address: String,
-    /// Who did it: an address, `operator`, `service`; empty for a stranger.
+    /// The actor: an address, `operator` or `service`. Empty if the actor is not authenticated.
     pub actor: String,
-    /// The credential that the actor came with.
+    /// The credential of the actor.
     pub credential: Option<String>,
     /// The client's IP address.
     pub client: Option<String>,
-    /// The request, as in the log.
+    /// The id of the request, as in the log.
     pub request_id: Option<String>,
-    /// What it was about: an id, an address.
+    /// The subject: an id or an address.
     pub subject: Option<String>,
-    /// For a person to read.
+    /// Details for people.
     pub detail: Option<String>,
-    /// The same that day that have no rows of their own: there were too many.
+    /// The number of further events of that day that have no rows, because there were too many.
     pub unlisted: i64,
 }
 
-/// Which events are asked for.
+/// A filter for events.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Of the account that has this address; where none has it, of those that had it and of attempts on it. Empty: of all.
+    /// Selects the events of the account that has this address. If no account has it, selects the events of former accounts with this address and the attempts
+    /// on it. An empty address selects all events.
     pub address: String,
-    /// Not before this.
+    /// Selects events at or after this time.
     pub since: Timestamp,
-    /// Before this.
+    /// Selects events before this time.
     pub until: Timestamp,
-    /// At most so many, the newest.
+    /// The maximum number of events. The newest events are selected.
     pub limit: u32,
 }
 
 impl Directory {
-    /// Records an event that comes with no change.
+    /// Records an event that is not part of another change.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn record(&self, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
         commit(self.db.begin().await?, event, origin).await
     }
 
-    /// What was recorded, newest first.
+    /// Returns recorded events, newest first.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn events(&self, wanted: &Wanted) -> Result<Vec<Recorded>, Error> {
         let account: Option<String> = on!(&self.db, pool => sqlx::query_scalar(ACCOUNT)
             .bind(&wanted.address)
@@ -315,10 +317,10 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Whether an account's owner registered or signed in from a client's network before.
+    /// Returns `true` if the owner of the account with this address registered or signed in from the network of this client before.
     ///
     /// # Errors
-    /// [`Error`] if the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn signed_in_from(&self, address: &str, client: IpAddr) -> Result<bool, Error> {
         let clients: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(CLIENTS)
             .bind(address)
@@ -331,10 +333,10 @@ impl Directory {
         Ok(clients.iter().any(is_there))
     }
 
-    /// Forgets what happened before an instant, up to a bound.
+    /// Deletes the events before a time, up to a limit per call.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; what was forgotten before stays so.
+    /// Returns [`Error`] if the database fails. Rows that were already deleted stay deleted.
     pub async fn forget_events(&self, before: Timestamp) -> Result<(), Error> {
         for _ in 0..BATCHES {
             let forgotten = on!(&self.db, pool => sqlx::query(FORGET)
@@ -349,13 +351,13 @@ impl Directory {
     }
 }
 
-/// Makes a change last, and with it the event that tells of it.
+/// Records an event and commits the transaction of the change that it describes.
 pub(super) async fn commit(mut tx: Tx, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
     record(&mut tx, event, origin).await?;
     tx.commit().await
 }
 
-/// Records an event with the change that it tells of.
+/// Records an event in the transaction of the change that it describes.
 pub(super) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
     if event.kind == Kind::SignInFailed && counted(tx, event, origin).await? {
         return Ok(());
@@ -376,7 +378,7 @@ pub(super) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Re
     Ok(())
 }
 
-/// The network that a client is in; empty if the client is not known.
+/// Returns the network of a client, or an empty string if the client is unknown.
 fn network_of(origin: &Origin) -> String {
     let network = origin.client.map(network);
     network
@@ -384,7 +386,7 @@ fn network_of(origin: &Origin) -> String {
         .unwrap_or_default()
 }
 
-/// Counts a failure instead of recording it, if there were enough of the same that day. Whether it did.
+/// Counts a failure instead of inserting a row, if the day already has enough rows for such failures. Returns `true` if it did.
 async fn counted(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<bool, Error> {
     let Some(detail) = event.detail else {
         return Ok(false);
@@ -585,7 +587,7 @@ mod tests {
         assert_eq!(told(&events[0]), ("n150@example.org".into(), 0));
         assert_eq!(told(&events[1]), ("n149@example.org".into(), 50));
 
-        // However many networks there are.
+        // The limit applies to all networks together.
         fresh
             .execute(
                 "INSERT INTO security_events (at, kind, address, actor, network) \
@@ -655,7 +657,7 @@ mod tests {
             .await
             .unwrap();
         directory.record(failed, &Origin::default()).await.unwrap();
-        assert_eq!(told().await, deleted, "nobody has it");
+        assert_eq!(told().await, deleted, "no account has it");
         directory
             .free_address(address, NOW, &operator)
             .await

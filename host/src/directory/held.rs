@@ -28,7 +28,7 @@ impl Directory {
     /// Holds an address that is nobody's, or nobody's any more.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn hold_address(
         &self,
         address: &str,
@@ -59,7 +59,7 @@ impl Directory {
     /// Lets anybody have an address that the operator held. Whether it was.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn let_address_go(
         &self,
         address: &str,

@@ -88,7 +88,7 @@ impl Directory {
     /// The modules that were installed, by name.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn installed_modules(&self) -> Result<Vec<Installed>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
     }
@@ -96,7 +96,7 @@ impl Directory {
     /// The versions of a module that are kept, the one installed last first.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn module_versions(&self, module: &str) -> Result<Vec<Version>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(VERSIONS)
             .bind(module)
@@ -106,7 +106,7 @@ impl Directory {
     /// The component of a version; none where it is not kept.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn module_component(
         &self,
         module: &str,
@@ -122,7 +122,7 @@ impl Directory {
     /// served before it. Answers what is kept of each by then, as [`Directory::module_versions`] does.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn install_modules(
         &self,
         set: &[NewVersion<'_>],
@@ -204,7 +204,7 @@ impl Directory {
     /// Switches a module on or off.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn switch_module(
         &self,
         module: &str,
@@ -230,7 +230,7 @@ impl Directory {
     /// Remembers that the configuration's file was looked at.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn saw_module_source(&self, module: &str, digest: &str) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(SEEN)
             .bind(module)
@@ -242,7 +242,7 @@ impl Directory {
     /// Forgets a module and every version of it; to `purge` it is to forget all that it ever kept for accounts, too. Whether there was anything of it.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn remove_module(
         &self,
         module: &str,

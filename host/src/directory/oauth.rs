@@ -1,7 +1,7 @@
-//! The authorization server's tables: clients, what people agreed to by signing in, devices that wait, grants and their tokens.
+//! The tables of the authorization server: clients, approvals, waiting devices, grants and their tokens.
 //!
-//! Codes and tokens are kept as hashes, and what acts for a grant at the mail server is sealed under keys that only its tokens yield. What may be asked
-//! for, and in which words it is refused, is `oauth`'s.
+//! Codes and tokens are stored as hashes. The app password of a grant is sealed under keys that only its tokens yield. The `oauth` module validates requests
+//! and words the refusals.
 
 mod agreements;
 mod clients;
@@ -19,7 +19,7 @@ use super::db::{Tx, on_tx};
 const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND grant_id IS NULL";
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";
 
-/// Forgets what an account agreed to and nothing came of yet: with its grants go those that were about to be made.
+/// Deletes an account's approvals that have not become grants yet. Called when the account's grants are ended.
 pub(super) async fn forget_agreed(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     for forget in [FORGET_CODES, FORGET_DEVICES] {
         on_tx!(tx, db => sqlx::query(forget).bind(account_id).execute(db).await.map(drop))?;

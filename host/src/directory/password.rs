@@ -70,7 +70,7 @@ impl Directory {
     /// The hash of an active account's password.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn password_hash(&self, account_id: &str) -> Result<Option<String>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_scalar(HASH)
             .bind(account_id)
@@ -81,7 +81,7 @@ impl Directory {
     /// ends; mail clients' app passwords and a shared mailbox's key stay.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; all is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn change_password(
         &self,
         change: &Change<'_>,

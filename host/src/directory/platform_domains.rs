@@ -103,7 +103,7 @@ impl Directory {
     /// The platform's domains, by name.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn platform_domains(&self) -> Result<Vec<PlatformDomain>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
     }
@@ -111,7 +111,7 @@ impl Directory {
     /// One of them; none where the domain is none of the platform's now.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn platform_domain(&self, domain: &str) -> Result<Option<PlatformDomain>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(ONE)
             .bind(domain)
@@ -121,7 +121,7 @@ impl Directory {
     /// What there is on a domain, whoever's it is.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn in_use(&self, domain: &str) -> Result<InUse, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(IN_USE)
             .bind(domain)
@@ -131,7 +131,7 @@ impl Directory {
     /// The addresses on a domain that the operator holds, by name.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn held_on(&self, domain: &str) -> Result<Vec<String>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_scalar(HELD)
             .bind(domain)
@@ -141,7 +141,7 @@ impl Directory {
     /// Makes a domain the platform's, for aliases of everybody and accounts that the operator makes. Claims of it are void.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn add_platform_domain(
         &self,
         domain: &str,
@@ -179,7 +179,7 @@ impl Directory {
     /// Makes a domain that the operator added the platform's no longer, where nobody has an address on it.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn remove_platform_domain(
         &self,
         domain: &str,

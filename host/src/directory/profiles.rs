@@ -64,7 +64,7 @@ impl Directory {
     /// An account's profile, where it has one.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn profile(&self, account_id: &str) -> Result<Option<Profile>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(READ)
             .bind(account_id)
@@ -74,7 +74,7 @@ impl Directory {
     /// Changes a profile, or makes it where there is none and nothing is missing.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; it is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn change_profile(
         &self,
         asking: Asking<'_>,

@@ -74,7 +74,7 @@ impl Directory {
     /// Writes down that a message is to be sent under a key. Answers what was sent under it before, in the last 24 hours; none where nothing was.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing may be sent then.
+    /// Returns [`Error`] if the database fails. The caller must not send the message in that case.
     pub async fn begin_sending(
         &self,
         key: &Key,
@@ -114,7 +114,7 @@ impl Directory {
     /// It was sent.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn sent(&self, key: &Key) -> Result<(), Error> {
         self.write_down(SENT, key).await
     }
@@ -122,7 +122,7 @@ impl Directory {
     /// Whether it was sent is not known.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn sending_unknown(&self, key: &Key) -> Result<(), Error> {
         self.write_down(UNKNOWN, key).await
     }
@@ -130,7 +130,7 @@ impl Directory {
     /// It was not sent: the key is free again.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn release_sending(&self, key: &Key) -> Result<(), Error> {
         self.write_down(RELEASE, key).await
     }
@@ -148,7 +148,7 @@ impl Directory {
     /// A copy of it was filed in a folder.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn sent_copy_filed(&self, key: &Key, folder: &str) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(FILED)
             .bind(&key.account)

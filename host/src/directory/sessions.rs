@@ -185,7 +185,7 @@ impl Directory {
     /// people sign in ([`Directory::sign_in`]).
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was begun then.
+    /// Returns [`Error`] if the database fails. No session is created in that case.
     #[cfg(any(test, feature = "testing"))]
     pub async fn begin_session(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
@@ -200,7 +200,7 @@ impl Directory {
     /// The session `sid`, where it lives at `now` and its account is active.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn session(&self, sid: &str, now: Timestamp) -> Result<Option<Session>, Error> {
         let live = [sid.into(), now.millis().into()];
         self.look_up.one(LIVE, &live).await
@@ -210,7 +210,7 @@ impl Directory {
     /// Of two at once exactly one is [`Rotation::Rotated`].
     ///
     /// # Errors
-    /// [`Error`] where the database fails; the token is as it was then.
+    /// Returns [`Error`] if the database fails. The token is unchanged in that case.
     pub async fn rotate_refresh_token(
         &self,
         presented: &str,
@@ -258,7 +258,7 @@ impl Directory {
     /// `presented` is live and that account's. Answers the app passwords that died; none where the token is not.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was ended then.
+    /// Returns [`Error`] if the database fails. Nothing is ended in that case.
     pub async fn end_sessions(
         &self,
         account_id: &str,

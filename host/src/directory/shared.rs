@@ -1,4 +1,6 @@
-//! Shared mailboxes as one request of a guest needs them: what opens the mailbox, and what was granted.
+//! Shared mailboxes as a request of a member needs them: the credential that opens the mailbox, and the grants.
+//!
+//! Changes to teams are in [`super::teams`].
 
 use std::fmt;
 
@@ -6,21 +8,21 @@ use super::db::on;
 use super::{Directory, Error};
 use crate::teams::rights::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
 
-/// A row for every grant, and one where there is none. Whose owner is disabled, and who lost its key, shares nothing.
+/// Returns one row for each grant, and one row if there is no grant. A mailbox whose owner is disabled or that has no key is not shared.
 const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
     LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 AND m.member = $2 AND a.active";
 
-/// A mailbox that is shared with somebody.
+/// A mailbox that is shared with an account.
 pub struct SharedMailbox {
-    /// Its address.
+    /// The mailbox's address.
     pub address: String,
-    /// The app password that acts for its guests.
+    /// The app password that acts for the members.
     pub app_password_id: String,
-    /// The same, sealed under the service's key for the mailbox's id.
+    /// The app password, sealed under the service's key for the mailbox's id.
     pub sealed_password: Vec<u8>,
-    /// What was granted.
+    /// The member's grants.
     pub grants: Grants,
 }
 
@@ -43,7 +45,7 @@ struct Row {
     grant: GrantRow,
 }
 
-/// The columns of a grant; none of a member without one.
+/// The columns of a grant. They are `None` for a member without a grant.
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct GrantRow {
     resource_kind: Option<String>,
@@ -53,10 +55,10 @@ pub(super) struct GrantRow {
 }
 
 impl Directory {
-    /// The mailbox `mailbox` as it is shared with the account `guest`; none where it is not.
+    /// Returns `mailbox` as it is shared with the account `guest`, or `None` if it is not shared with that account.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn shared_mailbox(
         &self,
         mailbox: &str,
@@ -77,7 +79,7 @@ impl Directory {
 }
 
 impl GrantRow {
-    /// What it grants; none where there is no grant.
+    /// Returns the grant, or `None` if the row contains none.
     pub(super) fn granted(&self) -> Option<Granted> {
         let resource = resource(
             self.resource_kind.as_deref()?,
@@ -91,7 +93,7 @@ impl GrantRow {
     }
 }
 
-/// What a grant is on, as the database keeps it. None for what no version of this service wrote.
+/// Reads the resource of a grant from its database columns. Returns `None` for values that no version of this service wrote.
 fn resource(kind: &str, id: Option<&str>, uid_validity: Option<i64>) -> Option<Resource> {
     match (kind, id) {
         ("mailbox", None) => Some(Resource::Mailbox),
@@ -110,7 +112,7 @@ fn resource(kind: &str, id: Option<&str>, uid_validity: Option<i64>) -> Option<R
     }
 }
 
-/// Rights as the database keeps them. One that no version of this service wrote is none.
+/// Reads rights from their database column. Ignores names that no version of this service wrote.
 fn rights(kept: &str) -> Rights {
     let each = kept
         .split_whitespace()

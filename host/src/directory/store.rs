@@ -61,7 +61,7 @@ impl Directory {
     /// The value that a module keeps for an account under a key.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn stored(
         &self,
         account_id: &str,
@@ -77,7 +77,7 @@ impl Directory {
     /// The first keys that a module keeps for an account beyond `after` and that begin with `prefix`, in the order of their bytes.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn stored_keys(
         &self,
         account_id: &str,
@@ -100,7 +100,7 @@ impl Directory {
     /// within `quota` bytes. What makes it less is never over the quota.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn store(
         &self,
         acting: Acting<'_>,

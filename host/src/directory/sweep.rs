@@ -26,7 +26,7 @@ impl Directory {
     /// that went. To be called at the start and every hour or so.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; what was forgotten before stays so.
+    /// Returns [`Error`] if the database fails. Rows that were already deleted stay deleted.
     pub async fn sweep(&self, now: Timestamp) -> Result<Vec<String>, Error> {
         let mut ended = Vec::new();
         for _ in 0..BATCHES {

@@ -142,7 +142,7 @@ impl Directory {
     /// address.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn teams(&self, account_id: &str) -> Result<Vec<Summary>, Error> {
         type Own = (String, Option<String>, Option<String>);
         let own: Option<Own> = on!(&self.db, pool => sqlx::query_as(OWN)
@@ -163,7 +163,7 @@ impl Directory {
     /// A team; none where there is no such mailbox.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn team(&self, mailbox: &str) -> Result<Option<Team>, Error> {
         let owner: Option<OwnerRow> = on!(&self.db, pool => sqlx::query_as(OWNER)
             .bind(mailbox)

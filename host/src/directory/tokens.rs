@@ -177,7 +177,7 @@ impl Directory {
     /// many at once no more are kept.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was kept then.
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
     pub async fn create_token(
         &self,
         sid: &str,
@@ -231,7 +231,7 @@ impl Directory {
     /// The token with this selector, live or not; an inactive account's are all revoked.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn token_by_selector(&self, selector: &str) -> Result<Option<Presented>, Error> {
         self.look_up.one(BY_SELECTOR, &[selector.into()]).await
     }
@@ -239,7 +239,7 @@ impl Directory {
     /// An account's tokens, newest first: expired ones among them, revoked ones not.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn tokens(&self, account_id: &str) -> Result<Vec<Token>, Error> {
         let rows: Vec<ListedRow> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
@@ -260,7 +260,7 @@ impl Directory {
     /// Revokes a token of an account, its app password with it.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; it is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn revoke_token(
         &self,
         account_id: &str,

@@ -1,7 +1,7 @@
-//! Second factors: what is asked for beside the password, that no code of it is good twice, and that wrong ones cannot be tried for long.
+//! Second factors: codes and recovery codes. Each can be used only once, and wrong codes are rate-limited.
 //!
-//! Checking a code is `auth`'s, which has the keys. Using one up is this file's, in the transaction that begins the session: a sign-in
-//! that fails for another reason costs no code.
+//! The `auth` module has the keys and checks codes. This file consumes a code in the transaction that creates the session, so a sign-in that fails for another
+//! reason consumes no code.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// Wrong codes in a row before no more are taken for a while.
+/// From this number of wrong codes in a row, codes are refused for some time.
 const FORGIVEN: u32 = 10;
-/// How long none is taken then. Each wrong one after it doubles it.
+/// How long codes are refused at first. Each further wrong code doubles this time.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
@@ -32,11 +32,11 @@ const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
 const COUNT_CODES: &str = "SELECT COUNT(*) FROM recovery_codes WHERE account_id = $1";
 const IS_ON: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
 
-/// The account as it was when its password was checked.
+/// Checks that the account is unchanged since its password was checked.
 const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
-/// Each of two at once changes the row in turn: the later finds the step taken. A right code among many tried at once is worth nothing once
-/// too many of the others were wrong, nor once the secret that it was checked with is another: that is told by when it was made, since a
-/// secret that is sealed anew stays the same.
+/// Concurrent sign-ins update the row one after the other, so the second one finds the step used. A correct code is refused while too many wrong codes were
+/// tried, and if the secret that it was checked with has been replaced. `created_at` identifies the secret, because resealing a secret changes only its sealed
+/// form.
 const TAKE_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
     WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
 const FORGIVE: &str =
@@ -52,13 +52,13 @@ const TAKE_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND co
 pub struct TwoFactor {
     /// The secret, sealed.
     pub sealed_secret: Vec<u8>,
-    /// When the account was given it.
+    /// When the account got the secret.
     pub created_at: Timestamp,
-    /// The newest time step whose code was taken.
+    /// The latest time step whose code was accepted.
     pub last_step: i64,
-    /// No code is taken before this, since too many in a row were wrong; recovery codes are.
+    /// Codes are refused until this time, because too many in a row were wrong. Recovery codes are still accepted.
     pub refused_until: Timestamp,
-    /// SHA-256 of each recovery code that is left, lower-case hexadecimal.
+    /// SHA-256 of each unused recovery code, lower-case hexadecimal.
     pub recovery_codes: Vec<String>,
 }
 
@@ -73,61 +73,61 @@ impl fmt::Debug for TwoFactor {
     }
 }
 
-/// What somebody who signs in has shown beside the password.
+/// The second factor that a person presents with the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Factor {
-    /// Nothing: the account asks for nothing.
+    /// No factor. The account has none.
     None,
     /// A code.
     Code {
-        /// Its time step.
+        /// The time step of the code.
         step: i64,
-        /// When the account was given the secret that it was checked with.
+        /// When the account got the secret that the code was checked with.
         since: Timestamp,
     },
     /// The recovery code with this hash.
     RecoveryCode(String),
 }
 
-/// Somebody whose password and code were found right.
+/// A person whose password and code were correct.
 #[derive(Clone, Copy, Debug)]
 pub struct Person<'a> {
     /// The account's id.
     pub account_id: &'a str,
     /// The hash that the password was checked against.
     pub password_hash: &'a str,
-    /// What was shown beside it.
+    /// The second factor.
     pub factor: &'a Factor,
-    /// Now.
+    /// The current time.
     pub at: Timestamp,
 }
 
-/// What is left of that once the account is locked.
+/// The result of consuming a second factor while the account is locked.
 pub(super) enum Shown {
-    /// All of it, and the code is used up. `with` is what is added to the record.
+    /// The factor is valid and its code is consumed. `with` is appended to the event's detail.
     Right { with: String },
-    /// The code was used up meanwhile, or the factor was replaced, or too many wrong ones were tried.
+    /// The code was consumed concurrently, the factor was replaced, or too many wrong codes were tried.
     Used,
-    /// The account was disabled, deleted, or given another password or factor meanwhile.
+    /// The account was disabled or deleted concurrently, or its password or factor was changed.
     AccountChanged,
 }
 
-/// What came of a sign-in whose password and code were found right.
+/// The result of a sign-in whose password and code were correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignIn {
-    /// The session is begun, and the code used up.
+    /// The session was created and the code was consumed.
     Begun,
-    /// The code was used up meanwhile, or the factor was replaced, or too many wrong ones were tried.
+    /// The code was consumed concurrently, the factor was replaced, or too many wrong codes were tried.
     CodeUsed,
-    /// The account was disabled, deleted, or given another password or factor meanwhile.
+    /// The account was disabled or deleted concurrently, or its password or factor was changed.
     AccountChanged,
 }
 
 impl Directory {
-    /// The second factor of an account, where it has one.
+    /// Returns the second factor of an account, or `None` if it has none.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn two_factor(&self, account_id: &str) -> Result<Option<TwoFactor>, Error> {
         let found: Option<(Vec<u8>, i64, i64, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(account_id)
@@ -147,11 +147,11 @@ impl Directory {
         }))
     }
 
-    /// Begins a session with what its owner has shown, and uses the code up, all or nothing. Of two at once with one code one has it. The
-    /// account must still be as it was when the password was checked against `password_hash`.
+    /// Creates a session and consumes the code, in one transaction. Of two concurrent sign-ins with the same code, only one succeeds. The account must be
+    /// unchanged since its password was checked against `password_hash`.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was begun then, and no code is used up.
+    /// Returns [`Error`] if the database fails. No session is created and no code is consumed in that case.
     pub async fn sign_in(
         &self,
         session: &NewSession,
@@ -182,11 +182,11 @@ impl Directory {
         Ok(SignIn::Begun)
     }
 
-    /// Counts a wrong code that was given beside the right password of the account, and records the failed attempt. From the tenth in a
-    /// row on, codes are refused for a time that each doubles, a day at most; a code that is taken, or a recovery code, sets it back.
+    /// Counts a wrong code that was presented with the correct password, and records the failed sign-in. From the tenth wrong code in a row, codes are refused
+    /// for a time that doubles with each further one, up to one day. A correct code or a recovery code resets the count.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was counted then.
+    /// Returns [`Error`] if the database fails. Nothing is counted in that case.
     pub async fn wrong_code(
         &self,
         account_id: &str,
@@ -206,7 +206,7 @@ impl Directory {
                 .bind(account_id)
                 .bind(until.millis())
                 .execute(db).await.map(drop))?;
-            detail = format!("{detail}, {wrong} in a row: none is taken before {until}");
+            detail = format!("{detail}, {wrong} in a row: codes are refused until {until}");
         }
         let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(ADDRESS)
             .bind(account_id)
@@ -218,10 +218,10 @@ impl Directory {
         events::commit(tx, failed, origin).await
     }
 
-    /// Uses up what a person has shown, who does not sign in with it. Whether it was still good.
+    /// Consumes the factor of a person who does not sign in with it. Returns `true` if the factor was still valid.
     ///
     /// # Errors
-    /// [`Error`] if the database fails; nothing was used up then.
+    /// Returns [`Error`] if the database fails. No code is consumed in that case.
     pub async fn use_factor(&self, person: Person<'_>) -> Result<bool, Error> {
         if *person.factor == Factor::None {
             return Ok(true);
@@ -233,10 +233,10 @@ impl Directory {
         Ok(right)
     }
 
-    /// Gives an account a second factor. Whether it did: not where it has one.
+    /// Adds a second factor to an account. Returns `false` if the account already has one.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn set_two_factor(
         &self,
         account_id: &str,
@@ -261,18 +261,18 @@ impl Directory {
         Ok(true)
     }
 
-    /// The sealed secrets of all accounts, by their ids.
+    /// Returns the sealed secret of every account that has a second factor, with the account's id.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn two_factor_secrets(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(SECRETS).fetch_all(pool).await)?)
     }
 
-    /// Puts a secret that was sealed anew in the place of what it was, unless that was changed meanwhile.
+    /// Replaces a sealed secret with a resealed copy, unless the secret was changed concurrently.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn reseal_two_factor(
         &self,
         account_id: &str,
@@ -287,10 +287,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes an account's second factor and its recovery codes away. Whether it had any.
+    /// Removes an account's second factor and its recovery codes. Returns `true` if the account had a second factor.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was changed then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn remove_two_factor(
         &self,
         account_id: &str,
@@ -310,10 +310,10 @@ impl Directory {
         Ok(true)
     }
 
-    /// Puts new recovery codes in the place of the old ones. Whether it did: not where the account has no second factor.
+    /// Replaces an account's recovery codes. Returns `false` if the account has no second factor.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; the old ones are good then.
+    /// Returns [`Error`] if the database fails. The old codes remain valid in that case.
     pub async fn replace_recovery_codes(
         &self,
         account_id: &str,
@@ -336,7 +336,7 @@ impl Directory {
     }
 }
 
-/// Uses up what a person has shown, whose account is locked. The account must still be as it was when the password was checked.
+/// Consumes the factor that a person presented. The caller has locked the account. The account must be unchanged since its password was checked.
 pub(super) async fn shown(tx: &mut Tx, person: Person<'_>) -> Result<Shown, Error> {
     let account = person.account_id;
     let unchanged: Option<i32> = on_tx!(&mut *tx, db => sqlx::query_scalar(UNCHANGED)
@@ -380,7 +380,7 @@ pub(super) async fn shown(tx: &mut Tx, person: Person<'_>) -> Result<Shown, Erro
     Ok(Shown::Right { with })
 }
 
-/// How long codes are refused after so many wrong ones in a row.
+/// Returns how long codes are refused after this number of wrong codes in a row.
 fn wait_after(wrong: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(wrong.saturating_sub(FORGIVEN));
     FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)

@@ -26,7 +26,7 @@ impl Teams {
     /// the caller's own mailbox.
     ///
     /// # Errors
-    /// [`Error`]; nobody was let in then.
+    /// Returns [`Error`]. No member is added in that case.
     pub async fn invite(
         &self,
         confirmation: Confirmation<'_>,

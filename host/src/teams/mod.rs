@@ -94,7 +94,7 @@ impl Teams {
     /// Makes a further grant for a member. Returns its id. `mail` opens the asker's own mailbox.
     ///
     /// # Errors
-    /// [`Error`]; nothing was granted then.
+    /// Returns [`Error`]. Nothing is granted in that case.
     pub async fn add_grant(
         &self,
         session: Session<'_>,
@@ -117,7 +117,7 @@ impl Teams {
     /// Gives a grant other rights.
     ///
     /// # Errors
-    /// [`Error`]; it is as it was then.
+    /// Returns [`Error`]. Nothing is changed in that case.
     pub async fn change_grant(
         &self,
         session: Session<'_>,
@@ -136,7 +136,7 @@ impl Teams {
     /// Takes a grant back. Its holder stays a member.
     ///
     /// # Errors
-    /// [`Error`]; it is as it was then.
+    /// Returns [`Error`]. Nothing is changed in that case.
     pub async fn revoke_grant(
         &self,
         session: Session<'_>,
@@ -152,7 +152,7 @@ impl Teams {
     /// Removes a member. The key goes with the last one, and what is logged in with it is ended.
     ///
     /// # Errors
-    /// [`Error`]; it is a member as before then.
+    /// Returns [`Error`]. The account is still a member in that case.
     pub async fn remove_member(
         &self,
         session: Session<'_>,

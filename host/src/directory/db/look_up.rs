@@ -91,7 +91,7 @@ impl LookUp {
     /// The row that the query finds; none where it finds none.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub(in crate::directory) async fn one<T: Looked>(
         &self,
         query: &'static str,

@@ -1,4 +1,5 @@
-//! What somebody agrees to by signing in for a client: a code that the client exchanges for tokens within a minute, once, or a device that waits.
+//! Approvals that a person gives by signing in for a client: a code that the client exchanges once for tokens, within a minute, or the approval of a waiting
+//! device.
 
 use super::super::db::{Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -14,91 +15,91 @@ const INSERT: &str = "INSERT INTO oauth_codes \
 const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
 const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource FROM oauth_codes WHERE code_hash = $1";
 const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
-/// Of two exchanges at once the second finds a grant.
+/// Of two concurrent exchanges, the second finds a grant and matches no row.
 const TAKE: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_codes.account_id AND a.active)";
 const CAME_OF_IT: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";
 
-/// A code to be kept.
+/// An authorization code to store.
 #[derive(Clone, Debug)]
 pub struct NewCode {
     /// SHA-256 of the code, lower-case hexadecimal.
     pub hash: String,
     /// The client's id.
     pub client_id: String,
-    /// What the client calls itself.
+    /// The name that the client gives itself.
     pub client_name: String,
-    /// Where the person is sent back to.
+    /// The URI to which the person is redirected.
     pub redirect_uri: String,
     /// The code challenge (RFC 7636, S256).
     pub challenge: String,
-    /// What the tokens are to be for.
+    /// The resource that the tokens are for.
     pub resource: String,
-    /// Until when it can be exchanged.
+    /// The time until which the code can be exchanged.
     pub expires_at: Timestamp,
 }
 
-/// What is agreed to.
+/// An approval.
 #[derive(Clone, Copy, Debug)]
 pub enum Agreement<'a> {
-    /// A client gets this code.
+    /// The client gets this code.
     Code(&'a NewCode),
-    /// The device that shows this user code is let in.
+    /// The device that shows this user code is approved.
     Device(&'a str),
 }
 
-/// What came of agreeing.
+/// The result of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreed {
-    /// It is kept, and the second factor's code used up.
+    /// The approval was stored, and the second factor's code was consumed.
     Agreed,
-    /// The second factor's code was used up meanwhile, or too many wrong ones were tried.
+    /// The second factor's code was consumed concurrently, or too many wrong codes were tried.
     CodeUsed,
-    /// The account was disabled, deleted, or given another password or factor meanwhile.
+    /// The account was disabled or deleted concurrently, or its password or factor was changed.
     AccountChanged,
-    /// No device waits for that any more.
+    /// No device waits with this user code any longer.
     NoDevice,
 }
 
-/// A code that somebody presents, exchanged or not, over or not.
+/// A code that a client presents. It may be exchanged or expired.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Presented {
-    /// Whose mailbox.
+    /// The account whose mailbox the tokens are for.
     pub account_id: String,
-    /// The client that it was made for.
+    /// The client that the code was created for.
     pub client_id: String,
-    /// What the client calls itself.
+    /// The name that the client gives itself.
     pub client_name: String,
-    /// Where the person was sent back to.
+    /// The URI to which the person was redirected.
     pub redirect_uri: String,
     /// The code challenge.
     pub challenge: String,
-    /// What the tokens are to be for.
+    /// The resource that the tokens are for.
     pub resource: String,
 }
 
-/// What came of exchanging a code.
+/// The result of exchanging a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// The grant is made.
+    /// The grant was created.
     Granted {
-        /// App passwords that died because the account had too many grants.
+        /// The app passwords that were deleted because the account had too many grants.
         ended: Vec<String>,
     },
-    /// It is over, or the account is.
+    /// The code expired or does not exist, or its account is not active.
     Gone,
-    /// It was exchanged before: what came of it is ended, since two have it.
+    /// The code was exchanged before. Its grant was ended, because two parties have the code.
     Replayed {
-        /// The app password that died with it.
+        /// The app password that was deleted with the grant.
         ended: String,
     },
 }
 
 impl Directory {
-    /// Keeps what somebody agreed to by signing in, and uses up the second factor's code, all or nothing.
+    /// Stores the approval of a person who signed in, and consumes the second factor's code, in one transaction.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was agreed to then.
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
     pub async fn agree(
         &self,
         person: Person<'_>,
@@ -136,20 +137,20 @@ impl Directory {
         Ok(Agreed::Agreed)
     }
 
-    /// What a code was made for.
+    /// Returns the code with this hash, or `None`.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn agreement(&self, code_hash: &str) -> Result<Option<Presented>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(code_hash)
             .fetch_optional(pool).await)?)
     }
 
-    /// Makes a grant of a code, once. A code that comes again ends what came of it.
+    /// Creates the grant of a code, once. If the code is presented again, its grant is ended.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; the code is as it was then.
+    /// Returns [`Error`] if the database fails. The code is unchanged in that case.
     pub async fn exchange_code(
         &self,
         code_hash: &str,
@@ -183,7 +184,7 @@ impl Directory {
         credentials::delete(&mut tx, &app_password).await?;
         let replayed = Event::of(Kind::OAuthGrantReused, &owner, grant.at)
             .about(&app_password)
-            .detail("its code came a second time");
+            .detail("its code was used a second time");
         events::commit(tx, replayed, origin).await?;
         Ok(Exchange::Replayed {
             ended: app_password,

@@ -1,4 +1,5 @@
-//! Clients that registered, or that the operator made. Those that nobody ever signed in for are forgotten after a while, since anybody may register.
+//! OAuth clients that registered themselves or that the operator created. Registered clients that no person has signed in for are deleted after some time,
+//! because anyone can register clients.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::limits::{network, region};
 
-/// How long a client that registered itself may go without anybody signing in for it.
+/// How long a registered client is kept if no person signs in for it.
 const UNUSED: Duration = Duration::from_hours(24);
-/// How long one stays after somebody last did, where it has no grant.
+/// How long a registered client without a grant is kept after the last sign-in for it.
 const IDLE: Duration = Duration::from_hours(90 * 24);
 
 /// The limit on clients that nobody has signed in for. If it is exceeded, the oldest client of the busiest network is deleted, so a flood of registrations
@@ -34,7 +35,7 @@ const ALL: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, cre
 const DELETE: &str = "DELETE FROM oauth_clients WHERE id = $1";
 const CODES: &str = "DELETE FROM oauth_codes WHERE client_id = $1 AND grant_id IS NULL";
 const DEVICES: &str = "DELETE FROM oauth_devices WHERE client_id = $1";
-/// In order, so that two who lock accounts cannot wait for each other.
+/// Sorted, so that two transactions that lock accounts cannot deadlock.
 const OWNERS: &str =
     "SELECT DISTINCT account_id FROM oauth_grants WHERE client_id = $1 ORDER BY account_id";
 const GRANTS: &str = "DELETE FROM app_passwords WHERE id IN \
@@ -43,18 +44,18 @@ const SWEEP: &str = "DELETE FROM oauth_clients WHERE secret_hash IS NULL \
     AND (used_at IS NULL AND created_at <= $1 OR used_at <= $2) \
     AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)";
 
-/// A client.
+/// An OAuth client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Opaque.
+    /// An opaque id.
     pub id: String,
-    /// What it calls itself; may be empty.
+    /// The name that the client gives itself. May be empty.
     pub name: String,
-    /// Where people may be sent back to.
+    /// The URIs to which people may be redirected.
     pub redirect_uris: Vec<String>,
-    /// What it may be granted by, as the protocol calls it.
+    /// The grant types that the client may use, in the protocol's names.
     pub grant_types: Vec<String>,
-    /// SHA-256 of its secret, lower-case hexadecimal, where the operator made it one.
+    /// SHA-256 of the client's secret, lower-case hexadecimal. Only clients that the operator created have a secret.
     pub secret_hash: Option<String>,
 }
 
@@ -63,9 +64,9 @@ pub struct Client {
 pub struct ClientRow {
     /// The client.
     pub client: Client,
-    /// When it was registered or made.
+    /// The time of the registration or creation.
     pub created_at: Timestamp,
-    /// When somebody last signed in for it.
+    /// The time of the last sign-in for the client.
     pub used_at: Option<Timestamp>,
 }
 
@@ -102,10 +103,10 @@ impl From<Row> for ClientRow {
 }
 
 impl Directory {
-    /// Keeps a client that registered itself from an address. Its redirect addresses hold no line feed.
+    /// Stores a client that registered itself from the IP address `from`. Its redirect URIs contain no line feeds.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was kept then.
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
     pub async fn register_client(
         &self,
         client: &Client,
@@ -125,10 +126,10 @@ impl Directory {
         tx.commit().await
     }
 
-    /// Keeps a client that the operator made.
+    /// Stores a client that the operator created.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; nothing was kept then.
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
     pub async fn add_client(
         &self,
         client: &Client,
@@ -146,10 +147,10 @@ impl Directory {
         events::commit(tx, added, origin).await
     }
 
-    /// The client of this id.
+    /// Returns the client with this id, or `None`.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn client(&self, id: &str) -> Result<Option<Client>, Error> {
         let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(id)
@@ -157,20 +158,20 @@ impl Directory {
         Ok(row.map(|row| ClientRow::from(row).client))
     }
 
-    /// Every client, the oldest first.
+    /// Returns every client, oldest first.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn clients(&self) -> Result<Vec<ClientRow>, Error> {
         let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
         Ok(rows.into_iter().map(ClientRow::from).collect())
     }
 
-    /// Removes a client, or one that says itself what it is, with everything that was granted to it. Answers the app passwords that died; none where there
-    /// is no such client and nothing was granted to one.
+    /// Removes a client and all its grants. The client can also be one that is not stored, because its id is the URL of its metadata document. Returns the app
+    /// passwords that were deleted, or `None` if there is no such client and no grant to it.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; all is as it was then.
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn remove_client(
         &self,
         id: &str,
@@ -181,7 +182,7 @@ impl Directory {
         let mut known = on_tx!(&mut tx, db => sqlx::query(DELETE)
             .bind(id)
             .execute(db).await.map(|done| done.rows_affected()))?;
-        // What people agreed to and nothing came of yet.
+        // Approvals that have not become grants yet.
         for forget in [CODES, DEVICES] {
             known += on_tx!(&mut tx, db => sqlx::query(forget)
                 .bind(id)
@@ -219,7 +220,7 @@ impl Directory {
         Ok(Some(ended))
     }
 
-    /// Forgets the clients that registered themselves and that nobody uses.
+    /// Deletes unused clients that registered themselves.
     pub(in crate::directory) async fn sweep_clients(&self, now: Timestamp) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(SWEEP)
             .bind(now.minus(UNUSED).millis())

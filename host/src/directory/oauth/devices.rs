@@ -1,4 +1,6 @@
-//! Devices without a browser that wait for somebody to sign in elsewhere (RFC 8628): each shows its person eight letters, and asks from time to time.
+//! Devices without a browser that wait for a person to sign in elsewhere (RFC 8628). A device shows an eight-letter user code and polls for the result.
+//!
+//! Stores and looks up devices. Callers generate the codes.
 
 use std::time::Duration;
 
@@ -8,76 +10,76 @@ use super::grants::{self, NewGrant};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// What is added to a device's patience each time that it asks too soon (RFC 8628, section 3.5).
+/// The time by which a device's polling interval increases each time the device polls too soon (RFC 8628, section 3.5).
 const LESSON: Duration = Duration::from_secs(5);
 
-/// How long a device has to fetch its grant, at least, once somebody signed in.
+/// Minimum time that a device has to fetch its grant after the sign-in.
 const TO_FETCH: Duration = Duration::from_mins(1);
 
 const INSERT: &str = "INSERT INTO oauth_devices \
     (device_hash, user_code, client_id, client_name, resource, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, FALSE, $6, $7)";
 const WAITING: &str = "SELECT client_id, client_name FROM oauth_devices \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
-/// Of two people at once the second finds an account.
+/// Of two concurrent sign-ins, the second finds an account and matches no row.
 const AGREE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
-/// Also where somebody signed in and the device did not ask since.
+/// Also denies a device that was approved and has not polled since.
 const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
 const STATE: &str = "SELECT client_id, client_name, resource, account_id, denied, patience, asked_at, expires_at \
     FROM oauth_devices WHERE device_hash = $1";
 const ASKED: &str = "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
-/// Of two exchanges at once the second finds nothing.
+/// Of two concurrent exchanges, the second matches no row.
 const TAKE: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_devices.account_id AND a.active)";
 
-/// A device that begins to wait.
+/// A device that starts to wait for a sign-in.
 #[derive(Clone, Debug)]
 pub struct NewDevice {
     /// SHA-256 of the device code, lower-case hexadecimal.
     pub hash: String,
-    /// What its person types, without the hyphen.
+    /// The code that the person types, without the hyphen.
     pub user_code: String,
     /// The client's id.
     pub client_id: String,
-    /// What the client calls itself.
+    /// The name that the client gives itself.
     pub client_name: String,
-    /// What the tokens are to be for.
+    /// The resource that the tokens are for.
     pub resource: String,
-    /// How long it has to wait between two questions.
+    /// Minimum time between two polls.
     pub patience: Duration,
-    /// Until when somebody may sign in for it.
+    /// The time until which a person can sign in for the device.
     pub expires_at: Timestamp,
 }
 
-/// A device that waits, as the person who signs in for it sees it.
+/// A waiting device, as shown to the person who signs in for it.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Device {
     /// The client's id.
     pub client_id: String,
-    /// What the client calls itself.
+    /// The name that the client gives itself.
     pub client_name: String,
 }
 
-/// What a device is told that asks.
+/// The result of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Nobody signed in yet.
+    /// No person has signed in yet.
     Pending,
-    /// Nobody did, and it asked too soon.
+    /// No person has signed in yet, and the device polled too soon.
     SlowDown,
-    /// Somebody said no.
+    /// The person denied access.
     Denied,
-    /// Nobody did in time.
+    /// The device code expired.
     Expired,
-    /// There is no such device of that client.
+    /// The client has no such device.
     Unknown,
-    /// Somebody signed in: it can have its grant.
+    /// A person signed in, and the device can fetch its grant.
     Agreed {
-        /// Whose mailbox.
+        /// The account whose mailbox the grant is for.
         account_id: String,
-        /// What the client calls itself.
+        /// The name that the client gives itself.
         client_name: String,
-        /// What the tokens are to be for.
+        /// The resource that the tokens are for.
         resource: String,
     },
 }
@@ -95,10 +97,10 @@ struct State {
 }
 
 impl Directory {
-    /// Keeps a device that begins to wait.
+    /// Stores a device that starts to wait.
     ///
     /// # Errors
-    /// [`Error`] where the database fails, or another device waits with the same user code.
+    /// Returns [`Error`] if the database fails, or if another device waits with the same user code.
     pub async fn add_device(&self, device: &NewDevice) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(INSERT)
             .bind(&device.hash)
@@ -112,10 +114,10 @@ impl Directory {
         Ok(())
     }
 
-    /// The device that waits under this user code.
+    /// Returns the device that waits with this user code, or `None`.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn waiting_device(
         &self,
         user_code: &str,
@@ -127,10 +129,10 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Says no to the device that waits under this user code, or that somebody said yes to and that has nothing yet. Whether there was one.
+    /// Denies the device with this user code, if it is waiting or has not fetched its grant yet. Returns `true` if there was such a device.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn deny_device(&self, user_code: &str, now: Timestamp) -> Result<bool, Error> {
         let denied = on!(&self.db, pool => sqlx::query(DENY)
             .bind(user_code)
@@ -139,10 +141,10 @@ impl Directory {
         Ok(denied == 1)
     }
 
-    /// What a device is told that asks. One that asks too soon has to wait longer from then on.
+    /// Returns the state of a device that polls. A device that polls too soon must wait longer before the following polls.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn poll_device(
         &self,
         device_hash: &str,
@@ -185,11 +187,11 @@ impl Directory {
         Ok(if soon { Poll::SlowDown } else { Poll::Pending })
     }
 
-    /// Makes the grant that a device waited for, once. Answers the app passwords that died because the account had too many grants; none where the device
-    /// is not to have it any more.
+    /// Creates the grant that a device waited for, once. Returns the app passwords that were deleted because the account had too many grants. Returns `None` if
+    /// the device can no longer get the grant.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; the device waits on then.
+    /// Returns [`Error`] if the database fails. The device keeps waiting in that case.
     pub async fn exchange_device(
         &self,
         device_hash: &str,
@@ -212,7 +214,7 @@ impl Directory {
     }
 }
 
-/// Lets the device in that waits under this user code. Answers its client's id and name; none where none does.
+/// Approves the device that waits with this user code. Returns the client's id and name, or `None` if no device waits with this code.
 pub(super) async fn agree(
     tx: &mut Tx,
     user_code: &str,

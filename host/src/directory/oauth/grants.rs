@@ -1,4 +1,4 @@
-//! Grants: what acts for a client in a mailbox, with an app password of its own, until its last refresh token is over or somebody ends it.
+//! Grants: a client's access to a mailbox, with an app password of its own. A grant lives until its last refresh token expires or until it is ended.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// Grants that an account may have. Beyond, those end that were made longest ago.
+/// Maximum number of grants of an account. Beyond this limit, the oldest grants are ended.
 const MOST: i64 = 100;
 
 /// The kinds of tokens.
@@ -19,13 +19,13 @@ const REFRESH: &str = "refresh";
 
 const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
 const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at) VALUES ($1, $2, $3, $4, $5)";
-/// The limit stands there for SQLite, which has no offset without one.
+/// The LIMIT is there because SQLite has no OFFSET without LIMIT.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
 const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, t.sealed_password \
     FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
     WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
-/// Of two at once the second finds it used.
+/// Of two concurrent uses, the second matches no row.
 const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
 const FORGET_ACCESS: &str =
     "DELETE FROM oauth_tokens WHERE grant_id = $1 AND kind = 'access' AND expires_at <= $2";
@@ -39,19 +39,19 @@ const FORGET: [&str; 2] = [
 ];
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE expires_at <= $1";
 
-/// How long what is over is remembered, so that it is told from what never was.
+/// How long expired codes and tokens are kept, so that they can be distinguished from unknown ones.
 const REMEMBERED: Duration = Duration::from_hours(24);
-/// Grants that one sweep ends. What is left waits for the next.
+/// Grants that one sweep ends. The next sweep ends the rest.
 const SWEPT: i64 = 1000;
 
-/// A token to be kept.
+/// A token to store.
 #[derive(Clone)]
 pub struct NewToken {
     /// SHA-256, lower-case hexadecimal.
     pub hash: String,
     /// The grant's app password, sealed under the token's own key.
     pub sealed_password: Vec<u8>,
-    /// Until when it is good.
+    /// The time at which the token expires.
     pub expires_at: Timestamp,
 }
 
@@ -63,31 +63,31 @@ impl fmt::Debug for NewToken {
     }
 }
 
-/// What a client gets at a time.
+/// A pair of tokens for a client.
 #[derive(Clone, Debug)]
 pub struct NewTokens {
-    /// Good for calls.
+    /// The token for calls.
     pub access: NewToken,
-    /// Good once, for the next two. The grant lives as long as it does.
+    /// The token that can be exchanged once for the next pair. The grant lives as long as this token.
     pub refresh: NewToken,
 }
 
-/// A grant to be made.
+/// A grant to create.
 #[derive(Clone, Debug)]
 pub struct NewGrant {
-    /// Opaque.
+    /// An opaque id.
     pub id: String,
-    /// Whose mailbox.
+    /// The account whose mailbox the grant is for.
     pub account_id: String,
     /// The client's id.
     pub client_id: String,
-    /// What its tokens are for.
+    /// The resource that its tokens are for.
     pub resource: String,
-    /// What acts for it at the mail server.
+    /// The app password that acts for the grant at the mail server.
     pub app_password: NewAppPassword,
     /// Its first tokens.
     pub tokens: NewTokens,
-    /// Now.
+    /// The current time.
     pub at: Timestamp,
 }
 
@@ -96,26 +96,26 @@ pub struct NewGrant {
 pub struct Grant {
     /// Its id.
     pub id: String,
-    /// Whose mailbox.
+    /// The account whose mailbox the grant is for.
     pub account_id: String,
     /// The account's address.
     pub address: String,
-    /// Whether the account is an administrator's.
+    /// Whether the account has administrator rights.
     pub admin: bool,
-    /// What acts for it at the mail server.
+    /// The app password that acts for the grant at the mail server.
     pub app_password_id: String,
     /// The client's id.
     pub client_id: String,
-    /// What its tokens are for.
+    /// The resource that its tokens are for.
     pub resource: String,
 }
 
-/// A token that somebody presents and that is not over.
+/// A token that a client presents and that has not expired.
 #[derive(Clone)]
 pub struct Presented {
-    /// Its grant.
+    /// The token's grant.
     pub grant: Grant,
-    /// The grant's app password, sealed under the token's own key; none of a refresh token that was used.
+    /// The grant's app password, sealed under the token's own key. `None` for a used refresh token.
     pub sealed_password: Option<Vec<u8>>,
 }
 
@@ -128,14 +128,14 @@ impl fmt::Debug for Presented {
     }
 }
 
-/// What came of a refresh token.
+/// The result of rotating a refresh token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// The next tokens are in its place.
+    /// The token was replaced by the next pair.
     Rotated,
-    /// It was used before: the grant is ended, since two have it.
+    /// The token was used before. Its grant was ended, because two parties have the token.
     Reused,
-    /// It, or its grant, is over.
+    /// The token or its grant expired or does not exist.
     Unknown,
 }
 
@@ -157,10 +157,10 @@ impl Looked for Presented {
 }
 
 impl Directory {
-    /// What an access token opens, where it is good at `now`.
+    /// Returns the access token with this hash and its grant, or `None` if the token is not valid at `now`.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn access_token(
         &self,
         hash: &str,
@@ -169,10 +169,10 @@ impl Directory {
         self.presented(ACCESS, hash, now).await
     }
 
-    /// What a refresh token belongs to, used or not, where it is not over at `now`.
+    /// Returns the refresh token with this hash, used or not, and its grant, or `None` if the token has expired at `now`.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn refresh_token(
         &self,
         hash: &str,
@@ -191,11 +191,11 @@ impl Directory {
         self.look_up.one(BY_TOKEN, &good).await
     }
 
-    /// Uses a refresh token up and puts the next tokens in its place; the grant then lives as long as the next refresh token. Of two at once one is
-    /// [`Rotation::Rotated`], and the other ends the grant.
+    /// Consumes a refresh token and stores the next pair of tokens. The grant then lives as long as the next refresh token. Of two concurrent calls, one
+    /// returns [`Rotation::Rotated`], and the other ends the grant.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; the token is as it was then.
+    /// Returns [`Error`] if the database fails. The token is unchanged in that case.
     pub async fn rotate_grant(
         &self,
         hash: &str,
@@ -206,7 +206,7 @@ impl Directory {
     ) -> Result<Rotation, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&grant.account_id).await?;
-        // Read only now: the grant may have ended while this waited.
+        // Read only under the lock: the grant may have ended while this call waited.
         let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
             .bind(hash)
             .bind(REFRESH)
@@ -222,7 +222,7 @@ impl Directory {
             credentials::delete(&mut tx, &grant.app_password_id).await?;
             let reused = Event::of(Kind::OAuthGrantReused, &grant.account_id, now)
                 .about(&grant.app_password_id)
-                .detail("its refresh token came a second time");
+                .detail("its refresh token was used a second time");
             events::commit(tx, reused, origin).await?;
             return Ok(Rotation::Reused);
         }
@@ -236,10 +236,10 @@ impl Directory {
         Ok(Rotation::Rotated)
     }
 
-    /// Ends a grant of an account by its app password. Whether there was one.
+    /// Ends a grant of an account by its app password. Returns `true` if there was such a grant.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; it lives on then.
+    /// Returns [`Error`] if the database fails. The grant remains valid in that case.
     pub async fn end_grant(
         &self,
         account_id: &str,
@@ -264,11 +264,11 @@ impl Directory {
         Ok(true)
     }
 
-    /// Ends the grants that are over at `now`, up to a bound, and forgets codes, devices and tokens that nothing is to be learnt from any more. Answers the
-    /// app passwords that went.
+    /// Ends the grants that have expired at `now`, up to a limit, and deletes codes, devices and tokens that are no longer needed. Returns the app passwords
+    /// that were deleted.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; what was ended before stays so.
+    /// Returns [`Error`] if the database fails. Grants that were already ended stay ended.
     pub(in crate::directory) async fn sweep_grants(
         &self,
         now: Timestamp,
@@ -292,7 +292,7 @@ impl Directory {
         for forget in FORGET {
             on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.map(drop))?;
         }
-        // Of one that nobody signed in for nothing is to be learnt; anybody may make as many as he likes.
+        // An expired device is deleted at once: it gives no information later, and anyone can create any number of devices.
         on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
             .bind(now.millis())
             .execute(pool).await.map(drop))?;
@@ -301,7 +301,7 @@ impl Directory {
     }
 }
 
-/// Makes a grant with its app password and its first tokens. Answers the app passwords that died because there were too many.
+/// Creates a grant with its app password and its first tokens. Returns the app passwords that were deleted because the account had too many grants.
 pub(super) async fn insert(
     tx: &mut Tx,
     grant: &NewGrant,

@@ -1,4 +1,5 @@
-//! Who asks for a change to a team, and whether they may: read in the transaction of the change, so that what was taken from them a moment ago counts.
+//! The caller of a change to a team, and its right to make the change. Both are read in the transaction of the change, so a right that was just revoked does
+//! not count.
 
 use super::super::Error;
 use super::super::db::{Tx, on_tx};
@@ -6,58 +7,58 @@ use super::super::sessions::Asking;
 use super::super::shared::GrantRow;
 use crate::teams::rights::{Granted, Grants, Resource, Right};
 
-/// A row for every grant, and one where there is none.
+/// Returns one row for each grant, and one row if there is no grant.
 const STANDING: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \
         g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 AND m.member = $2";
 
-/// Somebody who asks for a change to a team.
+/// The caller of a change to a team.
 #[derive(Clone, Copy, Debug)]
 pub struct Changing<'a> {
-    /// The session that asks, the owner's or a guest's. It has to live.
+    /// The caller's session, which must be live. The caller is the owner or a member.
     pub asking: Asking<'a>,
     /// The mailbox's id.
     pub mailbox: &'a str,
 }
 
-/// Why a team is as it was.
+/// The reason why a change to a team was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The session that asked is over.
-    #[error("the session that asked is over")]
+    /// The caller's session ended.
+    #[error("the caller's session ended")]
     SessionOver,
-    /// There is no such mailbox, or it is not shared with who asked.
+    /// The mailbox does not exist, or it is not shared with the caller.
     #[error("there is no such team")]
     NoTeam,
-    /// Who asked may not manage the members.
-    #[error("who asked may not manage the members")]
+    /// The caller may not manage the members.
+    #[error("the caller may not manage the members")]
     NotManaging,
-    /// Who asked does not hold all of these rights itself, over all that they were to be granted on.
-    #[error("who asked does not hold these rights")]
+    /// The caller does not hold all of these rights over the whole resource.
+    #[error("the caller does not hold these rights")]
     NotHeld,
-    /// Not every one of these rights applies to what the grant is on.
+    /// Some of these rights do not apply to the resource of the grant.
     #[error("these rights do not apply to {0:?}")]
     NotTaken(Resource),
-    /// Nobody active has this address.
+    /// No active account has this address.
     #[error("there is no such user")]
     NoUser,
-    /// The owner is no guest: not to be granted anything, nor removed.
-    #[error("the mailbox is theirs")]
+    /// The owner is not a member, so it can get no grants and cannot be removed.
+    #[error("the account is the mailbox's owner")]
     Owner,
-    /// Nobody invites the owner.
-    #[error("it is the owner who was to be invited")]
+    /// The owner cannot be invited.
+    #[error("the owner cannot be invited")]
     OwnerInvited,
-    /// Nobody invites themselves.
-    #[error("it is who asked who was to be invited")]
+    /// The caller cannot invite itself.
+    #[error("the caller cannot invite itself")]
     Oneself,
-    /// There is no such alias of the mailbox.
+    /// The mailbox has no such alias.
     #[error("there is no such alias")]
     NoAlias,
-    /// The mailbox's owner may have no aliases on the domain.
-    #[error("the domain is none of the mailbox's")]
+    /// The mailbox's owner may not have aliases on the domain.
+    #[error("the mailbox's owner may not have aliases on the domain")]
     NoDomain,
-    /// There is no such folder in the mailbox.
+    /// The mailbox has no such folder.
     #[error("there is no such folder")]
     NoFolder,
     /// There is no such member.
@@ -66,14 +67,14 @@ pub enum Refusal {
     /// There is no such grant.
     #[error("there is no such grant")]
     NoGrant,
-    /// They are a member already.
-    #[error("they are a member already")]
+    /// The account is already a member.
+    #[error("the account is already a member")]
     Member,
-    /// There are as many guests as the plan has.
-    #[error("there are as many guests as the plan has")]
+    /// The plan's limit of members is reached.
+    #[error("the plan's limit of members is reached")]
     Full,
-    /// The member has as many grants as a member may.
-    #[error("the member has as many grants as a member may")]
+    /// The member's limit of grants is reached.
+    #[error("the member's limit of grants is reached")]
     TooManyGrants,
     /// The directory failed.
     #[error(transparent)]
@@ -86,10 +87,10 @@ impl From<sqlx::Error> for Refusal {
     }
 }
 
-/// What somebody is to a mailbox.
+/// The caller's relation to a mailbox.
 pub(super) enum Standing {
     Owner,
-    /// `open` is whether guests get in at all.
+    /// `open` is whether members have access at all.
     Guest {
         open: bool,
         grants: Grants,
@@ -104,7 +105,7 @@ struct Row {
 }
 
 impl Changing<'_> {
-    /// Locks the asker's account, the mailbox's and another one, always in one order. The session lives where this succeeds.
+    /// Locks the accounts of the caller, the mailbox and `other`, always in the same order. Succeeds only if the caller's session is live.
     pub(super) async fn lock(&self, tx: &mut Tx, other: Option<&str>) -> Result<(), Refusal> {
         let mut accounts = vec![self.asking.account_id, self.mailbox];
         accounts.extend(other);
@@ -120,7 +121,7 @@ impl Changing<'_> {
         }
     }
 
-    /// What the asker is to the mailbox.
+    /// Returns the caller's relation to the mailbox.
     pub(super) async fn standing(&self, tx: &mut Tx) -> Result<Standing, Refusal> {
         if self.asking.account_id == self.mailbox {
             return Ok(Standing::Owner);
@@ -135,14 +136,15 @@ impl Changing<'_> {
         Ok(Standing::Guest { open, grants })
     }
 
-    /// What the asker holds, where it may manage the members.
+    /// Returns the caller's rights if it may manage the members.
     pub(super) async fn manages(&self, tx: &mut Tx) -> Result<Grants, Refusal> {
         self.standing(tx).await?.manages()
     }
 }
 
 impl Standing {
-    /// What is held by who may manage the members. Where guests get in no longer, the owner alone may: a guest is not to let others, or itself, in again.
+    /// Returns the rights of a caller that may manage the members. While members have no access, only the owner may manage them, so that no member can restore
+    /// its own access or that of another member.
     pub(super) fn manages(self) -> Result<Grants, Refusal> {
         match self {
             Self::Owner => Ok(Grants::owner()),

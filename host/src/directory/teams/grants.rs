@@ -36,7 +36,7 @@ impl Directory {
     /// Makes a further grant for a member of a team. A folder whose UIDVALIDITY is 0 does not exist.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing was granted then.
+    /// Returns [`Refusal`]. Nothing is granted in that case.
     pub async fn add_grant(
         &self,
         changing: Changing<'_>,
@@ -71,7 +71,7 @@ impl Directory {
     /// Gives a grant of a team other rights.
     ///
     /// # Errors
-    /// [`Refusal`]; it is as it was then.
+    /// Returns [`Refusal`]. Nothing is changed in that case.
     pub async fn change_grant(
         &self,
         changing: Changing<'_>,
@@ -109,7 +109,7 @@ impl Directory {
     /// Takes a grant of a team back. Its holder stays a member.
     ///
     /// # Errors
-    /// [`Refusal`]; it is as it was then.
+    /// Returns [`Refusal`]. Nothing is changed in that case.
     pub async fn revoke_grant(
         &self,
         changing: Changing<'_>,

@@ -55,7 +55,7 @@ impl Directory {
     /// Makes somebody a member of a team, with a first grant. Of many at once no more get in than the plan has places.
     ///
     /// # Errors
-    /// [`Refusal`]; nobody was let in then.
+    /// Returns [`Refusal`]. No member is added in that case.
     pub async fn invite(
         &self,
         changing: Changing<'_>,

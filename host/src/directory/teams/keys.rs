@@ -11,7 +11,7 @@ impl Directory {
     /// Every mailbox's key, sealed, with the mailbox's id.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn team_keys(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(SEALED).fetch_all(pool).await)?)
     }
@@ -19,7 +19,7 @@ impl Directory {
     /// Puts a key that was sealed anew in the place of what it was, unless that was changed meanwhile.
     ///
     /// # Errors
-    /// [`Error`] where the database fails.
+    /// Returns [`Error`] if the database fails.
     pub async fn reseal_team_key(
         &self,
         mailbox: &str,

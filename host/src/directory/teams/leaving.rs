@@ -18,7 +18,7 @@ impl Directory {
     /// Removes a member from a team, with all that was granted to it. Answers the app password that died, where it was the last one.
     ///
     /// # Errors
-    /// [`Refusal`]; it is a member as before then.
+    /// Returns [`Refusal`]. The account is still a member in that case.
     pub async fn remove_member(
         &self,
         changing: Changing<'_>,

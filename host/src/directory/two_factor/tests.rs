@@ -2,7 +2,7 @@ use super::*;
 use crate::directory::accounts::Account;
 use crate::directory::testing::{Fresh, NOW, both, session};
 
-/// The hash that every account of the fixtures has.
+/// The password hash of every account of the fixtures.
 const HASH: &str = "$argon2id$secret";
 
 async fn with_two_factor(fresh: &Fresh) {
@@ -15,7 +15,7 @@ async fn with_two_factor(fresh: &Fresh) {
     assert!(set.await.unwrap());
 }
 
-/// A code of the secret that the account was given at [`NOW`].
+/// A code of the secret that the account got at [`NOW`].
 const fn code(step: i64) -> Factor {
     Factor::Code { step, since: NOW }
 }
@@ -202,7 +202,7 @@ async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
     }
     assert_eq!(wrong(60).await, 1440);
     let said = "SELECT COUNT(*) FROM security_events WHERE kind = 'sign_in_failed' \
-        AND detail = 'wrong two-factor code, 11 in a row: none is taken before 2099-01-01T00:02:00.000Z'";
+        AND detail = 'wrong two-factor code, 11 in a row: codes are refused until 2099-01-01T00:02:00.000Z'";
     assert_eq!(fresh.number(said).await, 1);
 
     let step = code(7);

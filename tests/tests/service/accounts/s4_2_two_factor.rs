@@ -237,7 +237,7 @@ async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
     let said = service.operator("audit --account ada@first.test", "").await;
     let said = said.done();
     for words in [
-        "wrong two-factor code, 10 in a row: none is taken before",
+        "wrong two-factor code, 10 in a row: codes are refused until",
         "wrong two-factor code, 11 in a row",
         "two-factor code refused, too many were wrong",
     ] {
