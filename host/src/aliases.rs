@@ -1,7 +1,8 @@
-//! Aliases: further addresses that deliver to an account and may be sent from. Which there can be is judged here; whose they are, and that each is
-//! somebody's alone, is the directory's. Mail servers read them there.
+//! Aliases: additional addresses that deliver to an account and can be used as a sender. This module validates new aliases. The directory decides who owns an
+//! alias and that no address is given out twice, and mail servers read aliases there.
 //!
-//! Each is done for a caller in a mailbox, its own or one that is shared with it; there, what it was granted decides which aliases it sees and what it may do.
+//! Each operation acts for a caller in its own mailbox or in a mailbox that is shared with it. In a shared mailbox, the caller's grants decide which aliases it
+//! sees and what it may do.
 
 use crate::auth::address;
 use crate::caller::{Caller, Origin};
@@ -14,62 +15,62 @@ use crate::error::Failure;
 use crate::limits::Verdict;
 use crate::teams::rights::{self, Right};
 
-/// Why an alias was not made, or not changed.
+/// The reason why an alias was not created or not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There can be no such address. The sentence is fit to be shown.
+    /// The address is not valid. The message can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
     /// The account may have no aliases on the domain.
     #[error("You do not have permission to use this domain")]
     Denied,
-    /// The address is, or was, somebody's.
+    /// The address is taken or reserved.
     #[error("{0} is already taken")]
     Taken(String),
-    /// The account has as many as it may. The sentence is fit to be shown.
+    /// The account has reached a limit. The message can be shown to users.
     #[error("{0}")]
     Full(String),
-    /// The credential has made as many new aliases as it can in a day: 429.
+    /// The credential has created its maximum number of new aliases in a day: 429.
     #[error("{}", .0.text)]
     Spent(Failure),
-    /// The mailbox has no such alias, or none that the guest may know of.
+    /// The mailbox has no such alias, or the member may not see it.
     #[error("there is no such alias")]
     Unknown,
-    /// A guest may know of it, and lacks a right.
+    /// The member may see the alias and lacks this right.
     #[error("{}", rights::lacking(*.0))]
     Lacking(Right),
-    /// The credential that asked is no longer good.
-    #[error("the credential that asked is no longer good")]
+    /// The caller's credential expired or was revoked.
+    #[error("credential expired or revoked")]
     CredentialOver,
     /// The directory failed.
     #[error(transparent)]
     Directory(#[from] directory::Error),
 }
 
-/// The aliases of all accounts.
+/// The operations on aliases of all accounts.
 #[derive(Clone, Debug)]
 pub struct Aliases {
     directory: Directory,
     clock: Clock,
 }
 
-/// An address that there can be.
+/// A valid address for an alias.
 struct Wanted {
     address: String,
     whose: Whose,
 }
 
 impl Aliases {
-    /// Those of a directory.
+    /// Creates the service for a directory.
     #[must_use]
     pub fn new(directory: Directory, clock: Clock) -> Self {
         Self { directory, clock }
     }
 
-    /// A mailbox's, by their addresses; those of them that a guest may read.
+    /// Returns a mailbox's aliases, sorted by address. A member gets those that it may read.
     ///
     /// # Errors
-    /// [`Error::Lacking`], [`Error::Directory`].
+    /// Returns [`Error::Lacking`] or [`Error::Directory`].
     pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut aliases = self.directory.aliases(acting.account_id).await?;
@@ -79,10 +80,10 @@ impl Aliases {
         Ok(aliases)
     }
 
-    /// The domains that a mailbox may have aliases on: the platform's, then its own; those of them that a guest has to do with.
+    /// Returns the domains on which a mailbox may have aliases: platform domains, then its own. A member gets those on which it has a right over aliases.
     ///
     /// # Errors
-    /// [`Error::Lacking`], [`Error::Directory`].
+    /// Returns [`Error::Lacking`] or [`Error::Directory`].
     pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut domains = self.directory.alias_domains(acting.account_id).await?;
@@ -92,10 +93,10 @@ impl Aliases {
         Ok(domains)
     }
 
-    /// Makes an alias, active.
+    /// Creates an active alias.
     ///
     /// # Errors
-    /// Any of [`Error`] but [`Error::Unknown`]. Nothing was made then.
+    /// Returns any [`Error`] except [`Error::Unknown`]. Nothing is created in that case.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -111,10 +112,10 @@ impl Aliases {
             .map_err(|obstacle| self.in_words(obstacle, address))
     }
 
-    /// Whether a caller could make an alias now.
+    /// Checks whether a caller could create an alias now.
     ///
     /// # Errors
-    /// What making it would answer; [`Error::Lacking`] where a guest may not even ask.
+    /// Returns the error that creating the alias would return, or [`Error::Lacking`] if a member may read no alias.
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let Wanted { address, whose } = self.wanted(acting, name, domain).await?;
@@ -127,10 +128,10 @@ impl Aliases {
         }
     }
 
-    /// Switches an alias on or off.
+    /// Enables or disables an alias.
     ///
     /// # Errors
-    /// [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`], [`Error::Directory`].
+    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or [`Error::Directory`].
     pub async fn set_active(
         &self,
         caller: &Caller,
@@ -146,7 +147,7 @@ impl Aliases {
     /// Deletes an alias.
     ///
     /// # Errors
-    /// [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`], [`Error::Directory`].
+    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or [`Error::Directory`].
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
         let acting = Acting::of(caller, self.clock.now());
         done(self.directory.delete_alias(acting, id, origin).await?)
@@ -170,7 +171,7 @@ impl Aliases {
         }
     }
 
-    /// The caller in the mailbox that it acts in, where a guest holds a right over some of its aliases.
+    /// Returns the context of a caller, if it acts in its own mailbox or holds `right` over some alias.
     fn acting<'a>(&self, caller: &'a Caller, right: Right) -> Result<Acting<'a>, Error> {
         let acting = Acting::of(caller, self.clock.now());
         match acting.guest {
@@ -181,8 +182,8 @@ impl Aliases {
         }
     }
 
-    /// The address of this name on that domain, where there can be one. Of the domain nobody is asked before it has the form of one, and one that a guest may
-    /// make no alias on.
+    /// Returns the address of this name on this domain, if it is valid. Looks up the domain's owner only if the domain is well-formed and a member may create
+    /// aliases on it.
     async fn wanted(&self, acting: Acting<'_>, name: &str, domain: &str) -> Result<Wanted, Error> {
         let domain = address::fold_domain(domain).ok_or(Error::Denied)?;
         let may_make = |guest: Guest<'_>| {

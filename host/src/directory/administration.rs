@@ -1,4 +1,4 @@
-//! What the operator does to whole accounts, each change with everything that follows from it in one transaction.
+//! Operations of the operator on whole accounts. Each makes a change and all its consequences in one transaction.
 
 use sqlx_macros::FromRow;
 
@@ -19,7 +19,7 @@ const SET_PLAN: &str = "UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> 
 const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin <> $2";
 const DELETE: &str = "DELETE FROM accounts WHERE id = $1";
 
-/// Sessions, and whatever else holds an app password, go with it: by reference.
+/// Deleting an app password also deletes the session or other credential that refers to it, by foreign key.
 const END_EVERY: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
 
 const KEEP_ADDRESSES: &str =
@@ -27,41 +27,41 @@ const KEEP_ADDRESSES: &str =
 const ADDRESS: &str = "SELECT live, account_id FROM addresses WHERE address = $1";
 const FREE_ADDRESS: &str = "DELETE FROM addresses WHERE address = $1 AND NOT live";
 
-/// An account at a glance.
+/// A summary of an account.
 #[derive(Clone, Debug, FromRow)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Overview {
-    /// Opaque; the name of the mailbox's folder on the mail server.
+    /// An opaque id, which is also the name of the mailbox's folder on the mail server.
     pub id: String,
-    /// Lower case.
+    /// In lower case.
     pub address: String,
-    /// Whether it may sign in and its mail credentials work.
+    /// Whether the account can sign in and its mail credentials work.
     pub active: bool,
-    /// Whether it is an administrator's.
+    /// Whether the account has administrator rights.
     pub admin: bool,
-    /// Its plan's name.
+    /// The name of the account's plan.
     pub plan: String,
-    /// Whether signing in takes a second factor.
+    /// Whether the account has a second factor.
     pub two_factor: bool,
-    /// Whether it has a profile.
+    /// Whether the account has a profile.
     pub profile: bool,
-    /// When it was made, in milliseconds since the epoch.
+    /// The time of creation, in milliseconds since the epoch.
     pub created_at: i64,
 }
 
-/// What came of freeing an address.
+/// The result of releasing an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freeing {
-    /// Anybody may have it.
+    /// The address can be used again.
     Freed,
-    /// Nobody ever had it, or it was freed before.
+    /// No account ever had the address, or the address was already released.
     Free,
-    /// It is somebody's, or held by the operator.
+    /// An account has the address, or the operator reserves it.
     Live,
 }
 
 impl Directory {
-    /// Every account by its address; only the one with `address` where it is not empty.
+    /// Returns every account, sorted by address, or only the account with `address` if it is not empty.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -71,8 +71,8 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Gives an account another password. Every web session and OAuth grant of it ends, every API token is revoked; mail clients' app
-    /// passwords and a shared mailbox's standing key stay. Answers the app passwords that died; nothing where there is no such account.
+    /// Sets an account's password. Ends all its web sessions and OAuth grants and revokes all its API tokens. App passwords of mail clients and the key of a
+    /// shared mailbox remain valid. Returns the app passwords that were deleted, or `None` if the account does not exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -100,7 +100,7 @@ impl Directory {
         Ok(Some(died))
     }
 
-    /// Disables an account: every credential of it ends, API tokens are revoked. Whether there was anything to do.
+    /// Disables an account. Ends all its credentials and revokes its API tokens. Returns `true` if anything was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -127,7 +127,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Enables an account, with nothing but its password. Whether it did: not where it was enabled.
+    /// Enables an account. The password is then its only credential. Returns `false` if the account was already enabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -147,8 +147,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Deletes an account and everything that refers to it. Every address it had is kept from other people until it is freed. Whether it
-    /// did: not where there is none.
+    /// Deletes an account and everything that refers to it. All its addresses are reserved until they are released. Returns `false` if the account does not
+    /// exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -161,7 +161,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         teams::lock_with_mailboxes(&mut tx, account_id).await?;
         teams::leave_all(&mut tx, account_id, now, origin).await?;
-        // While the account is there: the record takes its address from it.
+        // Recorded while the account exists, because the event takes the address from the account.
         let deleted = Event::of(Kind::AccountDeleted, account_id, now).about(account_id);
         events::record(&mut tx, deleted, origin).await?;
         on_tx!(&mut tx, db => sqlx::query(KEEP_ADDRESSES)
@@ -178,7 +178,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Lets anybody have an address that somebody had.
+    /// Releases the reserved address of a deleted account or alias.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -212,7 +212,7 @@ impl Directory {
         Ok(Freeing::Freed)
     }
 
-    /// Puts an account on a plan. Whether it did: not where it is on it.
+    /// Changes an account's plan. Returns `false` if the account already has this plan.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -239,7 +239,7 @@ impl Directory {
         .await
     }
 
-    /// Makes an account an administrator's, or no longer. Whether it did: not where it is so.
+    /// Grants or revokes administrator rights. Returns `false` if nothing was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -264,7 +264,7 @@ impl Directory {
     }
 }
 
-/// Whether it was otherwise before.
+/// Returns `true` if the value was changed.
 async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool, Error> {
     let set = on_tx!(tx, db => sqlx::query(SET_ACTIVE)
         .bind(account_id)

@@ -1,13 +1,12 @@
-//! The database behind the directory: SQLite or PostgreSQL, opened, brought up to date, and spoken to with one text of each
-//! query. `$1` is a parameter in both.
+//! The database of the directory: SQLite or PostgreSQL. Opens and migrates the database, and runs queries with one text for both. `$1` is a parameter in both.
 //!
 //! ```ignore
 //! const BY_ID: &str = "SELECT id, address FROM accounts WHERE id = $1";
 //! on!(&self.db, pool => sqlx::query_as::<_, Row>(BY_ID).bind(id).fetch_optional(pool).await)?
 //! ```
 //!
-//! What the two do not share is how they are opened, in [`sqlite`] and [`postgres`], and how rows are locked, in
-//! [`Tx::lock_account`], [`Tx::lock_domain`], [`Tx::keep_domain`] and [`Tx::keep_module`].
+//! The databases differ in how they are opened, in [`sqlite`] and [`postgres`], and in how rows are locked, in [`Tx::lock_account`], [`Tx::lock_domain`],
+//! [`Tx::keep_domain`] and [`Tx::keep_module`].
 
 mod look_up;
 #[cfg(any(test, feature = "testing"))]
@@ -29,43 +28,43 @@ pub(super) use sqlite::LastLoginsFile;
 /// How long a request waits for a connection of the pool before it fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// READ COMMITTED by name, since a database's default may be another: what waited for [`Tx::lock_account`] has to see what
-/// the other did.
+/// Names READ COMMITTED explicitly, because a database can have another default. A transaction that waited for [`Tx::lock_account`] must see the changes of the
+/// other transaction.
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
 
-/// Reads what mail servers read as well, so that it fails where they would.
+/// Reads a table that mail servers also read, so that it fails when they would fail.
 const PING: &str = "SELECT version FROM mailserver_version";
 
-/// NO KEY, so that rows which only refer to the account can still be written beside it.
+/// NO KEY, so that rows that only refer to the account can be written concurrently.
 const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE";
 
-/// Many may claim a domain of which there is no row yet. The number is this query's own.
+/// An advisory lock, because several accounts can claim a domain that has no row yet. The number is used only for this lock.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
 const KEEP_DOMAIN: &str = "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
 
-/// KEY, so that it may be switched and rolled back meanwhile. On SQLite nobody else writes.
+/// KEY SHARE, so that the module can be switched and rolled back concurrently. SQLite has one writer at a time.
 const KEEP_MODULE_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
 const KEEP_MODULE_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
 
-/// Why the database did not do what was asked. Its detail is for the log.
+/// The reason why a database operation failed. The details are for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The database failed or cannot be reached.
+    /// The database failed or is unreachable.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
-    /// The same, of what is read in place.
+    /// A lookup on the calling thread failed.
     #[error("the database failed: {0}")]
     LookUp(#[from] rusqlite::Error),
-    /// The tables could not be brought up to date.
+    /// The migrations failed.
     #[error("the database could not be brought up to date: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// The configuration's `database.url` is of no known kind, or a file of it cannot be used.
+    /// `database.url` has an unknown scheme, or a file of the database cannot be used.
     #[error("{0}")]
     Unusable(String),
 }
 
-/// A pool of connections to one of the two.
+/// A connection pool of either database.
 #[derive(Clone, Debug)]
 pub enum Db {
     /// SQLite.
@@ -74,26 +73,25 @@ pub enum Db {
     Postgres(PgPool),
 }
 
-/// A database as it was opened.
+/// An open database.
 pub(super) struct Opened {
     pub(super) db: Db,
-    /// Where single rows of it are read.
+    /// The source of lookups of single rows.
     pub(super) look_up: LookUp,
-    /// Where the mail server tells of log-ins.
+    /// The log-ins that mail servers record.
     pub(super) last_logins: LastLogins,
 }
 
-/// A transaction on one of the two. Dropped without [`Tx::commit`], it is undone.
+/// A transaction on either database. It is rolled back if it is dropped without [`Tx::commit`].
 #[derive(Debug)]
 pub enum Tx {
-    /// SQLite. Begun IMMEDIATE: a writer waits for its turn at the beginning, not in the middle.
+    /// SQLite, begun as IMMEDIATE: a writer waits at the start of the transaction and not in the middle.
     Sqlite(Transaction<'static, Sqlite>),
     /// PostgreSQL, READ COMMITTED.
     Postgres(Transaction<'static, Postgres>),
 }
 
-/// Runs one expression on whichever database it is: `on!(db, pool => …)`, where `db` is a `&Db` and `pool` an executor that may
-/// be used again and again.
+/// Evaluates an expression for either database: `on!(db, pool => …)`. `db` is a `&Db`, and `pool` is an executor that can be used repeatedly.
 macro_rules! on {
     ($db:expr, $executor:ident => $body:expr) => {
         match $db {
@@ -103,7 +101,7 @@ macro_rules! on {
     };
 }
 
-/// The same within a transaction: `on_tx!(tx, executor => …)`, where `tx` is a `&mut Tx`. The executor serves one query.
+/// Evaluates an expression in a transaction: `on_tx!(tx, executor => …)`. `tx` is a `&mut Tx`, and the executor serves one query.
 macro_rules! on_tx {
     ($tx:expr, $executor:ident => $body:expr) => {
         match $tx {
@@ -122,15 +120,15 @@ macro_rules! on_tx {
 pub(crate) use {on, on_tx};
 
 impl Db {
-    /// Opens the database and brings its tables and what mail servers read up to date. Several services may do so at once.
+    /// Opens the database and migrates its tables and the tables that mail servers read. Several services can do this concurrently.
     ///
     /// # Errors
-    /// [`Error`] where it cannot be opened or brought up to date.
+    /// Returns [`Error`] if the database cannot be opened or migrated.
     pub async fn open(config: &config::Database) -> Result<Self, Error> {
         Ok(Self::open_whole(config).await?.db)
     }
 
-    /// The same, with what else is read beside it.
+    /// Opens the database together with the other sources that are read beside it.
     pub(super) async fn open_whole(config: &config::Database) -> Result<Opened, Error> {
         match config.url.split_once(':') {
             Some(("sqlite", _)) => {
@@ -149,7 +147,7 @@ impl Db {
                     last_logins: LastLogins::Table(pool),
                 })
             }
-            // The value itself may hold a password: it is not repeated.
+            // The value can contain a password, so the message does not repeat it.
             _ => Err(Error::Unusable(
                 "`database.url` is neither `sqlite:FILE` nor `postgres://…`".into(),
             )),
@@ -159,7 +157,7 @@ impl Db {
     /// Begins a transaction that writes.
     ///
     /// # Errors
-    /// [`Error::Database`] where none can be begun.
+    /// Returns [`Error::Database`] if no transaction can be begun.
     pub async fn begin(&self) -> Result<Tx, Error> {
         Ok(match self {
             Self::Sqlite(pool) => Tx::Sqlite(pool.begin_with(BEGIN_SQLITE).await?),
@@ -167,19 +165,19 @@ impl Db {
         })
     }
 
-    /// Whether the database answers.
+    /// Checks that the database responds.
     ///
     /// # Errors
-    /// [`Error::Database`] where it does not.
+    /// Returns [`Error::Database`] if it does not.
     pub async fn ping(&self) -> Result<(), Error> {
         on!(self, pool => sqlx::query(PING).execute(pool).await.map(drop))?;
         Ok(())
     }
 
-    /// Makes what mail servers read what the tables say it is. On PostgreSQL, where they read the tables, there is nothing to do.
+    /// Rebuilds the data for mail servers from the tables. Does nothing on PostgreSQL, where mail servers read the tables.
     ///
     /// # Errors
-    /// [`Error::Database`] where it cannot; all is as it was then.
+    /// Returns [`Error::Database`] if that fails. Nothing is changed in that case.
     pub async fn repair_mailserver(&self) -> Result<(), Error> {
         match self {
             Self::Sqlite(pool) => sqlite::repair(pool).await,
@@ -187,15 +185,15 @@ impl Db {
         }
     }
 
-    /// Closes every connection once what is under way has ended.
+    /// Closes every connection after the operations in progress have ended.
     pub async fn close(&self) {
         on!(self, pool => pool.close().await);
     }
 }
 
 impl Tx {
-    /// Makes transactions that change what acts for one account take turns: begin each with this, and no two can wait for each
-    /// other. What is read afterwards is what the one before left. On SQLite all that write take turns anyway.
+    /// Serializes transactions that change the credentials of one account. Each such transaction calls this first, so that no two of them can deadlock. Later
+    /// reads see the changes of the previous transaction. SQLite serializes all writers anyway.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -209,7 +207,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Whether a module is installed. Where it is, it is not removed before the end of the transaction. Where one locks an account too, that comes first.
+    /// Returns `true` if a module is installed. The module is then not removed before the end of the transaction. A transaction that also locks an account must
+    /// lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -231,7 +230,7 @@ impl Tx {
         Ok(installed.is_some())
     }
 
-    /// Makes transactions that change whose a domain is take turns. Where one locks an account too, that comes first.
+    /// Serializes transactions that change the owner of a domain. A transaction that also locks an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -239,8 +238,8 @@ impl Tx {
         self.advisory(LOCK_DOMAIN, domain).await
     }
 
-    /// Makes transactions that change whose a domain is wait until this one has ended, and this one for them; others that do the same do
-    /// not wait. Where one locks an account too, that comes first.
+    /// Blocks transactions that change the owner of a domain until this transaction ends, and waits for those in progress. Transactions that call this do not
+    /// wait for each other. A transaction that also locks an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -248,7 +247,7 @@ impl Tx {
         self.advisory(KEEP_DOMAIN, domain).await
     }
 
-    /// On SQLite whoever writes is alone anyway.
+    /// Does nothing on SQLite, which has one writer at a time.
     async fn advisory(&mut self, lock: &'static str, of: &str) -> Result<(), Error> {
         if let Self::Postgres(tx) = self {
             sqlx::query(lock).bind(of).execute(&mut **tx).await?;
@@ -256,10 +255,10 @@ impl Tx {
         Ok(())
     }
 
-    /// Makes what was done in it last. On SQLite the keys go now that a milter is to have no longer.
+    /// Commits the transaction. On SQLite, this also deletes the keys that a milter must no longer have.
     ///
     /// # Errors
-    /// [`Error::Database`] where it cannot; nothing of it lasts then.
+    /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(mut tx) => {

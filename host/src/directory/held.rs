@@ -1,4 +1,4 @@
-//! Addresses that the operator holds, so that nobody else has them: a mailing list's, say. No mail is taken for one by this service.
+//! Addresses that the operator reserves, such as the address of a mailing list. No account can have such an address, and this service accepts no mail for it.
 
 use super::db::{Tx, on_tx};
 use super::events::{self, Event, Kind};
@@ -13,19 +13,19 @@ const TAKE_OVER: &str = "UPDATE addresses SET kind = 'held', account_id = NULL, 
     WHERE address = $1 AND NOT live";
 const LET_GO: &str = "DELETE FROM addresses WHERE address = $1 AND kind = 'held'";
 
-/// What came of holding an address.
+/// The result of reserving an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// Nobody can have it.
+    /// The address is reserved now.
     Held,
-    /// It was held before.
+    /// The address was already reserved.
     Already,
-    /// It is somebody's.
+    /// An account has the address.
     Taken,
 }
 
 impl Directory {
-    /// Holds an address that is nobody's, or nobody's any more.
+    /// Reserves an address that no account has. The address can have belonged to an account before.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -56,7 +56,7 @@ impl Directory {
         Ok(Holding::Held)
     }
 
-    /// Lets anybody have an address that the operator held. Whether it was.
+    /// Releases an address that the operator reserved. Returns `true` if it was reserved.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -78,7 +78,7 @@ impl Directory {
     }
 }
 
-/// Makes the change last, with an event under the address itself.
+/// Records an event under the address itself and commits the transaction.
 async fn told(
     tx: Tx,
     kind: Kind,

@@ -1,7 +1,7 @@
-//! What a milter of the mail server's reads: the private keys of the domains that sign, in the clear.
+//! The private keys of signing domains, in plain text, for a milter of the mail server.
 //!
-//! Only where the configuration asks for it. A domain that is released, or is the platform's no longer, takes its key with it in the same transaction, by
-//! triggers; what is here puts keys there, and makes the table what it ought to be.
+//! Used only if the configuration requests it. If a domain is released or is no longer a platform domain, triggers delete its key in the same transaction. This
+//! file inserts keys and corrects the table.
 
 use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
@@ -9,17 +9,17 @@ use zeroize::Zeroizing;
 use super::db::{Tx, on_tx};
 use super::{Db, Directory, Error};
 
-/// Keys written in one transaction: what others wait for on SQLite.
+/// Keys written in one transaction. On SQLite, other writers wait for this transaction.
 const BATCH: usize = 100;
 
-/// Nobody releases or removes these domains before this transaction has ended.
+/// Prevents that these domains are released or removed before the end of the transaction.
 const LOCKS_POSTGRES: [&str; 2] = [
     "SELECT 1 FROM platform_domains WHERE domain = ANY($1) ORDER BY domain FOR SHARE",
     "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE",
 ];
 
-/// `{table}` is the table. The configuration's key goes there only while the domain is the platform's, one that was made for a domain only while
-/// the domain has it.
+/// `{table}` is the name of the table. A configured key is inserted only while its domain is a platform domain. The key that was generated for a domain is
+/// inserted only while the domain has this key.
 const GIVE: &str = "INSERT INTO {table} AS k (domain, selector, private_key) SELECT $1, $2, $3 \
     WHERE CASE WHEN $4 THEN EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
         ELSE EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND dkim_selector = $2 AND verified_at IS NOT NULL) END \
@@ -31,15 +31,15 @@ const TAKE_POSTGRES: &str = "DELETE FROM mailserver_dkim_keys k WHERE domain <> 
     AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.domain = k.domain AND d.dkim_selector = k.selector AND d.verified_at IS NOT NULL)";
 const OVERWRITE_SQLITE: &str = "PRAGMA milter.wal_checkpoint(TRUNCATE)";
 
-/// A key as a milter has it.
+/// A key for a milter.
 pub struct MilterKey {
     /// The domain that signs with it, in lower case and ASCII.
     pub domain: String,
-    /// Under which name it is published.
+    /// The selector of the DKIM record.
     pub selector: String,
-    /// PEM.
+    /// In PEM.
     pub private_key: Zeroizing<String>,
-    /// Whether it is the configuration's: such a domain has it while it is the platform's.
+    /// Whether the key comes from the configuration. Its domain has the key while it is a platform domain.
     pub configured: bool,
 }
 
@@ -53,10 +53,10 @@ impl std::fmt::Debug for MilterKey {
 }
 
 impl Directory {
-    /// Gives a milter these keys, of what is still verified or the platform's.
+    /// Writes keys for a milter. Skips keys of domains that are no longer verified or no longer platform domains.
     ///
     /// # Errors
-    /// [`Error`] where the database fails, or is one that is not read by a milter.
+    /// Returns [`Error`] if the database fails, or if no milter reads this database.
     pub async fn give_milter(&self, keys: &[MilterKey]) -> Result<(), Error> {
         for batch in keys.chunks(BATCH) {
             let mut tx = self.db.begin().await?;
@@ -85,10 +85,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes what a milter reads exactly these keys, and those of domains that were verified meanwhile.
+    /// Sets the milter's keys to exactly these keys and the keys of domains that were verified concurrently.
     ///
     /// # Errors
-    /// As [`Directory::give_milter`].
+    /// See [`Directory::give_milter`].
     pub async fn set_milter(&self, keys: &[MilterKey]) -> Result<(), Error> {
         self.give_milter(keys).await?;
         let domains: Vec<&str> = keys.iter().map(|key| key.domain.as_str()).collect();
@@ -98,7 +98,7 @@ impl Directory {
                     .bind(serde_json::Value::from(domains).to_string())
                     .execute(pool)
                     .await?;
-                // Where somebody reads, the next time.
+                // If another connection is reading, the next call truncates the log.
                 sqlx::raw_sql(OVERWRITE_SQLITE).execute(pool).await?;
             }
             Db::Postgres(pool) => {

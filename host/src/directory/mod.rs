@@ -1,7 +1,7 @@
-//! The directory: accounts, their profiles, and what acts for them, in SQLite or PostgreSQL.
+//! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
-//! One file a table. Every query is a constant on top of the file that uses it, one text for both databases. The directory
-//! knows neither HTTP nor secrets in the clear: it keeps hashes and sealed bytes that it is handed.
+//! Each file covers one table. Every query is a constant at the top of the file that uses it, with one text for both databases. The directory contains no HTTP.
+//! It stores the hashes and sealed bytes that callers pass, and no secrets in plain text. The exception is [`milter`], if the configuration requests it.
 
 pub mod accounts;
 pub mod addresses;
@@ -49,10 +49,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the database, brings its tables up to date, repairs what mail servers read, and writes the platform's domains there.
+    /// Opens the database, migrates its tables, repairs the data for mail servers, and writes the platform's domains.
     ///
     /// # Errors
-    /// [`Error`] where the database cannot be opened or brought up to date.
+    /// Returns [`Error`] if the database cannot be opened or migrated.
     pub async fn open(
         config: &config::Database,
         platform_domains: &[String],
@@ -63,10 +63,10 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens the database of a service that may be running: what a start does beside that is left alone.
+    /// Opens the database of a service that may be running. Skips the other steps of a start.
     ///
     /// # Errors
-    /// [`Error`] where the database cannot be opened or brought up to date.
+    /// Returns [`Error`] if the database cannot be opened or migrated.
     pub async fn beside(config: &config::Database) -> Result<Self, Error> {
         let db::Opened {
             db,
@@ -80,21 +80,21 @@ impl Directory {
         })
     }
 
-    /// Whether the database answers.
+    /// Checks that the database responds.
     ///
     /// # Errors
-    /// [`Error`] where it does not.
+    /// Returns [`Error`] if it does not.
     pub async fn ping(&self) -> Result<(), Error> {
         self.db.ping().await
     }
 
-    /// Closes every connection once what is under way has ended.
+    /// Closes every connection after the operations in progress have ended.
     pub async fn close(&self) {
         self.look_up.close();
         self.db.close().await;
     }
 
-    /// The database itself, for the room that keeps its own tables in it (`mail::index`).
+    /// Returns the database itself, for the module that has its own tables in it (`mail::index`).
     #[must_use]
     pub fn db(&self) -> &Db {
         &self.db

@@ -1,6 +1,6 @@
-//! The modules that were installed: which version of each serves, and the bytes of every version that is kept.
+//! The installed modules: the active version of each, and the bytes of all stored versions.
 //!
-//! What is in a component, and whether it may be loaded, is not known here.
+//! Does not parse components and does not decide whether they can be loaded.
 
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
@@ -13,7 +13,7 @@ const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at
     WHERE module = $1 ORDER BY rank DESC";
 const COMPONENT: &str = "SELECT component FROM module_components WHERE module = $1 AND digest = $2";
 
-/// One that is installed again is the newest again.
+/// Makes a version that is installed again the newest version.
 const RENEW: &str = "UPDATE module_versions SET installed_at = $3, \
     rank = (SELECT MAX(rank) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
 const KEEP: &str = "INSERT INTO module_versions (module, digest, version, size, rank, installed_at) \
@@ -26,10 +26,10 @@ const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest
 const FORGET_OLD: &str = "DELETE FROM module_versions WHERE module = $1 \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 ORDER BY rank DESC LIMIT $2) \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 AND served IS NOT NULL ORDER BY served DESC LIMIT 2)";
-/// Whatever serves from now on is the last of those that served.
+/// Marks a version as the last one that began to serve.
 const BEGIN: &str = "UPDATE module_versions \
     SET served = (SELECT COALESCE(MAX(served), 0) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
-/// Those that began to serve later than this one, where it is one of them, are rolled away from.
+/// Removes the mark of versions that began to serve later than this one, if this one has a mark: a rollback replaced them.
 const LEAVE: &str = "UPDATE module_versions SET served = NULL WHERE module = $1 \
     AND served > (SELECT served FROM module_versions WHERE module = $1 AND digest = $2)";
 const ROLL_BACK: &str =
@@ -39,53 +39,53 @@ const SEEN: &str = "UPDATE modules SET source_digest = $2 WHERE module = $1";
 const REMOVE: &str = "DELETE FROM modules WHERE module = $1";
 const REMOVE_VERSIONS: &str = "DELETE FROM module_versions WHERE module = $1";
 
-/// What is to become of a module, as it was last decided.
+/// The state of an installed module.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Installed {
-    /// Its name.
+    /// The module's name.
     pub module: String,
-    /// The digest of the version that serves, or would if it were enabled.
+    /// The digest of the version that serves, or would serve if the module were enabled.
     pub digest: String,
-    /// Whether it serves.
+    /// Whether the module serves requests.
     pub enabled: bool,
-    /// The digest of the configuration's file when it was last looked at; none where there never was one.
+    /// The digest of the configured file when it was last read, or `None` if there never was such a file.
     pub source_digest: Option<String>,
 }
 
-/// A version that is kept.
+/// A stored version.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Version {
     /// SHA-256 of the component, 64 hexadecimal digits.
     pub digest: String,
-    /// As it calls itself.
+    /// The version string of the component.
     pub version: String,
-    /// Of the component, in bytes.
+    /// The size of the component in bytes.
     pub size: i64,
-    /// The higher, the later it was installed.
+    /// A version that was installed later has a higher rank.
     pub rank: i64,
-    /// The higher, the later it began to serve; none where it was rolled away from.
+    /// A version that began to serve later has a higher number. `None` if a rollback replaced the version.
     pub served: Option<i64>,
     /// When it was last installed, in milliseconds since the epoch.
     pub installed_at: i64,
 }
 
-/// A version to be kept and to serve.
+/// A version to store and activate.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
     /// The module's name.
     pub module: &'a str,
     /// SHA-256 of the component, 64 hexadecimal digits.
     pub digest: &'a str,
-    /// As it calls itself.
+    /// The version string of the component.
     pub version: &'a str,
     /// The component.
     pub component: &'a [u8],
-    /// Whether it is the configuration's file.
+    /// Whether the component is the configured file.
     pub source: bool,
 }
 
 impl Directory {
-    /// The modules that were installed, by name.
+    /// Returns the installed modules, sorted by name.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -93,7 +93,7 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
     }
 
-    /// The versions of a module that are kept, the one installed last first.
+    /// Returns the stored versions of a module, the last installed version first.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -103,7 +103,7 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// The component of a version; none where it is not kept.
+    /// Returns the component of a version, or `None` if it is not stored.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -118,8 +118,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Keeps versions and lets them serve, all of them or none. Of each module the `keep` that were installed last stay, the one that serves, and the one that
-    /// served before it. Answers what is kept of each by then, as [`Directory::module_versions`] does.
+    /// Stores and activates versions, all of them or none. For each module, keeps the `keep` versions that were installed last, the version that serves, and
+    /// the version that served before it. Returns the stored versions of each module, like [`Directory::module_versions`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -163,11 +163,11 @@ impl Directory {
         Ok(versions)
     }
 
-    /// Lets a version that is kept serve again. Those that began to serve after it are not what served before any more; one that was rolled away from comes
-    /// after the one that serves.
+    /// Activates a stored version again. Versions that began to serve after it no longer count as previously active. If the version itself was rolled back
+    /// before, it now follows the version that serves.
     ///
     /// # Errors
-    /// [`Error`] where the database fails or does not keep it; nothing was changed then.
+    /// Returns [`Error`] if the database fails or the version is not stored. Nothing is changed in that case.
     pub async fn roll_module_back(
         &self,
         module: &str,
@@ -201,7 +201,7 @@ impl Directory {
         tx.commit().await
     }
 
-    /// Switches a module on or off.
+    /// Enables or disables a module.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -227,7 +227,7 @@ impl Directory {
         tx.commit().await
     }
 
-    /// Remembers that the configuration's file was looked at.
+    /// Stores the digest of the configured file that was read.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -239,7 +239,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Forgets a module and every version of it; to `purge` it is to forget all that it ever kept for accounts, too. Whether there was anything of it.
+    /// Deletes a module and all its versions. With `purge`, also deletes all data that the module stored for accounts. Returns `true` if anything was deleted.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -252,7 +252,7 @@ impl Directory {
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
         let mut gone = 0;
-        // Its own row first: whoever writes for it holds that, and is waited for.
+        // Deletes the module's row first, because a transaction that writes for the module locks this row. This deletion waits for it.
         for query in [REMOVE, REMOVE_VERSIONS] {
             gone += on_tx!(&mut tx, db => sqlx::query(query)
                 .bind(module)
@@ -271,7 +271,7 @@ impl Directory {
     }
 }
 
-/// Keeps a version. Its component is written once only.
+/// Stores a version. Its component is written only once.
 async fn kept(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), Error> {
     let renewed = on_tx!(tx, db => sqlx::query(RENEW)
         .bind(new.module)

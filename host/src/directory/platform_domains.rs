@@ -1,4 +1,4 @@
-//! The platform's own domains: those that the configuration names, written at every start, and those that the operator added beside it.
+//! The platform's domains: those in the configuration, which are written at every start, and those that the operator added.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
-/// One that the operator added is the configuration's from then on.
+/// A domain that the operator added becomes a configured domain.
 const ADD_CONFIGURED: &str = "INSERT INTO platform_domains (domain) VALUES ($1) \
     ON CONFLICT (domain) DO UPDATE SET added_at = NULL";
 const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
@@ -26,16 +26,16 @@ const IN_USE: &str = "SELECT \
 const HELD: &str =
     "SELECT address FROM addresses WHERE domain = $1 AND kind = 'held' ORDER BY address";
 
-/// A domain of the platform's.
+/// A platform domain.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct PlatformDomain {
-    /// Lower case, ASCII.
+    /// In lower case and ASCII.
     pub domain: String,
-    /// When the operator added it, in milliseconds since the epoch; none for one of the configuration's.
+    /// When the operator added the domain, in milliseconds since the epoch. `None` for a configured domain.
     pub added_at: Option<i64>,
 }
 
-/// What there is on a domain.
+/// The number of live addresses on a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct InUse {
     /// Accounts.
@@ -44,43 +44,44 @@ pub struct InUse {
     pub aliases: i64,
 }
 
-/// What came of adding a domain.
+/// The result of adding a platform domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is the platform's now. So many claims of it were voided.
+    /// The domain was added, and all claims to it were deleted.
     Added {
-        /// How many.
+        /// The number of deleted claims.
         voided: usize,
     },
-    /// It was before.
+    /// The domain was already a platform domain.
     Already,
-    /// The account of this address has verified it.
+    /// The account with this address has verified the domain.
     Taken(String),
 }
 
-/// What came of removing one.
+/// The result of removing a platform domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// It is no longer the platform's.
+    /// The domain is no longer a platform domain.
     Removed,
-    /// It is none of the platform's.
+    /// The domain is not a platform domain.
     Unknown,
-    /// The configuration names it.
+    /// The domain is in the configuration.
     Configured,
-    /// There are addresses on it.
+    /// The domain has live addresses.
     InUse(InUse),
 }
 
 impl Directory {
-    /// Makes the configuration's domains exactly `domains`, in lower case. What the operator added stays, and is the configuration's where that
-    /// names it. One that an account has verified is not opened to everybody: a sentence says so, and all is as it was.
+    /// Sets the configured domains to exactly `domains`, in lower case. Keeps the domains that the operator added; those among `domains` become configured
+    /// domains. Fails without any change if an account has verified one of `domains`, because the domain would become available to all accounts. The error
+    /// tells the operator what to do.
     pub(super) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
         let present: Vec<String> =
             on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
         let present = BTreeSet::from_iter(present);
-        // In the order of their names, so that services that start at once do not wait for each other.
+        // Locked in the order of their names, so that services that start concurrently cannot deadlock.
         for changed in present.symmetric_difference(&wanted) {
             tx.lock_domain(changed).await?;
         }
@@ -91,8 +92,8 @@ impl Directory {
             if let Some(account) = holder(&mut tx, new).await? {
                 let owner = address_of(&mut tx, account).await?;
                 return Err(Error::Unusable(format!(
-                    "`registration.domains` names {new}, which is {owner}'s, who verified it: take it out there, or take the domain from the \
-                     account first (`latchmail domain release {new}`)"
+                    "`registration.domains` contains {new}, which the account {owner} has verified: remove it there, or release the domain \
+                     first (`latchmail domain release {new}`)"
                 )));
             }
             on_tx!(&mut tx, db => sqlx::query(ADD_CONFIGURED).bind(new).execute(db).await.map(drop))?;
@@ -100,7 +101,7 @@ impl Directory {
         tx.commit().await
     }
 
-    /// The platform's domains, by name.
+    /// Returns the platform's domains, sorted by name.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -108,7 +109,7 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
     }
 
-    /// One of them; none where the domain is none of the platform's now.
+    /// Returns a platform domain, or `None` if the domain is not a platform domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -118,7 +119,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// What there is on a domain, whoever's it is.
+    /// Returns the number of live addresses on a domain, whether a platform domain or not.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -128,7 +129,7 @@ impl Directory {
             .fetch_one(pool).await)?)
     }
 
-    /// The addresses on a domain that the operator holds, by name.
+    /// Returns the addresses on a domain that the operator reserves, sorted by name.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -138,7 +139,7 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Makes a domain the platform's, for aliases of everybody and accounts that the operator makes. Claims of it are void.
+    /// Adds a platform domain, for aliases of all accounts and for accounts that the operator creates. Deletes all claims to the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -162,7 +163,7 @@ impl Directory {
         for claimant in &claimants {
             let voided = Event::of(Kind::DomainClaimVoided, claimant, now)
                 .about(domain)
-                .detail("it is the platform's");
+                .detail("the domain became a platform domain");
             events::record(&mut tx, voided, origin).await?;
         }
         on_tx!(&mut tx, db => sqlx::query(ADD)
@@ -176,7 +177,7 @@ impl Directory {
         })
     }
 
-    /// Makes a domain that the operator added the platform's no longer, where nobody has an address on it.
+    /// Removes a platform domain that the operator added, if it has no live addresses.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -214,7 +215,7 @@ async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error>
         .fetch_optional(db).await)?)
 }
 
-/// The address of an account, or its id where it has none.
+/// Returns the address of an account, or its id if there is no such account.
 async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
     let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER)
         .bind(&account)
@@ -222,7 +223,7 @@ async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
     Ok(address.unwrap_or(account))
 }
 
-/// An event that concerns no account.
+/// Creates an event that concerns no account.
 const fn nobodys<'a>(kind: Kind, at: Timestamp) -> Event<'a> {
     Event {
         account: None,

@@ -1,8 +1,7 @@
 //! Web sessions and their refresh tokens.
 //!
-//! A session is one app password, sealed; it ends by the deletion of that app password, so that the mail server refuses it from
-//! the same moment. A refresh token is single use; used ones are kept as long as they would have been good, which is how a stolen
-//! one is told from a second tab.
+//! A session holds one sealed app password. Deleting the app password ends the session, so the mail server refuses it from the same moment. A refresh token can
+//! be used once. Used tokens are kept until they would have expired, in order to distinguish a stolen token from a second browser tab.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,9 +18,10 @@ pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// Web sessions of an account. Each has its own rate limits, so their number limits the account. Beyond, those end that were refreshed longest ago.
+/// Maximum number of web sessions of an account. Each session has its own rate limits, so this number limits the account. Beyond it, the sessions that were
+/// refreshed longest ago are ended.
 const MOST: i64 = 100;
-/// The limit stands there for SQLite, which has no offset without one.
+/// The LIMIT is there because SQLite has no OFFSET without LIMIT.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
 const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
@@ -30,14 +30,15 @@ const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_passwo
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
 const LIVES: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";
-/// The session goes with its app password, its tokens with it: by reference.
+/// The session is deleted with its app password, and its tokens are deleted with it, by foreign key.
 const END_ALL: &str = "DELETE FROM app_passwords \
     WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
 
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
-/// Used refresh tokens of a session that are kept, more than ten days of them if it is refreshed every 15 minutes. An older one is unknown.
+/// Maximum number of used refresh tokens of a session that are kept: more than ten days of them if the session is refreshed every 15 minutes. An older token is
+/// unknown.
 const MOST_USED: i64 = 1000;
 const FORGET_USED: &str = "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens \
     WHERE sid = $1 AND used_at IS NOT NULL ORDER BY used_at DESC, hash LIMIT 1000000 OFFSET $2)";
@@ -47,20 +48,20 @@ const SESSION_OF_TOKEN: &str = "SELECT t.used_at, s.sid, s.account_id, a.address
     FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid JOIN accounts a ON a.id = s.account_id \
     WHERE t.hash = $1 AND t.expires_at > $2 AND s.expires_at > $2 AND a.active";
 
-/// The session that asks for a change. What it makes is made in a transaction that finds it alive: a request may be on its way for a
-/// minute, and its session may be ended meanwhile.
+/// The session that requests a change. The transaction of the change checks that the session is live, because a request can take up to a minute and the session
+/// can end concurrently.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'a> {
-    /// The account.
+    /// The account's id.
     pub account_id: &'a str,
     /// The session's id.
     pub sid: &'a str,
-    /// Now.
+    /// The current time.
     pub at: Timestamp,
 }
 
 impl Asking<'_> {
-    /// Locks the account. Whether the session lives.
+    /// Locks the account. Returns `true` if the session is live.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
         let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(LIVES)
@@ -72,33 +73,33 @@ impl Asking<'_> {
     }
 }
 
-/// What came of making something that acts for an account.
+/// The result of creating a credential of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// It is made.
+    /// The credential was created.
     Made,
-    /// The account has as many as it may.
+    /// The account has reached its limit.
     Full,
-    /// The session that asked is over.
+    /// The caller's session ended.
     SessionOver,
 }
 
-/// A session to be begun.
+/// A session to create.
 #[derive(Clone)]
 pub struct NewSession {
-    /// Opaque.
+    /// An opaque id.
     pub sid: String,
-    /// Whose it is.
+    /// The account's id.
     pub account_id: String,
-    /// What acts for it at the mail server, until the session ends.
+    /// The app password that acts for the session at the mail server, until the session ends.
     pub app_password: NewAppPassword,
     /// The app password, sealed.
     pub sealed_password: Vec<u8>,
-    /// SHA-256 of its first refresh token, lower-case hexadecimal.
+    /// SHA-256 of the first refresh token, lower-case hexadecimal.
     pub refresh_hash: String,
-    /// Now.
+    /// The current time.
     pub created_at: Timestamp,
-    /// When it ends unless it is refreshed.
+    /// The time at which the session ends unless it is refreshed.
     pub expires_at: Timestamp,
 }
 
@@ -114,18 +115,18 @@ impl fmt::Debug for NewSession {
     }
 }
 
-/// A live session with what of its account a request needs.
+/// A live session with the fields of its account that a request needs.
 #[derive(Clone, sqlx_macros::FromRow)]
 pub struct Session {
     /// Its id.
     pub sid: String,
-    /// Whose it is.
+    /// The account's id.
     pub account_id: String,
     /// The account's address.
     pub address: String,
-    /// Whether the account is an administrator's.
+    /// Whether the account has administrator rights.
     pub admin: bool,
-    /// The app password that it acts with.
+    /// The app password that acts for the session.
     pub app_password_id: String,
     /// The app password, sealed.
     pub sealed_password: Vec<u8>,
@@ -156,23 +157,23 @@ impl Looked for Session {
     }
 }
 
-/// What came of presenting a refresh token.
+/// The result of presenting a refresh token.
 #[derive(Clone, Debug)]
 pub enum Rotation {
-    /// It was good and is now used; the new one counts, and the session's end has moved.
+    /// The token was valid and is now used. The new token replaces it, and the session's end was moved.
     Rotated(Session),
-    /// It was used before, a moment ago: refused and nothing more.
+    /// The token was used before, at most [`REUSE_GRACE`] ago. It is refused without further consequences.
     UsedJustNow,
-    /// It was used before, longer ago: the session it belonged to was ended, with this app password.
+    /// The token was used before, longer ago. Its session was ended, with this app password.
     Stolen {
-        /// The app password that died with it.
+        /// The app password that was deleted with the session.
         app_password_id: String,
     },
-    /// No such token, it or its session is past its end, or the account is not active.
+    /// The token does not exist, the token or its session has expired, or the account is not active.
     Unknown,
 }
 
-/// A refresh token that was presented, and the live session it belongs to.
+/// A refresh token that was presented, and its live session.
 #[derive(sqlx_macros::FromRow)]
 struct Presented {
     used_at: Option<i64>,
@@ -181,8 +182,8 @@ struct Presented {
 }
 
 impl Directory {
-    /// Begins a session without asking for anything: its app password, itself and its first refresh token, all or nothing. For tests;
-    /// people sign in ([`Directory::sign_in`]).
+    /// Creates a session with its app password and its first refresh token, in one transaction and without checking a password. For tests; people sign in with
+    /// [`Directory::sign_in`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No session is created in that case.
@@ -197,7 +198,7 @@ impl Directory {
         events::commit(tx, begun, origin).await
     }
 
-    /// The session `sid`, where it lives at `now` and its account is active.
+    /// Returns the session `sid`, or `None` if it is not live at `now` or its account is not active.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -206,8 +207,8 @@ impl Directory {
         self.look_up.one(LIVE, &live).await
     }
 
-    /// Uses up the refresh token whose hash is `presented` and puts `next` in its place; the session then ends at `expires_at`.
-    /// Of two at once exactly one is [`Rotation::Rotated`].
+    /// Consumes the refresh token whose hash is `presented` and replaces it with `next`. The session then ends at `expires_at`. Of two concurrent calls,
+    /// exactly one returns [`Rotation::Rotated`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The token is unchanged in that case.
@@ -254,8 +255,8 @@ impl Directory {
         Ok(Rotation::Rotated(session))
     }
 
-    /// Ends every web session of `account_id`, their app passwords with them, provided that the refresh token whose hash is
-    /// `presented` is live and that account's. Answers the app passwords that died; none where the token is not.
+    /// Ends every web session of `account_id` and deletes their app passwords, if the refresh token whose hash is `presented` is live and belongs to that
+    /// account. Returns the app passwords that were deleted, or `None` if the token does not qualify.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is ended in that case.
@@ -282,7 +283,7 @@ impl Directory {
     }
 }
 
-/// The token whose hash is `presented`, used or not, where it and its session live at `now`. Its account is locked from here on.
+/// Returns the token whose hash is `presented`, used or not, if it and its session are live at `now`. Locks its account.
 async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Presented>, Error> {
     let owner: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER_OF_TOKEN)
         .bind(presented)
@@ -291,15 +292,15 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         return Ok(None);
     };
     tx.lock_account(&owner).await?;
-    // Read only now: another may have used the token up, or ended the session, while this one waited.
+    // Read only under the lock: another request may have used the token or ended the session while this one waited.
     Ok(on_tx!(tx, db => sqlx::query_as(SESSION_OF_TOKEN)
         .bind(presented)
         .bind(now.millis())
         .fetch_optional(db).await)?)
 }
 
-/// Makes a session, its app password and its first refresh token. An account has at most [`MOST`]: beyond, those end that were refreshed
-/// longest ago.
+/// Creates a session with its app password and its first refresh token. An account has at most [`MOST`] sessions. Beyond this limit, the sessions that were
+/// refreshed longest ago are ended.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
         .bind(&session.account_id)

@@ -1,7 +1,7 @@
-//! Teams: the mailboxes that accounts share, with their members, what was granted to each, and the key that acts for them all.
+//! Teams: shared mailboxes with their members, the grants of each member, and the key that acts for all members.
 //!
-//! A team is a mailbox; its id is that of its owner's account. Here is what can be read of it; who may change it is in [`changing`], what can be changed
-//! in the files beside that. What one request of a guest needs is in [`super::shared`].
+//! A team is a mailbox, and its id is the id of its owner's account. This file reads teams. [`changing`] decides who may change a team, and the files beside it
+//! make the changes. [`super::shared`] reads what one request of a member needs.
 
 mod changing;
 mod grants;
@@ -24,14 +24,14 @@ use crate::teams::rights::{Granted, Grants, Resource, Rights};
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \
     LEFT JOIN profiles p ON p.account_id = a.id WHERE a.id = $1";
-/// A row for every grant. Whose owner is disabled, and who lost its key, shares nothing.
+/// Returns one row for each grant. A mailbox whose owner is disabled or that has no key is not shared.
 const SHARED_WITH: &str = "SELECT m.mailbox, a.address, p.first_name, p.last_name, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
     JOIN team_grants g ON g.membership = m.id LEFT JOIN profiles p ON p.account_id = a.id \
     WHERE m.member = $1 AND a.active";
 const OWNER: &str = "SELECT address, plan, active, created_at, EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = accounts.id) AS shared \
     FROM accounts WHERE id = $1";
-/// A row for every grant, and one where a member has none.
+/// Returns one row for each grant, and one row for a member without a grant.
 const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource_kind, g.resource_id, g.uid_validity, g.resource_label, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.member LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 ORDER BY g.created_at, g.id";
@@ -39,20 +39,20 @@ const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource
 const MEMBER: &str = "SELECT m.id, a.address FROM team_members m JOIN accounts a ON a.id = m.member \
     WHERE m.mailbox = $1 AND m.member = $2";
 
-/// A team as one who may act in it sees it in a list.
+/// A team in the list of an account that can act in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The mailbox's id.
     pub mailbox: String,
-    /// Its address.
+    /// The mailbox's address.
     pub address: String,
-    /// The owner's first and last name, where there is a profile.
+    /// The owner's first and last name, or `None` if the owner has no profile.
     pub person: Option<(String, String)>,
-    /// What was granted.
+    /// The account's grants.
     pub grants: Grants,
 }
 
-/// A team with everybody in it.
+/// A team with all its members.
 #[derive(Clone, Debug)]
 pub struct Team {
     /// The mailbox's address.
@@ -61,29 +61,29 @@ pub struct Team {
     pub plan: String,
     /// Whether the owner's account is active.
     pub active: bool,
-    /// When the owner's account was made.
+    /// When the owner's account was created.
     pub created_at: Timestamp,
-    /// Whether there is a key that acts for guests.
+    /// Whether there is a key that acts for members.
     pub shared: bool,
-    /// The guests, by address.
+    /// The members, sorted by address.
     pub members: Vec<Member>,
 }
 
-/// A guest of a mailbox.
+/// A member of a shared mailbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The guest's account.
+    /// The member's account.
     pub account_id: String,
-    /// Its address.
+    /// The member's address.
     pub address: String,
-    /// Since when.
+    /// When the account became a member.
     pub joined_at: Timestamp,
-    /// What was granted, the oldest first.
+    /// The member's grants, oldest first.
     pub grants: Vec<Grant>,
 }
 
 impl Member {
-    /// What the grants come to.
+    /// Returns the union of the member's grants.
     #[must_use]
     pub fn held(&self) -> Grants {
         let granted = self.grants.iter().map(|grant| Granted {
@@ -97,13 +97,13 @@ impl Member {
 /// A grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Opaque.
+    /// An opaque id.
     pub id: String,
-    /// On what.
+    /// The resource that the grant applies to.
     pub resource: Resource,
-    /// What whoever granted it called that.
+    /// The name that the grantor gave the resource.
     pub label: Option<String>,
-    /// What.
+    /// The granted rights.
     pub rights: Rights,
 }
 
@@ -138,8 +138,8 @@ struct MemberRow {
 }
 
 impl Directory {
-    /// The teams of an account: its own mailbox, where there is such an account, then those that are shared with it and in which it holds something, by
-    /// address.
+    /// Returns the teams of an account: its own mailbox, if the account exists, then the mailboxes that are shared with it and in which it has a right, sorted
+    /// by address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -160,7 +160,7 @@ impl Directory {
         Ok(own.into_iter().chain(summaries(rows)).collect())
     }
 
-    /// A team; none where there is no such mailbox.
+    /// Returns a team, or `None` if there is no such mailbox.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -185,7 +185,7 @@ impl Directory {
     }
 }
 
-/// A guest of a mailbox: the membership's id and the guest's address.
+/// Returns the membership's id and the address of a member, or `None` if there is no such member.
 async fn find_member(
     tx: &mut Tx,
     mailbox: &str,
@@ -197,7 +197,7 @@ async fn find_member(
         .fetch_optional(db).await)?)
 }
 
-/// One for each mailbox in which something is held. By address here, since databases sort by languages' rules.
+/// Returns one summary for each mailbox in which the account has a right. Sorted by address here, because databases sort by language rules.
 fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     type Shared = (String, Option<(String, String)>, Vec<Granted>);
     let mut shared: BTreeMap<String, Shared> = BTreeMap::new();
@@ -218,7 +218,7 @@ fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     all.filter(|summary| !summary.grants.anywhere().is_none())
 }
 
-/// One for each member, by address, for the same reason.
+/// Returns one entry for each member. Sorted by address here, because databases sort by language rules.
 fn members(rows: Vec<MemberRow>) -> Vec<Member> {
     let mut members: BTreeMap<String, Member> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,5 @@
-//! Invitation: a password checked, a name read as an address, and what is to act for guests made, for the directory to keep where nothing does.
+//! Invitations: checks the caller's password, resolves a name to an address, and generates the key for members. The directory stores the key if the mailbox has
+//! none.
 
 use super::{Error, Teams, Wanted, told};
 use crate::auth::account::Confirmation;
@@ -7,23 +8,23 @@ use crate::caller::{MailCredential, Origin};
 use crate::directory::events::Kind;
 use crate::directory::teams::{Invitation, Refusal};
 
-/// Characters of a local part that can be invited by.
+/// Allowed length of the local part of an invited address, in characters.
 const USERNAME: std::ops::RangeInclusive<usize> = 3..=32;
 
-/// Somebody who is a member now.
+/// A new member.
 #[derive(Clone, Debug)]
 pub struct Invited {
-    /// Opaque.
+    /// The opaque id of the membership.
     pub membership: String,
     /// The first grant's id.
     pub grant: String,
-    /// What they were invited by, as it is listed.
+    /// The name that the account is invited by, as members are listed.
     pub username: String,
 }
 
 impl Teams {
-    /// Makes somebody a member with a first grant, if the caller's own password is right. A wrong password reveals nothing about other accounts. `mail` opens
-    /// the caller's own mailbox.
+    /// Adds a member with a first grant, if the caller's own password is correct. A wrong password reveals nothing about other accounts. `mail` opens the
+    /// caller's own mailbox.
     ///
     /// # Errors
     /// Returns [`Error`]. No member is added in that case.
@@ -50,7 +51,7 @@ impl Teams {
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
         let team = entered.team;
-        // A key without a mail server is of no use.
+        // A key is useless without a mail server.
         if !team.shared {
             self.mail.ping().await?;
         }
@@ -71,7 +72,7 @@ impl Teams {
         })
     }
 
-    /// The address that a name means, folded; none where it can be nobody's.
+    /// Returns the folded address of a name, or `None` if no account can have it.
     fn invitee(&self, username: &str) -> Result<Option<String>, Error> {
         let (name, domain) = match username.rsplit_once('@') {
             Some((name, domain)) => (name, address::fold_domain(domain)),

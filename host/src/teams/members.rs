@@ -1,4 +1,4 @@
-//! What a caller may know of the teams that it is in, and of who else is.
+//! The view that a caller has of its teams and their members.
 
 use super::rights::{Grants, Right, Rights};
 use super::{Error, Teams};
@@ -12,66 +12,66 @@ use crate::error::Failure;
 pub struct Listed {
     /// The mailbox's id.
     pub mailbox: String,
-    /// Its address.
+    /// The mailbox's address.
     pub address: String,
-    /// What it is called: its owner's name, where there is one.
+    /// The team's name: its owner's name, or the local part of its address if the owner has no profile.
     pub name: String,
-    /// Whether it is the caller's own.
+    /// Whether the mailbox is the caller's own.
     pub own: bool,
-    /// What the caller holds somewhere in it.
+    /// The union of the rights that the caller has on anything in the mailbox.
     pub rights: Rights,
 }
 
-/// Somebody in a team.
+/// A member of a team, or its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Their account's id.
+    /// The account's id.
     pub account: String,
-    /// What they are invited by.
+    /// The name that the account is invited by.
     pub username: String,
-    /// Their address.
+    /// The account's address.
     pub address: String,
-    /// Whether the mailbox is theirs.
+    /// Whether the account owns the mailbox.
     pub owner: bool,
-    /// What they hold somewhere in it.
+    /// The union of the rights that the account has on anything in the mailbox.
     pub rights: Rights,
-    /// What was granted to them; nothing to the owner.
+    /// The account's grants. Empty for the owner.
     pub grants: Vec<Grant>,
-    /// Since when.
+    /// When the account became a member. For the owner, when the account was created.
     pub joined_at: Timestamp,
 }
 
-/// A team as one in it may see it.
+/// A team as one of its members may see it.
 #[derive(Clone, Debug)]
 pub struct Roster {
-    /// The owner first, then those guests that the caller may know of, by address.
+    /// The owner first, then the members that the caller may see, sorted by address.
     pub members: Vec<Seen>,
-    /// Guests that the owner's plan has.
+    /// The maximum number of members in the owner's plan.
     pub at_most: u32,
-    /// Guests that there are.
+    /// The number of members, without the owner.
     pub guests: u32,
-    /// Whether there is a key that acts for guests: whether they get in.
+    /// Whether there is a key that acts for members, without which members have no access.
     pub shared: bool,
 }
 
-/// A team that somebody is in, with what they hold in it.
+/// A team that a caller has access to, with the caller's grants.
 pub(super) struct Entered {
     pub(super) team: Team,
     pub(super) held: Grants,
 }
 
 impl Entered {
-    /// Whether they may manage the members.
+    /// Returns `true` if the caller may manage the members.
     pub(super) fn manages(&self) -> bool {
         self.held.over_mailbox().hold(Right::MembersManage)
     }
 }
 
 impl Teams {
-    /// The teams of an account: its own mailbox first.
+    /// Returns the teams of an account, its own mailbox first.
     ///
     /// # Errors
-    /// 500.
+    /// Returns a 500 failure if the database fails.
     pub async fn list(&self, account: &str) -> Result<Vec<Listed>, Failure> {
         let teams = self.directory.teams(account).await?;
         Ok(teams
@@ -80,10 +80,10 @@ impl Teams {
             .collect())
     }
 
-    /// A team and who is in it; none where there is no such team for the session's account.
+    /// Returns a team and its members, or `None` if the session's account has no access to such a team.
     ///
     /// # Errors
-    /// 500.
+    /// Returns a 500 failure if the database fails.
     pub async fn members(
         &self,
         session: Session<'_>,
@@ -116,7 +116,8 @@ impl Teams {
         }))
     }
 
-    /// A team, where an account is in it and gets in: an owner always, a guest while there is a key and an active owner.
+    /// Returns a team, or `None` if an account has no access to it. The owner always has access; a member has access while there is a key and the owner is
+    /// active.
     pub(super) async fn entered(
         &self,
         account: &str,
@@ -137,8 +138,8 @@ impl Teams {
         Ok(held.map(|held| Entered { team, held }))
     }
 
-    /// A team whose members an account may manage. Asked once more where a change is made: who is refused anyway is told nothing of what it names, and need not be
-    /// asked for a password.
+    /// Returns a team whose members an account may manage. Changes check this again in their transaction. This check comes first, so that a caller without the
+    /// right learns nothing about the named objects and is not asked for a password.
     pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Entered, Error> {
         let entered = self.entered(account, mailbox).await?;
         let entered = entered.ok_or(Refusal::NoTeam)?;
@@ -161,7 +162,7 @@ impl Teams {
         }
     }
 
-    /// The name that an address is invited by: the local part on the domain that a bare name means, the whole address on any other.
+    /// Returns the name that an address is invited by: the local part if the address is on the domain of bare names, and otherwise the whole address.
     pub(super) fn username(&self, address: &str) -> String {
         let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));
         let bare = self.auth.registration_domains().first();

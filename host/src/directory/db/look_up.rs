@@ -1,9 +1,8 @@
-//! Look-ups: rows that nearly every request asks for, by their keys.
+//! Lookups of single rows by key, which nearly every request needs.
 //!
-//! On SQLite they are read on the thread that asks. A connection of the pool works on a thread of its own: to wake it and to be woken by it takes several
-//! times as long as to read a row, and to send one message asks three times. What is read here is little and found by an index. Nothing is
-//! written here, and nobody is waited for on a thread that others need: who reads waits for no writer (WAL), and in the moment in which a log is
-//! recovered, as after a crash, the question is asked again a little later.
+//! On SQLite, rows are read on the calling thread. A pooled connection works on a thread of its own, and waking that thread and being woken by it takes several
+//! times as long as reading a row. Sending one message takes three lookups. A lookup reads little, finds it through an index, and writes nothing. It does not
+//! block the thread: in WAL mode, a reader does not wait for a writer. While a log is recovered, as after a crash, the lookup is retried a little later.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,18 +18,18 @@ use tokio::time::{Instant, sleep};
 use super::Error;
 use super::sqlite::BUSY_TIMEOUT;
 
-/// How soon a look-up is tried again where the file is somebody else's alone.
+/// How long to wait before a lookup is retried while another connection has locked the file exclusively.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// The parameters that a look-up may have.
+/// The names of a lookup's parameters.
 const NAMES: [&str; 3] = ["$1", "$2", "$3"];
 
-/// Where rows are looked up.
+/// The source of lookups.
 #[derive(Clone, Debug)]
 pub(in crate::directory) enum LookUp {
-    /// In the file, in place.
+    /// Reads the SQLite file on the calling thread.
     Sqlite(File),
-    /// At the server.
+    /// Queries the PostgreSQL server.
     Postgres(PgPool),
 }
 
@@ -47,23 +46,23 @@ pub(in crate::directory) enum Row<'a> {
     Postgres(&'a PgRow),
 }
 
-/// What is read of a row.
+/// A value that is read from a row.
 pub(in crate::directory) trait Looked: Sized {
-    /// The row as the caller knows it.
+    /// Converts a row.
     ///
     /// # Errors
-    /// [`Error`] where the row is not what the query promises.
+    /// Returns [`Error`] if a column is missing or has another type.
     fn of(row: &Row<'_>) -> Result<Self, Error>;
 }
 
-/// That there is one.
+/// Reads only whether a row exists.
 impl Looked for () {
     fn of(_row: &Row<'_>) -> Result<Self, Error> {
         Ok(())
     }
 }
 
-/// A column's type in both databases.
+/// A column type of both databases.
 pub(in crate::directory) trait Column:
     FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>
 {
@@ -71,11 +70,11 @@ pub(in crate::directory) trait Column:
 
 impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
 
-/// SQLite's file and the connections to it that nobody uses at this moment. There are never more of them than threads that looked something up at once.
+/// An SQLite file and its idle connections. There are never more connections than threads that performed lookups concurrently.
 #[derive(Clone)]
 pub(in crate::directory) struct File {
     path: Arc<Path>,
-    /// None once it is closed.
+    /// `None` once the file is closed.
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 
@@ -88,7 +87,7 @@ impl fmt::Debug for File {
 }
 
 impl LookUp {
-    /// The row that the query finds; none where it finds none.
+    /// Returns the row that the query finds, or `None` if it finds no row.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -113,7 +112,7 @@ impl LookUp {
         }
     }
 
-    /// Lets go of the file, so that whoever closes it last finds nobody else there. Who looks up something after that does so on a connection of its own.
+    /// Closes the idle connections, so that the last connection to close the file finds no other connection open. A later lookup opens a connection of its own.
     pub(in crate::directory) fn close(&self) {
         if let Self::Sqlite(file) = self {
             *file.idle() = None;
@@ -153,7 +152,7 @@ impl File {
         let idle = self.idle().as_mut().and_then(Vec::pop);
         let connection = idle.map_or_else(|| self.connect(), Ok)?;
         let looked = first(&connection, query, parameters)?;
-        // One that failed is not used again.
+        // A connection whose query failed is not reused.
         if let Some(idle) = self.idle().as_mut() {
             idle.push(connection);
         }
@@ -161,7 +160,7 @@ impl File {
     }
 
     fn connect(&self) -> Result<Connection, rusqlite::Error> {
-        // Each is one thread's at a time.
+        // Each connection is used by one thread at a time.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(Duration::ZERO)?;
@@ -179,7 +178,7 @@ fn first<T: Looked>(
     parameters: &[Parameter<'_>],
 ) -> Result<Option<T>, Error> {
     let mut statement = connection.prepare_cached(query)?;
-    // By their names: to SQLite the first is what a query names first.
+    // Bound by name, because SQLite numbers parameters in the order in which the query names them.
     for (at, parameter) in parameters.iter().enumerate() {
         let name = NAMES.get(at).copied().unwrap_or_default();
         let index = statement.parameter_index(name)?;
@@ -196,10 +195,10 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 impl Row<'_> {
-    /// A column by its name.
+    /// Returns the value of a column.
     ///
     /// # Errors
-    /// [`Error`] where there is none, or it holds something else.
+    /// Returns [`Error`] if the column is missing or has another type.
     pub(in crate::directory) fn get<T: Column>(&self, column: &str) -> Result<T, Error> {
         Ok(match self {
             Self::Sqlite(row) => row.get(column)?,

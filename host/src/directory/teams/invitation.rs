@@ -1,4 +1,4 @@
-//! Invitation: somebody becomes a member, at once and without being asked. The key that acts for guests is made with it where there is none.
+//! Invitations: an account becomes a member at once, without its consent. The key that acts for members is created if the mailbox has none.
 
 use std::fmt;
 
@@ -19,27 +19,27 @@ const HAS_KEY: &str = "SELECT 1 FROM team_keys WHERE mailbox = $1";
 const INSERT_KEY: &str =
     "INSERT INTO team_keys (mailbox, app_password_id, sealed_password) VALUES ($1, $2, $3)";
 
-/// Somebody to be made a member.
+/// A member to add.
 #[derive(Clone, Debug)]
 pub struct Invitation {
-    /// Opaque.
+    /// The opaque id of the membership.
     pub membership: String,
-    /// Whose account it is, in lower case.
+    /// The address of the account, in lower case.
     pub address: String,
-    /// The first grant. Of a folder that it names the UIDVALIDITY is looked up: what stands there does not count.
+    /// The first grant. A folder whose UIDVALIDITY is 0 does not exist.
     pub grant: Grant,
-    /// What is to act for guests, where nothing does.
+    /// The key for members, which is stored if the mailbox has none.
     pub key: NewKey,
-    /// Guests that the owner's plan has.
+    /// The maximum number of members in the owner's plan.
     pub at_most: u32,
 }
 
-/// What is to act for a mailbox's guests.
+/// A key that acts for a mailbox's members.
 #[derive(Clone)]
 pub struct NewKey {
-    /// At the mail server.
+    /// The app password at the mail server.
     pub app_password: NewAppPassword,
-    /// The same, sealed for the mailbox's id.
+    /// The app password, sealed for the mailbox's id.
     pub sealed_password: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Debug for NewKey {
 }
 
 impl Directory {
-    /// Makes somebody a member of a team, with a first grant. Of many at once no more get in than the plan has places.
+    /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the plan's limit.
     ///
     /// # Errors
     /// Returns [`Refusal`]. No member is added in that case.
@@ -68,7 +68,7 @@ impl Directory {
         let before = account(&mut tx, address).await?;
         changing.lock(&mut tx, before.as_deref()).await?;
         let held = changing.manages(&mut tx).await?;
-        // Once more, now that it stays so.
+        // Read again under the lock.
         let member = account(&mut tx, address).await?;
         let member = member
             .filter(|member| before.as_ref() == Some(member))
@@ -116,7 +116,7 @@ async fn account(tx: &mut Tx, address: &str) -> Result<Option<String>, Refusal> 
         .fetch_optional(db).await)?)
 }
 
-/// Keeps what acts for guests, where nothing does.
+/// Stores the key for members if the mailbox has none.
 async fn keep_key(
     tx: &mut Tx,
     changing: Changing<'_>,

@@ -1,4 +1,4 @@
-//! Leaving: a member removed, by itself or by somebody who manages the members, or gone with its account. The key goes with the last one.
+//! Removal of members, by themselves, by a caller who manages the members, or with their account. The mailbox's key is deleted with the last member.
 
 use super::super::db::{Tx, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -10,12 +10,12 @@ use crate::clock::Timestamp;
 
 const DELETE: &str = "DELETE FROM team_members WHERE id = $1";
 const MAILBOXES: &str = "SELECT mailbox FROM team_members WHERE member = $1 ORDER BY mailbox";
-/// Where nobody is left whom it acts for.
+/// Finds the key of a mailbox without members.
 const IDLE_KEY: &str = "SELECT k.app_password_id, p.label FROM team_keys k JOIN app_passwords p ON p.id = k.app_password_id \
     WHERE k.mailbox = $1 AND NOT EXISTS (SELECT 1 FROM team_members m WHERE m.mailbox = $1)";
 
 impl Directory {
-    /// Removes a member from a team, with all that was granted to it. Answers the app password that died, where it was the last one.
+    /// Removes a member and all its grants from a team. Returns the app password that was deleted if this was the last member.
     ///
     /// # Errors
     /// Returns [`Refusal`]. The account is still a member in that case.
@@ -29,7 +29,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         changing.lock(&mut tx, None).await?;
         let standing = changing.standing(&mut tx).await?;
-        // Whoever is in may leave, also while nobody gets in.
+        // Every member may leave, also while members have no access.
         if member != changing.asking.account_id {
             standing.manages()?;
         }
@@ -43,7 +43,7 @@ impl Directory {
     }
 }
 
-/// Locks an account that is to be deleted, with the mailboxes that are shared with it, always in one order.
+/// Locks an account that will be deleted and the mailboxes that are shared with it, always in the same order.
 pub(in crate::directory) async fn lock_with_mailboxes(
     tx: &mut Tx,
     account_id: &str,
@@ -57,7 +57,7 @@ pub(in crate::directory) async fn lock_with_mailboxes(
     Ok(())
 }
 
-/// Removes an account from every team that it is a guest of.
+/// Removes an account from every team that it is a member of.
 pub(in crate::directory) async fn leave_all(
     tx: &mut Tx,
     account_id: &str,
@@ -77,7 +77,7 @@ async fn mailboxes(tx: &mut Tx, account_id: &str) -> Result<Vec<String>, Error> 
         .fetch_all(db).await)?)
 }
 
-/// Removes a member, recorded with a word for why. None where there is no such member; else the app password that died with it, where one did.
+/// Removes a member and records `why`. Returns `None` if there is no such member, and otherwise the app password that was deleted, if any.
 async fn remove(
     tx: &mut Tx,
     mailbox: &str,
@@ -100,7 +100,7 @@ async fn remove(
     Ok(Some(end_idle_key(tx, mailbox, at, origin).await?))
 }
 
-/// Forgets the key of a mailbox that has no guests. Answers its app password.
+/// Deletes the key of a mailbox without members and returns its app password.
 async fn end_idle_key(
     tx: &mut Tx,
     mailbox: &str,

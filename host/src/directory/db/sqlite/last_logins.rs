@@ -1,8 +1,8 @@
-//! The file that mail servers write log-ins to, on SQLite: made where it is missing, and opened anew for every look.
+//! The SQLite file to which mail servers write log-ins. It is created if missing and opened again for every access.
 //!
-//! Nothing of the service depends on it. Mail daemons write it, whatever they like: it is opened as [`shared`] says, to be read alone where
-//! nothing is to be forgotten, only as large as it can honestly be, and only where the table is a plain one, which computes nothing.
-//! What is asked of it has an end, and whoever reads it has to check what it says.
+//! The service does not depend on this file. Mail daemons can write anything to it, so it is opened as described in [`shared`]. It is opened read-only unless
+//! rows are deleted, only up to a maximum size, and only if its table is a plain one that computes no values. Queries have a time limit, and callers must
+//! validate what they read.
 
 use std::fs;
 use std::io;
@@ -18,23 +18,23 @@ const SHAPE: &str = include_str!("../../../../migrations/mailserver/sqlite/last_
 
 const NAME: &str = "last-logins.db";
 
-/// A row takes some 100 bytes with its index. What is read of a row, a daemon's own text included, is never more than this.
+/// Maximum size of the file. A row takes about 100 bytes with its index. This also limits the size of a row, which can contain text from a daemon.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// Neither a view nor a virtual table, no computed column, no index or trigger of anybody's making: each could compute a gigabyte.
+/// Excludes views, virtual tables, computed columns, and foreign indexes and triggers, because each of these could compute a gigabyte.
 const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE lower(tbl_name) = 'mailserver_last_logins' AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
     AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0)";
 
-/// How long it may be locked: whoever waits has something better to do.
+/// How long to wait while the file is locked. Callers must not be delayed for long.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Some tens of microseconds between two looks whether a query has taken too long.
+/// The number of virtual machine steps between two checks of the time limit: some tens of microseconds.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// Where it is.
+/// The location of the file.
 #[derive(Clone, Debug)]
 pub(in crate::directory) struct LastLoginsFile {
     main: PathBuf,
@@ -42,7 +42,7 @@ pub(in crate::directory) struct LastLoginsFile {
 }
 
 impl LastLoginsFile {
-    /// The one beside the file that mail servers read.
+    /// Returns the file beside the file that mail servers read.
     pub(super) fn beside(main: &Path, mailserver: &Path) -> Result<Self, Error> {
         let file = mailserver.with_file_name(NAME);
         if file == main || file == mailserver {
@@ -57,7 +57,7 @@ impl LastLoginsFile {
         })
     }
 
-    /// Makes it, with its table.
+    /// Creates the file with its table.
     pub(super) async fn make(&self) -> Result<(), Error> {
         make_file(&self.file, MAILSERVER_MODE)?;
         shared::guard(&self.main, &self.file)?;
@@ -69,7 +69,7 @@ impl LastLoginsFile {
         Ok(())
     }
 
-    /// A connection that can only read, on which no query takes much longer than `patience`, whatever the file makes of it.
+    /// Opens a read-only connection. No query on it takes much longer than `patience`, whatever the file contains.
     pub(in crate::directory) async fn open_to_read(
         &self,
         patience: Duration,
@@ -79,7 +79,7 @@ impl LastLoginsFile {
         Ok(connection)
     }
 
-    /// The same, for who forgets what is in it.
+    /// Opens a connection that can delete rows, with the same time limit.
     pub(in crate::directory) async fn open_to_forget(
         &self,
         patience: Duration,
@@ -107,7 +107,7 @@ impl LastLoginsFile {
         Ok(options.connect().await?)
     }
 
-    /// Begins to count, and the transaction that all is asked in: the table cannot become another one meanwhile.
+    /// Starts the time limit and the transaction for all queries of the connection. The transaction prevents that the table is replaced concurrently.
     async fn bound(
         &self,
         connection: &mut SqliteConnection,
