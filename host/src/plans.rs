@@ -1,4 +1,4 @@
-//! Plans: what the configuration lets an account have, by the name of the plan that the directory put it on.
+//! Plans: the limits that the configuration sets for accounts. The directory stores the name of each account's plan.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::directory::accounts::DEFAULT_PLAN;
 pub struct Plans(BTreeMap<String, Plan>);
 
 impl Plans {
-    /// Those of a configuration.
+    /// Returns the plans of a configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self(config.plans.clone())
     }
 
-    /// What an account on this plan may have. A plan that the configuration has no longer is the default one.
+    /// Returns the limits of a plan. A plan that is no longer in the configuration counts as the default plan.
     #[must_use]
     pub fn named(&self, plan: &str, account: &str) -> Plan {
         let found = self.0.get(plan).or_else(|| {
@@ -24,7 +24,7 @@ impl Plans {
                 tracing::warn!(
                     plan,
                     account,
-                    "the configuration has no such plan: the default one counts"
+                    "plan is not in the configuration; using the default plan"
                 );
             }
             self.0.get(DEFAULT_PLAN)

@@ -1,5 +1,4 @@
-//! What modules keep for accounts: which keys and values there can be, and how much. Where it is kept, and that it is each account's and each
-//! module's alone, is the directory's.
+//! Storage of modules for accounts. Validates keys, values and their sizes. The directory stores the entries, separately for each account and each module.
 
 use crate::caller::Caller;
 use crate::clock::Clock;
@@ -7,73 +6,73 @@ use crate::directory::aliases::Acting;
 use crate::directory::store::{Change, Entry, Expected};
 use crate::directory::{self, Directory};
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 pub const LONGEST_KEY: usize = 256;
 
-/// The largest value, in bytes.
+/// Maximum size of a value, in bytes.
 pub const LARGEST_VALUE: usize = 64 * 1024;
 
-/// Keys that are listed at once.
+/// Maximum number of keys in one list.
 pub const MOST_KEYS: u32 = 1000;
 
-/// Why something was not read, or not kept.
+/// The reason why a value was not read or not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There can be no such key, or no such list. The sentence is fit to be shown.
+    /// The key or the parameters of the list are not valid. The message can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The value is larger than one may be, or there is no room for it. The sentence is fit to be shown.
+    /// The value is larger than the maximum, or the quota has no space for it. The message can be shown to users.
     #[error("{0}")]
     TooLarge(String),
-    /// The credential that asked is no longer good.
-    #[error("the credential that asked is no longer good")]
+    /// The caller's credential expired or was revoked.
+    #[error("credential expired or revoked")]
     CredentialOver,
-    /// The module is not installed any more.
-    #[error("the module is not installed any more")]
+    /// The module is no longer installed.
+    #[error("the module is no longer installed")]
     Removed,
     /// The directory failed.
     #[error(transparent)]
     Directory(#[from] directory::Error),
 }
 
-/// What all modules keep.
+/// The storage of all modules.
 #[derive(Clone, Debug)]
 pub struct Store {
     directory: Directory,
     clock: Clock,
 }
 
-/// Who keeps, and for whom.
+/// A module and the account for which it stores data.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeper<'a> {
     /// The module's name.
     pub module: &'a str,
-    /// Bytes that it may keep for one account.
+    /// Maximum number of bytes that the module may store for one account.
     pub quota: u64,
-    /// For whose account it keeps.
+    /// The caller whose account the module stores data for.
     pub caller: &'a Caller,
 }
 
 impl Store {
-    /// That of a directory.
+    /// Creates the storage of a directory.
     #[must_use]
     pub fn new(directory: Directory, clock: Clock) -> Self {
         Self { directory, clock }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key, or `None` if the key has no value.
     ///
     /// # Errors
-    /// [`Error::Invalid`], [`Error::Directory`].
+    /// Returns [`Error::Invalid`] or [`Error::Directory`].
     pub async fn get(&self, keeper: Keeper<'_>, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let entry = keeper.entry(key)?;
         Ok(self.directory.stored(&keeper.caller.account, entry).await?)
     }
 
-    /// Gives a key a value, or takes it away.
+    /// Sets the value of a key, or deletes the key if `value` is `None`.
     ///
     /// # Errors
-    /// Any of [`Error`]; nothing was changed then.
+    /// Returns any [`Error`]. Nothing is changed in that case.
     pub async fn set(
         &self,
         keeper: Keeper<'_>,
@@ -85,10 +84,10 @@ impl Store {
             .map(drop)
     }
 
-    /// The same where the key has the value that is expected. Whether it had.
+    /// Sets or deletes a key if its value is `expected`. Returns `true` if the key had this value.
     ///
     /// # Errors
-    /// Any of [`Error`]; nothing was changed then.
+    /// Returns any [`Error`]. Nothing is changed in that case.
     pub async fn compare_and_set(
         &self,
         keeper: Keeper<'_>,
@@ -100,10 +99,10 @@ impl Store {
             .await
     }
 
-    /// The first keys with a prefix beyond `after`, in the order of their bytes.
+    /// Returns the first `limit` keys that begin with `prefix` and follow `after`, in byte order.
     ///
     /// # Errors
-    /// [`Error::Invalid`], [`Error::Directory`].
+    /// Returns [`Error::Invalid`] or [`Error::Directory`].
     pub async fn list(
         &self,
         keeper: Keeper<'_>,
@@ -126,7 +125,7 @@ impl Store {
             .await?)
     }
 
-    /// Whether the key had what was expected.
+    /// Returns `true` if the key had the expected value.
     async fn change(
         &self,
         keeper: Keeper<'_>,
@@ -171,7 +170,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Whether a key can begin with it.
+/// Returns `true` if a key can begin with `text`.
 fn fits(text: &str) -> bool {
     text.len() <= LONGEST_KEY && !text.chars().any(char::is_control)
 }

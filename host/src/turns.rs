@@ -1,15 +1,14 @@
-//! One account's share of what all have: however much an account asks at once, there is something left for the others. What is over its
-//! share waits its turn.
+//! Limits the concurrent calls of each account, so that one account cannot use up a shared resource. Calls beyond the limit wait for a permit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Entries that are kept before those of nobody are looked for.
+/// From this number of accounts in the map, accounts without permits are removed.
 const KEPT: usize = 1024;
 
-/// Who waits for whom.
+/// The permits of all accounts.
 #[derive(Debug)]
 pub(crate) struct Turns {
     share: usize,
@@ -17,7 +16,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Every account may do so much at a time.
+    /// Creates a limit of `share` concurrent calls for each account.
     pub(crate) fn new(share: usize) -> Self {
         Self {
             share,
@@ -25,7 +24,7 @@ impl Turns {
         }
     }
 
-    /// Waits until `account` has fewer calls at work than its share, and holds one for as long as the answer is kept.
+    /// Waits until `account` has fewer concurrent calls than the limit. Returns a permit, which counts until it is dropped.
     pub(crate) async fn turn(&self, account: &str) -> Option<OwnedSemaphorePermit> {
         self.turns(account, 1).await
     }
@@ -42,7 +41,7 @@ impl Turns {
                 .or_insert_with(|| Arc::new(Semaphore::new(self.share)));
             Arc::clone(share)
         };
-        // Never closed, so there is always a turn to come.
+        // The semaphore is never closed, so this always returns a permit.
         share.acquire_many_owned(many).await.ok()
     }
 }

@@ -1,11 +1,11 @@
--- Who may read the keys that a milter signs with, on PostgreSQL. Run at every start where `dkim.milter` is set.
+-- Access to the keys that a milter signs with, on PostgreSQL. Runs at every start if `dkim.milter` is set.
 --
--- The role `latchmail_milter` cannot log in; an operator grants it to the role that the milter logs in as. It is made as the mail
--- servers' is (postgres.sql), and sees nothing of what they see.
+-- The role `latchmail_milter` cannot log in; an operator grants it to the role that the milter logs in as. It is created like the mail servers' role
+-- (postgres.sql) and has no access to their data.
 
 DO $$
 BEGIN
-    -- Services that start at once take turns, as in postgres.sql.
+    -- Services that start concurrently wait for each other, as in postgres.sql.
     PERFORM pg_advisory_xact_lock(6016254201);
 
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'latchmail_milter') THEN
@@ -16,7 +16,7 @@ BEGIN
                 RAISE WARNING 'the role latchmail_milter is missing and this role may not create it: a milter cannot be given its keys';
                 RETURN;
             WHEN duplicate_object OR unique_violation THEN
-                NULL; -- made this moment by a service on another database of the server
+                NULL; -- created concurrently by a service on another database of the server
         END;
     END IF;
 

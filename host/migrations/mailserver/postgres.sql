@@ -1,8 +1,8 @@
--- Who may read what mail servers read, on PostgreSQL. Run at every start, since the role may be made after the tables: it
--- changes nothing where all is as it should be.
+-- Access to the data for mail servers, on PostgreSQL. Runs at every start, because the role may be created after the tables. Changes nothing if all privileges
+-- are in place.
 --
--- The role `latchmail_mailserver` cannot log in; an operator grants it to the role that Dovecot and Postfix log in as. It is made
--- here where the service's own role may make roles (CREATEROLE), else by the operator: CREATE ROLE latchmail_mailserver NOLOGIN.
+-- The role `latchmail_mailserver` cannot log in; an operator grants it to the role that Dovecot and Postfix log in as. It is created here if the service's own
+-- role may create roles (CREATEROLE), and otherwise by the operator: CREATE ROLE latchmail_mailserver NOLOGIN.
 
 DO $$
 DECLARE
@@ -10,10 +10,10 @@ DECLARE
                                       'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins'];
     view_name text;
 BEGIN
-    -- Two services that start at once would otherwise change the same rows of the catalogue. The number is this file's own.
+    -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use the number.
     PERFORM pg_advisory_xact_lock(6016254201);
 
-    -- Up to PostgreSQL 14 everybody may make tables in `public`. Only the schema's owner can change that.
+    -- Up to PostgreSQL 14, every role may create tables in `public`. Only the schema's owner can change that.
     BEGIN
         IF has_schema_privilege('public', current_schema(), 'CREATE') THEN
             EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', current_schema());
@@ -30,7 +30,7 @@ BEGIN
                 RAISE WARNING 'the role latchmail_mailserver is missing and this role may not create it: mail servers cannot be given what they read';
                 RETURN;
             WHEN duplicate_object OR unique_violation THEN
-                NULL; -- made this moment by a service on another database of the server
+                NULL; -- created concurrently by a service on another database of the server
         END;
     END IF;
 
@@ -43,7 +43,7 @@ BEGIN
         END IF;
     END LOOP;
 
-    -- By column: a right to update the whole table would be a right to lock it against the service's reading (LOCK).
+    -- By column, because the privilege to update the whole table includes the privilege to lock it against the service's reads (LOCK).
     IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'app_password_id', 'INSERT')
             AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'INSERT')
             AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'UPDATE')) THEN

@@ -1,4 +1,4 @@
-//! Accounts, their profiles, and the one namespace of addresses.
+//! Accounts and the single namespace of addresses. Creates accounts with their profiles.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// The claim on the namespace: the primary key decides, also between two at once.
+/// Takes the address in the namespace. The primary key decides, also between concurrent inserts.
 const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
     VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
 const INSERT: &str = "INSERT INTO accounts (id, address, password_hash, plan, admin, created_at) \
@@ -22,21 +22,21 @@ const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last
 const BY_ADDRESS: &str =
     "SELECT id, address, password_hash, admin, active FROM accounts WHERE address = $1";
 
-/// The plan of an account that nobody put on another.
+/// The plan of an account that the operator has not put on another plan.
 pub const DEFAULT_PLAN: &str = "default";
 
 /// An account.
 #[derive(Clone, sqlx_macros::FromRow)]
 pub struct Account {
-    /// Opaque; never changes.
+    /// An opaque id, which never changes.
     pub id: String,
-    /// Lower case.
+    /// In lower case.
     pub address: String,
-    /// argon2id, as a PHC string.
+    /// The argon2id hash of the password, as a PHC string.
     pub password_hash: String,
-    /// Whether it is an administrator's.
+    /// Whether the account has administrator rights.
     pub admin: bool,
-    /// Whether it may sign in and its mail server credentials work.
+    /// Whether the account can sign in and its mail credentials work.
     pub active: bool,
 }
 
@@ -51,22 +51,22 @@ impl fmt::Debug for Account {
     }
 }
 
-/// An account to be made, with its profile where the person gave one.
+/// An account to create, with a profile if the person gave one.
 #[derive(Clone)]
 pub struct NewAccount {
-    /// Opaque.
+    /// An opaque id.
     pub id: String,
-    /// Lower case.
+    /// In lower case.
     pub address: String,
-    /// argon2id, as a PHC string.
+    /// The argon2id hash of the password, as a PHC string.
     pub password_hash: String,
-    /// Made with it, where given.
+    /// The profile to create with the account, or `None`.
     pub profile: Option<NewProfile>,
-    /// The plan it is on.
+    /// The account's plan.
     pub plan: String,
-    /// Whether it is an administrator's.
+    /// Whether the account has administrator rights.
     pub admin: bool,
-    /// Now.
+    /// The current time.
     pub created_at: Timestamp,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for NewAccount {
     }
 }
 
-/// A profile to be made.
+/// A profile to create.
 #[derive(Clone, Debug)]
 pub struct NewProfile {
     /// 1 to 64 characters.
@@ -92,17 +92,17 @@ pub struct NewProfile {
     pub dob: String,
 }
 
-/// What came of making an account.
+/// The result of creating an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Creation {
-    /// It was made.
+    /// The account was created.
     Created,
-    /// The address is, or was, somebody's: an account's, an alias's, held by the operator, or on a domain that an account verified.
+    /// The address is taken or reserved: an account or an alias has or had it, the operator reserves it, or an account has verified its domain.
     AddressTaken,
 }
 
 impl Directory {
-    /// Makes an account, its address, mailbox row and profile, and (where given) its first session, all or nothing.
+    /// Creates an account with its address, its mailbox row, its profile and, if given, its first session, in one transaction.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -115,7 +115,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         let domain = domain_of(&account.address);
         tx.keep_domain(domain).await?;
-        // It was the platform's when it was chosen. Whoever verified it since has every address on it.
+        // The domain was a platform domain when it was chosen. An account that has verified the domain since then owns every address on it.
         if domains::holder(&mut tx, domain).await?.is_some() {
             return Ok(Creation::AddressTaken);
         }
@@ -138,7 +138,7 @@ impl Directory {
         Ok(Creation::Created)
     }
 
-    /// The account with this address (an account's own, not an alias), active or not.
+    /// Returns the account with this address, active or not, or `None`. Aliases do not count.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -149,7 +149,7 @@ impl Directory {
     }
 }
 
-/// Claims the address of an account to be made. Whether it could be had.
+/// Takes the address of an account to create. Returns `true` if the address was available.
 async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
     let claimed = on_tx!(tx, db => sqlx::query(CLAIM_ADDRESS)
         .bind(&account.address)
@@ -159,7 +159,7 @@ async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error>
     Ok(claimed == 1)
 }
 
-/// Makes an account whose address is claimed, with its mailbox row and its profile.
+/// Creates an account whose address is taken, with its mailbox row and its profile.
 async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(&account.id)

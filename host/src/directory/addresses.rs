@@ -1,31 +1,32 @@
-//! Whose an address is: what a sender is checked against.
+//! Ownership of addresses, which the check of a sender uses.
 
 use super::aliases::Whose;
 use super::db::on;
 use super::{Directory, Error};
 
-/// An alias is one while its domain is the platform's or the account's, as what mail servers read has it.
+/// An alias counts while its domain is a platform domain or belongs to the account, as in the data for mail servers.
 const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
     AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
         OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = $2 AND d.verified_at IS NOT NULL))))";
 
-/// What an address is to an account that would send from it.
+/// The relation of an address to an account that wants to send from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Its own, or an active alias of it.
+    /// The account's own address, or an active alias of the account.
     Own,
-    /// Another's, or nobody's, on a domain that the account may use.
+    /// An address that is not the account's, on a domain that the account may use.
     Foreign,
-    /// On a domain that the account may not use.
+    /// An address on a domain that the account may not use.
     ForeignDomain,
 }
 
-/// A row where the address is an alias of the account: the guest who made it.
+/// Returns a row if the address is an alias of the account. The row contains the member who created the alias.
 const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
 
 impl Directory {
-    /// Whether `address`, in lower case, is an alias of an account, and which guest made it, where one did.
+    /// Returns `None` if `address`, in lower case, is not an alias of an account. The inner value is the member who created the alias, or `None` if the owner
+    /// created it.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -41,7 +42,7 @@ impl Directory {
             .await)?)
     }
 
-    /// What `address`, in lower case, is to an account.
+    /// Returns the relation of `address`, in lower case, to an account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,5 +1,5 @@
-//! App passwords: what the mail server accepts, and what everything that acts for a person has one of. The directory keeps a selector and
-//! a hash of each, never the secret.
+//! App passwords: the secrets that the mail server accepts. Everything that acts for a person has one. The directory stores a selector and a hash of each,
+//! never the secret.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use super::{Directory, Error, tokens};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
-/// Rows that are written at a time.
+/// Rows that are written in one batch.
 const BATCH: usize = 100;
 
-/// Mail clients' app passwords that an account may have.
+/// Maximum number of app passwords for mail clients of an account.
 pub const MOST: u32 = 100;
 
 const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at) \
@@ -23,7 +23,7 @@ const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
-/// What acts for an OAuth grant is the grant's own matter, but for the operator; a web session that is over is only waiting to be forgotten.
+/// Includes OAuth grants only for the operator ($3). Excludes web sessions that have ended and wait for the sweep.
 const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.account_id = $1 AND (p.kind <> 'oauth_grant' OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
@@ -33,7 +33,7 @@ const OWN: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN a
 const USED: &str = "UPDATE app_passwords SET last_used_at = $2 \
     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
 
-/// What an app password acts for.
+/// The use of an app password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppPasswordKind {
     /// A web session.
@@ -44,7 +44,7 @@ pub enum AppPasswordKind {
     AppPassword,
     /// An OAuth grant.
     OAuthGrant,
-    /// A mailbox shared with others.
+    /// A shared mailbox.
     TeamKey,
 }
 
@@ -57,13 +57,13 @@ impl AppPasswordKind {
         Self::TeamKey,
     ];
 
-    /// As the database spells it. It says of itself that it takes no other.
+    /// Returns the kind with this name in the database. A constraint of the database allows no other name.
     fn named(name: &str) -> Self {
         let kind = Self::ALL.into_iter().find(|kind| kind.name() == name);
         kind.unwrap_or(Self::AppPassword)
     }
 
-    /// As the database spells it.
+    /// Returns the kind's name in the database.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,20 +76,20 @@ impl AppPasswordKind {
     }
 }
 
-/// An app password to be kept.
+/// An app password to store.
 #[derive(Clone)]
 pub struct NewAppPassword {
-    /// Opaque.
+    /// An opaque id.
     pub id: String,
-    /// What it acts for.
+    /// The use of the app password.
     pub kind: AppPasswordKind,
-    /// For people to tell it by.
+    /// The label by which people recognize the app password.
     pub label: String,
     /// The public first half of the secret, unique.
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// When it stops working, where it does. A web session's ends with the session, whatever stands here.
+    /// When the app password expires, or `None` if it does not expire. The app password of a web session ends with the session, whatever this value is.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -105,38 +105,38 @@ impl fmt::Debug for NewAppPassword {
     }
 }
 
-/// Something that can reach an account.
+/// A credential that gives access to an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     /// The app password's id.
     pub id: String,
-    /// What it acts for.
+    /// The use of the app password.
     pub kind: AppPasswordKind,
-    /// For people to tell it by.
+    /// The label by which people recognize the credential.
     pub label: String,
-    /// When it was made.
+    /// When the credential was created.
     pub created_at: Timestamp,
-    /// When it was last used, as far as that was written down here.
+    /// When the credential was last used, as far as the use was recorded here.
     pub last_used_at: Option<Timestamp>,
-    /// When it stops or stopped working, where it does.
+    /// When the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// The API token's id and scopes, where it acts for one.
+    /// The id and the scopes of the API token, or `None` if the app password acts for something else.
     pub token: Option<(String, Vec<Scope>)>,
 }
 
-/// What came of revoking an app password.
+/// The result of revoking an app password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// It is gone, and with it what it acted for.
+    /// The app password was deleted, together with what it acted for.
     Revoked,
-    /// It acts for an API token, which has to be revoked itself. Nothing was done.
+    /// The app password acts for an API token, which must be revoked instead. Nothing was changed.
     BacksToken {
         /// The token's id.
         id: String,
         /// Its label.
         label: String,
     },
-    /// The account has none of this id.
+    /// The account has no app password with this id.
     Unknown,
 }
 
@@ -153,7 +153,7 @@ struct Row {
 }
 
 impl Directory {
-    /// Keeps an app password for a mail client, where the account has fewer than [`MOST`] of them.
+    /// Stores an app password for a mail client, if the account has fewer than [`MOST`] of them.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -182,7 +182,7 @@ impl Directory {
         Ok(Made::Made)
     }
 
-    /// All that can reach an account at `now`, newest first, OAuth grants aside.
+    /// Returns all credentials that give access to an account at `now`, newest first, without OAuth grants.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -194,7 +194,7 @@ impl Directory {
         self.reaching(account_id, now, false).await
     }
 
-    /// The same with OAuth grants.
+    /// Returns all credentials that give access to an account at `now`, newest first, including OAuth grants.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -231,7 +231,7 @@ impl Directory {
         Ok(rows.into_iter().map(credential).collect())
     }
 
-    /// Revokes an app password of an account that backs no API token; a web session's ends the session.
+    /// Revokes an app password of an account, unless it acts for an API token. Revoking the app password of a web session ends the session.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -264,7 +264,7 @@ impl Directory {
         Ok(Revocation::Revoked)
     }
 
-    /// Writes down when app passwords were last used; never an earlier instant over a later one.
+    /// Records when app passwords were last used. An earlier time never replaces a later one.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Some rows may already be written; writing them again is harmless.
@@ -272,7 +272,7 @@ impl Directory {
         let uses: Vec<_> = uses.iter().collect();
         for batch in uses.chunks(BATCH) {
             match &self.db {
-                // What others wait for is short.
+                // Short transactions, because other writers wait for them.
                 Db::Sqlite(_) => {
                     let mut tx = self.db.begin().await?;
                     for (id, at) in batch {
@@ -283,7 +283,7 @@ impl Directory {
                     }
                     tx.commit().await?;
                 }
-                // A row at a time: who holds one lock waits for nobody who waits for it.
+                // One row at a time: a statement that holds a single lock cannot deadlock.
                 Db::Postgres(pool) => {
                     for (id, at) in batch {
                         let written = sqlx::query(USED).bind(id).bind(at.millis());
@@ -296,7 +296,7 @@ impl Directory {
     }
 }
 
-/// Keeps an app password of `account_id`.
+/// Stores an app password of an account.
 pub(super) async fn insert(
     tx: &mut Tx,
     account_id: &str,
@@ -317,7 +317,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Moves an app password's end.
+/// Changes the expiry of an app password.
 pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(SET_END)
         .bind(id)
@@ -326,7 +326,7 @@ pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Res
     Ok(())
 }
 
-/// Forgets an app password, and by reference whatever held it.
+/// Deletes an app password and, by foreign key, everything that refers to it.
 pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
     Ok(())

@@ -1,6 +1,6 @@
-//! The keys of domains that were verified, sealed.
+//! The sealed signing keys of verified domains.
 //!
-//! Read each time one is used, so that a domain that was released signs nothing more.
+//! A key is read each time it is used, so that a released domain signs nothing more.
 
 use super::db::{Looked, Row, on};
 use super::{Directory, Error};
@@ -10,12 +10,12 @@ const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains W
 const RESEAL: &str =
     "UPDATE domains SET dkim_private_key = $3 WHERE domain = $1 AND dkim_private_key = $2";
 
-/// A domain's key as it is kept.
+/// A domain's key as it is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedKey {
-    /// Under which name it is published.
+    /// The selector of the DKIM record.
     pub selector: String,
-    /// PKCS #8, DER, sealed for the domain.
+    /// The private key in PKCS #8 DER, sealed for the domain.
     pub sealed: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ impl Looked for SealedKey {
 }
 
 impl Directory {
-    /// The key of a domain that somebody verified and has not released. None where there is no such domain.
+    /// Returns the key of a verified domain, or `None` if no account has verified the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -45,7 +45,7 @@ impl Directory {
         self.look_up.one(OF, &[domain.into()]).await
     }
 
-    /// The keys of all such domains, with the domains' names.
+    /// Returns the keys of all verified domains, with the domains' names.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -56,7 +56,7 @@ impl Directory {
         Ok(rows.into_iter().map(key).collect())
     }
 
-    /// Puts the same key, sealed anew, in the place of `sealed`, unless another one stands there by now.
+    /// Replaces `sealed` with the same key, sealed again, unless the domain's key was changed concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,7 +1,7 @@
-//! App passwords that are gone while the mail server may still serve what was begun with them.
+//! App passwords that were deleted while the mail server may still serve sessions that were opened with them.
 //!
-//! A trigger remembers each in the transaction that takes it away, so neither a crash nor a mail server that does not answer makes
-//! anybody forget. Ending the sessions is `mail`'s.
+//! A trigger records each app password in the transaction that deletes it, so the record survives a crash or an unreachable mail server. The `mail` module ends
+//! the sessions.
 
 use super::Error;
 use super::db::{Db, on, on_tx};
@@ -11,7 +11,7 @@ const ENDED: &str = "SELECT app_password_id, ended_at FROM ended_app_passwords W
     ORDER BY ended_at, app_password_id LIMIT $2";
 const FORGET: &str = "DELETE FROM ended_app_passwords WHERE app_password_id = $1";
 
-/// Up to `most` of them that were gone by then, the oldest first, each with when it went.
+/// Returns up to `most` app passwords that were deleted by `then`, oldest first, each with the time of its deletion.
 pub(crate) async fn ended_by(
     db: &Db,
     then: Timestamp,
@@ -27,7 +27,7 @@ pub(crate) async fn ended_by(
     Ok(dated.collect())
 }
 
-/// Forgets these: nothing of them is open any more, or nobody can tell.
+/// Deletes these records. All sessions of these app passwords are closed, or their state is unknown.
 pub(crate) async fn forget_ended(db: &Db, app_passwords: &[String]) -> Result<(), Error> {
     if app_passwords.is_empty() {
         return Ok(());
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(ended(&fresh).await, ["t-password"]);
     }
 
-    /// What is undone took nothing away.
+    /// A deletion that is rolled back leaves no record.
     async fn an_app_password_that_stays_after_all_is_not_remembered(fresh: Fresh) {
         fresh.directory.with("a", "ada@example.org", &["s"]).await;
         let mut tx = fresh.directory.db().begin().await.unwrap();

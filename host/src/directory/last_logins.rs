@@ -1,8 +1,7 @@
-//! When mail clients logged in last, as the mail server tells it.
+//! The last log-ins of mail clients, as the mail server records them.
 //!
-//! The mail server writes what it likes, on SQLite into a file that it may even replace: an answer holds only the account's own
-//! app passwords of mail clients, and only instants that can be true. Where nothing can be read nothing is known, which a warning
-//! says, and no request fails for it.
+//! The mail server can write any data. On SQLite, it can even replace the file. Therefore, results contain only the account's own app passwords for mail
+//! clients, and only plausible times. If the data cannot be read, results are empty, a warning is logged, and no request fails.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,17 +12,17 @@ use super::db::{LastLoginsFile, on};
 use super::{Directory, Error};
 use crate::clock::{Clock, Timestamp};
 
-/// How far the mail server's clock may be ahead of this one's.
+/// How far the mail server's clock may be ahead of this service's clock.
 const AHEAD: Duration = Duration::from_mins(1);
 
-/// How long reading and forgetting may take on a file of somebody else's.
+/// Time limits for reading and deleting rows in the file, which other programs write.
 const READING: Duration = Duration::from_millis(500);
 const FORGETTING: Duration = Duration::from_secs(5);
 
-/// Of one account: more are not read.
+/// Maximum number of rows that are read for one account.
 const MOST: i64 = 10_000;
 
-/// How long after its last log-in an app password that is gone may still be spoken of. A new one is never taken for it.
+/// How long after the last log-in the row of an unknown app password is kept. The app password may have been created only just now.
 const KEPT: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =
@@ -31,7 +30,7 @@ const CLIENTS: &str =
 const ALL_CLIENTS: &str =
     "SELECT json_group_array(id) FROM app_passwords WHERE kind = 'app_password'";
 
-/// The ids are the service's own texts, and at most one row is told of each, whatever the table holds.
+/// The ids are the service's own strings, and at most one row is returned for each, whatever the table contains.
 const IN_FILE: &str = "SELECT c.value, (SELECT l.last_login FROM mailserver_last_logins l \
         WHERE l.app_password_id = c.value AND typeof(l.last_login) = 'integer' LIMIT 1) \
     FROM json_each($1) c";
@@ -41,27 +40,26 @@ const FORGET_IN_FILE: &str = "DELETE FROM mailserver_last_logins \
 
 const IN_TABLE: &str = "SELECT app_password_id, last_login FROM mailserver_last_logins \
     WHERE app_password_id = ANY($1) LIMIT $2";
-/// What the mail server holds locked is left for the next time.
+/// Rows that the mail server has locked are left for the next time.
 const FORGET_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_password_id IN ( \
     SELECT l.app_password_id FROM mailserver_last_logins l WHERE l.last_login NOT BETWEEN $1 AND $2 AND NOT EXISTS ( \
         SELECT 1 FROM app_passwords p WHERE p.id = l.app_password_id AND p.kind = 'app_password') \
     FOR UPDATE SKIP LOCKED)";
 
-/// Where the mail server tells of log-ins.
+/// The place where the mail server records log-ins.
 #[derive(Clone, Debug)]
 pub(super) enum LastLogins {
-    /// In a file of its own, beside SQLite's others.
+    /// A separate file, beside SQLite's other files.
     File(LastLoginsFile),
     /// In a table of the database.
     Table(PgPool),
 }
 
 impl Directory {
-    /// When each of the account's app passwords for mail clients was last used to log in, by its id. One that never was, or that
-    /// nothing is known of, is not in it.
+    /// Returns the last log-in of each of the account's app passwords for mail clients, by id. Omits app passwords without a known log-in.
     ///
     /// # Errors
-    /// [`Error`] where the database fails; not where only the mail server's part cannot be read.
+    /// Returns [`Error`] if the database fails. An unreadable file of the mail server is not an error.
     pub async fn last_logins(&self, account_id: &str) -> Result<HashMap<String, Timestamp>, Error> {
         let clients: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(CLIENTS)
             .bind(account_id)
@@ -71,7 +69,7 @@ impl Directory {
         }
         let told = match &self.last_logins {
             LastLogins::File(file) => in_file(file, &clients).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "when mail clients logged in last cannot be read");
+                tracing::warn!(%error, "failed to read the last log-ins of mail clients");
                 Vec::new()
             }),
             LastLogins::Table(pool) => {
@@ -87,7 +85,7 @@ impl Directory {
         Ok(known.collect())
     }
 
-    /// Forgets the last log-ins of app passwords that are gone, and what was never an instant.
+    /// Deletes the last log-ins of deleted app passwords, and values that are not plausible times.
     pub(super) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         let kept = (now.minus(KEPT).seconds(), now.plus(AHEAD).seconds());
@@ -96,7 +94,7 @@ impl Directory {
                 let clients: String =
                     on!(&self.db, pool => sqlx::query_scalar(ALL_CLIENTS).fetch_one(pool).await)?;
                 if let Err(error) = forget_in_file(file, &clients, kept).await {
-                    tracing::warn!(%error, "old last log-ins of mail clients cannot be forgotten");
+                    tracing::warn!(%error, "failed to delete old last log-ins of mail clients");
                 }
             }
             LastLogins::Table(pool) => {
@@ -136,7 +134,7 @@ async fn forget_in_file(
     Ok(())
 }
 
-/// What so many seconds since the epoch are, unless it cannot be true.
+/// Converts seconds since the epoch to a time that is not after `now`. Returns `None` if the value is not plausible.
 fn instant(seconds: i64, now: Timestamp) -> Option<Timestamp> {
     let at = Timestamp::from_millis(seconds.checked_mul(1000)?);
     let possible = seconds > 0 && at <= now.plus(AHEAD);

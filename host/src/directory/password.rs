@@ -1,4 +1,4 @@
-//! A change of an account's password, and what ends with it.
+//! Changes of an account's password, and the credentials that end with a change.
 
 use super::credentials::{self, NewAppPassword};
 use super::db::{Tx, on, on_tx};
@@ -8,7 +8,7 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const HASH: &str = "SELECT password_hash FROM accounts WHERE id = $1 AND active";
-/// Of two changes at once that were checked against the same password, the second finds another one.
+/// Of two concurrent changes that were checked against the same password, the second matches no row.
 const SET: &str =
     "UPDATE accounts SET password_hash = $2 WHERE id = $1 AND password_hash = $3 AND active";
 const SESSION: &str = "SELECT s.app_password_id, p.label, p.created_at, p.expires_at, p.last_used_at \
@@ -20,38 +20,38 @@ const KEEP_USE: &str = "UPDATE app_passwords SET last_used_at = $2 WHERE id = $1
 const END: &str = "DELETE FROM app_passwords WHERE account_id = $1 AND id <> $2 \
     AND kind IN ('web_session', 'oauth_grant', 'api_token') RETURNING id";
 
-/// A new password.
+/// A change of a password.
 #[derive(Clone)]
 pub struct Change<'a> {
-    /// Whose.
+    /// The account's id.
     pub account_id: &'a str,
     /// The hash that the current password was checked against.
     pub checked: &'a str,
-    /// The new one's: argon2id, as a PHC string.
+    /// The argon2id hash of the new password, as a PHC string.
     pub password_hash: &'a str,
-    /// The session that asks for it, and stays.
+    /// The session that requests the change. It remains valid.
     pub session: Renewed<'a>,
-    /// Now.
+    /// The current time.
     pub at: Timestamp,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is made, and these app passwords died.
+    /// The password was changed, and these app passwords were deleted.
     Changed(Vec<String>),
-    /// The password was changed meanwhile: the one that was checked is no longer it.
+    /// The password was changed concurrently, so the password that was checked is no longer current.
     AnotherPassword,
-    /// The session that asked is over, or the account is.
+    /// The caller's session ended, possibly with its account.
     SessionOver,
 }
 
-/// A session with another app password.
+/// A session with a new app password.
 #[derive(Clone)]
 pub struct Renewed<'a> {
-    /// Its id.
+    /// The session's id.
     pub sid: &'a str,
-    /// What acts for it from now on. Its label and end are those of the one before.
+    /// The new app password. It gets the label and the expiry of the previous one.
     pub app_password: &'a NewAppPassword,
     /// The app password, sealed.
     pub sealed_password: &'a [u8],
@@ -67,7 +67,7 @@ struct Session {
 }
 
 impl Directory {
-    /// The hash of an active account's password.
+    /// Returns the password hash of an active account, or `None`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -77,8 +77,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Sets a password. The asking session gets another app password; every other web session, every OAuth grant and every API token
-    /// ends; mail clients' app passwords and a shared mailbox's key stay.
+    /// Sets a password. The caller's session gets a new app password. Every other web session, every OAuth grant and every API token ends. App passwords of
+    /// mail clients and the key of a shared mailbox remain valid.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -112,12 +112,12 @@ impl Directory {
     }
 }
 
-/// What was ended with a change, for the record.
+/// Returns the event details for what a change ended.
 pub(super) fn in_words(passwords: usize, tokens: u64) -> String {
     format!("app passwords ended: {passwords}, API tokens revoked: {tokens}")
 }
 
-/// Gives the asking session, where there is one, its other app password. Answers the one that died.
+/// Gives the caller's session its new app password, if the session is live. Returns the app password that was deleted.
 async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error> {
     let Renewed {
         sid,
@@ -157,7 +157,7 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
     Ok(Some(before.app_password_id))
 }
 
-/// Ends the app passwords that a new password ends, but for `kept`, and answers them.
+/// Deletes the app passwords that a new password ends, except `kept`, and returns them.
 pub(super) async fn end_all(
     tx: &mut Tx,
     account_id: &str,

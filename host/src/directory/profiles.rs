@@ -1,4 +1,4 @@
-//! Profiles: what people said of themselves. An account that the operator made has none until its owner gives one.
+//! Profiles: the name and date of birth that a person entered. An account that the operator created has no profile until its owner creates one.
 
 use super::db::{on, on_tx};
 use super::events::{self, Event, Kind};
@@ -21,22 +21,22 @@ pub struct Profile {
     pub last_name: String,
     /// `YYYY-MM-DD`.
     pub dob: String,
-    /// When it was made, in milliseconds since the epoch.
+    /// The time of creation, in milliseconds since the epoch.
     pub created_at: i64,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The profile is as it was wanted.
+    /// The profile has the requested values.
     Changed,
-    /// There is none, and something is missing to make it.
+    /// There is no profile, and a value for creating it is missing.
     Incomplete,
-    /// The session that asked is over.
+    /// The caller's session ended.
     SessionOver,
 }
 
-/// What is to be changed of a profile; the rest stays.
+/// The changes to a profile. A `None` leaves the value unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// 1 to 64 characters.
@@ -48,7 +48,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether a profile is so already.
+    /// Returns `true` if a profile already has these values.
     fn are_in(&self, profile: &Profile) -> bool {
         [
             (&self.first_name, &profile.first_name),
@@ -61,7 +61,7 @@ impl Changes {
 }
 
 impl Directory {
-    /// An account's profile, where it has one.
+    /// Returns an account's profile, or `None` if it has none.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -71,7 +71,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Changes a profile, or makes it where there is none and nothing is missing.
+    /// Changes a profile, or creates it if there is none and all values are given.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -1,7 +1,6 @@
-//! Messages that were sent under a key of their client's, so that a request that is repeated sends nothing twice.
+//! Messages that were sent under a key of the client, so that a repeated request sends no message twice.
 //!
-//! A row is written before anything is sent and says that it was begun; whoever finds it so after its process is gone knows that nobody knows how it
-//! ended.
+//! A row with the state `begun` is written before anything is sent. If the row still has this state after its process has ended, the outcome is unknown.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ const RELEASE: &str = "DELETE FROM sendings WHERE account_id = $1 AND key_hash =
 const ABANDON: &str = "UPDATE sendings SET state = 'unknown' WHERE state = 'begun'";
 const SWEEP: &str = "DELETE FROM sendings WHERE begun_at <= $1";
 
-/// A client's key for one sending, under its account.
+/// A client's key for one sending, in the namespace of its account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The account's id.
@@ -35,35 +34,35 @@ pub struct Key {
     pub hash: String,
 }
 
-/// A sending that was begun under a key before.
+/// A sending that was begun under a key earlier.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Sending {
-    /// What was to be sent.
+    /// The fingerprint of what was to be sent.
     pub fingerprint: Vec<u8>,
-    /// The process that began it.
+    /// The process that began the sending.
     pub process: String,
     state: String,
     begun_at: i64,
     /// The Message-ID, angle brackets included.
     pub message_id: String,
-    /// Where a copy was filed.
+    /// The folder in which a copy was stored.
     pub saved_to: Option<String>,
 }
 
 impl Sending {
-    /// Whether it is known that it was sent.
+    /// Returns `true` if the message is known to have been sent.
     #[must_use]
     pub fn is_sent(&self) -> bool {
         self.state == "sent"
     }
 
-    /// Whether nothing was written down of its end.
+    /// Returns `true` if no outcome was recorded.
     #[must_use]
     pub fn is_begun(&self) -> bool {
         self.state == "begun"
     }
 
-    /// When it was begun.
+    /// Returns when the sending was begun.
     #[must_use]
     pub fn begun_at(&self) -> Timestamp {
         Timestamp::from_millis(self.begun_at)
@@ -71,7 +70,7 @@ impl Sending {
 }
 
 impl Directory {
-    /// Writes down that a message is to be sent under a key. Answers what was sent under it before, in the last 24 hours; none where nothing was.
+    /// Records that a message will be sent under a key. Returns the sending under this key in the last 24 hours, or `None` if there is none.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The caller must not send the message in that case.
@@ -111,7 +110,7 @@ impl Directory {
             .await)?)
     }
 
-    /// It was sent.
+    /// Records that the message was sent.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -119,7 +118,7 @@ impl Directory {
         self.write_down(SENT, key).await
     }
 
-    /// Whether it was sent is not known.
+    /// Records that the outcome is unknown.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -127,7 +126,7 @@ impl Directory {
         self.write_down(UNKNOWN, key).await
     }
 
-    /// It was not sent: the key is free again.
+    /// Records that the message was not sent. The key can be used again.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -145,7 +144,7 @@ impl Directory {
         Ok(())
     }
 
-    /// A copy of it was filed in a folder.
+    /// Records that a copy of the message was stored in a folder.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -160,7 +159,7 @@ impl Directory {
         Ok(())
     }
 
-    /// At the start: whatever was begun before is begun no more. On PostgreSQL other processes may be at it, and time has to tell.
+    /// Records an unknown outcome for all sendings that were begun before the start. Does nothing on PostgreSQL, where other processes may still be sending.
     pub(super) async fn abandon_sendings(&self) -> Result<(), Error> {
         if let Db::Sqlite(pool) = &self.db {
             sqlx::query(ABANDON).execute(pool).await?;
@@ -168,7 +167,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Forgets what is no longer remembered.
+    /// Deletes sendings that are no longer remembered.
     pub(super) async fn sweep_sendings(&self, now: Timestamp) -> Result<(), Error> {
         let over = now.millis() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
         on!(&self.db, pool => sqlx::query(SWEEP).bind(over).execute(pool).await.map(drop))?;

@@ -1,30 +1,30 @@
-//! What modules keep for accounts: keys and values, one set of them for each module and account.
+//! Storage of modules for accounts: a separate set of keys and values for each module and account.
 //!
-//! How much is kept is counted in the row that the entries of a set hang on, in the transaction that changes them.
+//! The size of a set is counted in its row in `stores`, in the transaction that changes the set.
 
 use super::aliases::Acting;
 use super::db::{Tx, on, on_tx};
 use super::{Directory, Error};
 
-/// What an entry counts beside its key and its value: what it costs the database to have one.
+/// Bytes that an entry counts in addition to its key and its value, for its overhead in the database.
 pub const ENTRY: usize = 64;
 
 const GET: &str =
     "SELECT value FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// $5 is the first key beyond those with the prefix, empty where there is none.
+/// $5 is the first key after all keys with the prefix, or empty if there is none.
 const LIST: &str = "SELECT key FROM store_entries WHERE account_id = $1 AND module = $2 \
     AND key > $3 AND key >= $4 AND ($5 = '' OR key < $5) ORDER BY key LIMIT $6";
-/// What is counted; held until the end of the transaction, so that nobody forgets it meanwhile.
+/// Reads the size of a set and locks its row until the end of the transaction, so that the row cannot be deleted concurrently.
 const HOLD: &str = "INSERT INTO stores (account_id, module, used) VALUES ($1, $2, 0) \
     ON CONFLICT (account_id, module) DO UPDATE SET used = stores.used RETURNING used";
 const COUNT: &str = "UPDATE stores SET used = used + $3 WHERE account_id = $1 AND module = $2";
 const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (account_id, module, key) DO UPDATE SET value = EXCLUDED.value";
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// The entries hang on it.
+/// The entries are deleted with their set, by foreign key.
 const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
-/// One key of what a module keeps for an account.
+/// A key in the storage of a module.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// The module's name.
@@ -33,32 +33,32 @@ pub struct Entry<'a> {
     pub key: &'a str,
 }
 
-/// What a key has to have before it is changed.
+/// The condition on a key's value before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected<'a> {
-    /// Anything.
+    /// Any value or no value.
     Any,
-    /// This value, or none.
+    /// This value, or no value if it is `None`.
     Value(Option<&'a [u8]>),
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The key has the value, or none, that it was to have.
+    /// The key has the requested value, or no value if that was requested.
     Done,
-    /// The key has not what was expected.
+    /// The key does not have the expected value.
     Unexpected,
-    /// There is no room for it in the quota.
+    /// The quota has no space for the value.
     Full,
-    /// The credential that asked is no longer good.
+    /// The caller's credential is no longer valid.
     CredentialOver,
-    /// The module is not installed any more.
+    /// The module is no longer installed.
     Removed,
 }
 
 impl Directory {
-    /// The value that a module keeps for an account under a key.
+    /// Returns the value that a module stores for an account under a key, or `None`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -74,7 +74,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// The first keys that a module keeps for an account beyond `after` and that begin with `prefix`, in the order of their bytes.
+    /// Returns the first `limit` keys that a module stores for an account, that follow `after` and that begin with `prefix`, in byte order.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -96,8 +96,8 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Gives a key a value, or takes it away, provided that it has what was expected and that all that the module keeps for the account stays
-    /// within `quota` bytes. What makes it less is never over the quota.
+    /// Sets or deletes a key, if it has the expected value and the data of the module for the account stays within `quota` bytes. A change that does not
+    /// increase the size is always within the quota.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -115,7 +115,7 @@ impl Directory {
         }
         let account_id = acting.account_id;
         let Entry { module, key } = entry;
-        // A request that is under way while its module is removed must not leave anything behind it.
+        // A request that is in progress while its module is removed must not leave data behind.
         if !tx.keep_module(module).await? {
             return Ok(Change::Removed);
         }
@@ -164,25 +164,25 @@ impl Directory {
     }
 }
 
-/// Forgets all that a module ever kept, for whichever account. Answers for how many accounts it kept something.
+/// Deletes all data that a module stored, for every account. Returns the number of accounts that it had data for.
 pub(super) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
     Ok(on_tx!(tx, db => sqlx::query(FORGET)
         .bind(module)
         .execute(db).await.map(|done| done.rows_affected()))?)
 }
 
-/// What an entry counts towards the quota; one that is not there counts nothing.
+/// Returns the bytes that an entry counts toward the quota. A missing entry counts 0.
 fn size(key: &str, value: Option<&[u8]>) -> i64 {
     value.map_or(0, |value| {
         i64::try_from(key.len() + value.len() + ENTRY).unwrap_or(i64::MAX)
     })
 }
 
-/// The first text, in the order of bytes, that is beyond all that begin with `prefix`; empty where nothing is.
+/// Returns the first string, in byte order, that follows all strings that begin with `prefix`, or an empty string if there is none.
 fn beyond(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
-        // The order of code points is that of their UTF-8.
+        // The order of code points is the byte order of their UTF-8.
         if let Some(next) = (last..=char::MAX).nth(1) {
             text.push(next);
             return text;

@@ -1,19 +1,19 @@
-//! Forgetting what is over: ended sessions and OAuth grants with their app passwords, tokens that no longer tell anything, clients that nobody uses,
-//! sendings of yesterday, and the last log-ins of app passwords that are gone.
+//! Deletes expired data: ended sessions and OAuth grants with their app passwords, tokens that are no longer needed, unused clients, sendings that are older
+//! than a day, and the last log-ins of deleted app passwords.
 //!
-//! Nothing depends on it being done in time: whatever reads checks the end itself.
+//! The service does not depend on a timely sweep, because all readers check the expiry themselves.
 
 use super::db::on_tx;
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
-/// Accounts cleared in one transaction: what others wait for on SQLite.
+/// Accounts cleared in one transaction. On SQLite, other writers wait for this transaction.
 const BATCH: i64 = 100;
-/// Transactions of one sweep. What is left waits for the next.
+/// Transactions of one sweep. The next sweep handles the rest.
 const BATCHES: usize = 50;
 
-/// A session's newest token ends with it, so whoever has an ended session has an ended token. In order, so that two sweeps at once
-/// cannot wait for each other.
+/// Finds accounts with ended sessions. The newest token of a session expires with the session, so an account with an ended session has an expired token.
+/// Sorted, so that two concurrent sweeps cannot deadlock.
 const ACCOUNTS: &str = "SELECT DISTINCT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid \
     WHERE t.expires_at <= $1 ORDER BY s.account_id LIMIT $2";
 const END_SESSIONS: &str = "DELETE FROM app_passwords \
@@ -22,8 +22,8 @@ const FORGET_TOKENS: &str = "DELETE FROM refresh_tokens \
     WHERE expires_at <= $2 AND sid IN (SELECT sid FROM sessions WHERE account_id = $1)";
 
 impl Directory {
-    /// Forgets the sessions that are over at `now`, up to a bound, and repairs what mail servers read. Answers the app passwords
-    /// that went. To be called at the start and every hour or so.
+    /// Deletes the data that has expired at `now`, up to a limit, and repairs the data for mail servers. Returns the app passwords that were deleted. The
+    /// caller runs this at the start and about every hour.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Rows that were already deleted stay deleted.

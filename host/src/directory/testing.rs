@@ -1,7 +1,7 @@
 //! Fresh databases for tests: each test body runs on a new SQLite file and on a new database of a PostgreSQL server.
 //!
-//! The server is named by `LATCHMAIL_TEST_POSTGRES`, the URL of a role that may create databases and roles. Without it the
-//! PostgreSQL half fails; it is never skipped.
+//! `LATCHMAIL_TEST_POSTGRES` is the URL of the server, with a role that can create databases and roles. Without this variable, the PostgreSQL tests fail. They
+//! are never skipped.
 //!
 //! ```ignore
 //! async fn an_account_is_found_by_its_address(fresh: Fresh) { … }
@@ -23,7 +23,7 @@ use crate::config;
 
 const SERVER: &str = "LATCHMAIL_TEST_POSTGRES";
 
-/// Makes two tests of each body: `sqlite::…` and `postgres::…`.
+/// Creates two tests of each body: `sqlite::…` and `postgres::…`.
 #[cfg(test)]
 macro_rules! both {
     ($($body:ident),+ $(,)?) => {
@@ -45,27 +45,27 @@ macro_rules! both {
 #[cfg(test)]
 pub(crate) use both;
 
-/// A database of its own, open, without platform domains.
+/// A new, open database without platform domains.
 #[derive(Debug)]
 pub struct Fresh {
-    /// How it was opened, for who wants to open it once more.
+    /// The configuration that the database was opened with, for opening it again.
     pub config: config::Database,
-    /// The directory in it.
+    /// The directory in the database.
     pub directory: Directory,
 }
 
 impl Fresh {
-    /// The file that mail servers read; on PostgreSQL there is none.
+    /// Returns the file that mail servers read, or `None` on PostgreSQL.
     #[must_use]
     pub fn mailserver_file(&self) -> Option<PathBuf> {
         let main = Path::new(self.config.url.strip_prefix("sqlite:")?);
         Some(main.with_file_name("mailserver").join("mailserver.db"))
     }
 
-    /// A pool that sees what a mail daemon sees: the file of its own on SQLite, the role of its own on PostgreSQL.
+    /// Returns a pool with the access of a mail daemon: its file on SQLite, its role on PostgreSQL.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// Returns an error if the pool cannot be opened.
     pub async fn mail_server(&self) -> anyhow::Result<Db> {
         if let Some(file) = self.mailserver_file() {
             let options = SqliteConnectOptions::new().filename(file);
@@ -90,7 +90,7 @@ impl Fresh {
 /// Runs `body` on a new SQLite file, which is removed afterwards.
 ///
 /// # Errors
-/// Where the database cannot be made. A panic of the body is handed on.
+/// Returns an error if the database cannot be created. Propagates a panic of the body.
 pub async fn on_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -101,7 +101,7 @@ where
     in_folder(&folder, body).await
 }
 
-/// The same on a file that the directory creates itself, in a folder that it creates itself.
+/// Runs `body` on a file that the directory creates itself, in a folder that it creates itself.
 #[cfg(test)]
 pub(crate) async fn on_created_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
@@ -125,7 +125,7 @@ where
 /// Runs `body` on a new database of the PostgreSQL server, which is dropped afterwards.
 ///
 /// # Errors
-/// Where no server is named, or the database cannot be made. A panic of the body is handed on.
+/// Returns an error if no server is configured or the database cannot be created. Propagates a panic of the body.
 pub async fn on_postgres<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -139,11 +139,10 @@ where
     run(fresh, body, async || database.drop().await).await
 }
 
-/// Writes a copy of an SQLite database that has every table and no row to `file`. The migrations run once per schema; the result is
-/// kept beside the test binaries.
+/// Copies an SQLite database that has every table and no row to `file`. The migrations run once per schema; the result is stored beside the test binaries.
 ///
 /// # Errors
-/// If the database cannot be created or copied.
+/// Returns an error if the database cannot be created or copied.
 pub async fn copy_sqlite(file: &Path) -> anyhow::Result<()> {
     let binary = std::env::current_exe()?;
     let profile = binary
@@ -169,16 +168,16 @@ pub async fn copy_sqlite(file: &Path) -> anyhow::Result<()> {
 /// A database of the PostgreSQL server that has every table and no row.
 #[derive(Debug)]
 pub struct PostgresDatabase {
-    /// Its URL.
+    /// The database's URL.
     pub url: String,
     name: String,
 }
 
 impl PostgresDatabase {
-    /// Copies a new one from a template, which the first test of a server creates.
+    /// Copies a new database from a template, which the first test on a server creates.
     ///
     /// # Errors
-    /// If no server is named, or the database cannot be created.
+    /// Returns an error if no server is configured or the database cannot be created.
     pub async fn create() -> anyhow::Result<Self> {
         let mut administrator = administrator().await?;
         let template = template(&mut administrator).await?;
@@ -193,10 +192,10 @@ impl PostgresDatabase {
         Ok(Self { url, name })
     }
 
-    /// Drops it and ends the connections to it.
+    /// Drops the database and ends the connections to it.
     ///
     /// # Errors
-    /// If the server fails.
+    /// Returns an error if the server fails.
     pub async fn drop(self) -> anyhow::Result<()> {
         let mut administrator = administrator().await?;
         execute_on(
@@ -208,10 +207,10 @@ impl PostgresDatabase {
     }
 }
 
-/// Removes every row from a database, but for the record of its migrations. Connections of mail servers to it stay open.
+/// Removes every row from a database, except the record of its migrations. Connections of mail servers to it stay open.
 ///
 /// # Errors
-/// If the database fails.
+/// Returns an error if the database fails.
 pub async fn empty_postgres(url: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(url).await?;
     let tables: Option<String> = sqlx::query_scalar(
@@ -231,7 +230,7 @@ pub async fn empty_postgres(url: &str) -> anyhow::Result<()> {
 
 fn server() -> anyhow::Result<String> {
     std::env::var(SERVER).with_context(|| {
-        format!("{SERVER} has to be the URL of a PostgreSQL server where databases may be created; `./just test` starts one")
+        format!("{SERVER} must be the URL of a PostgreSQL server on which databases can be created; `./just test` starts one")
     })
 }
 
@@ -240,10 +239,10 @@ async fn administrator() -> anyhow::Result<PgConnection> {
         .with_context(|| format!("{SERVER} is not the URL of a PostgreSQL server"))?;
     PgConnection::connect_with(&options)
         .await
-        .with_context(|| format!("the PostgreSQL server that {SERVER} names does not answer"))
+        .with_context(|| format!("the PostgreSQL server in {SERVER} does not respond"))
 }
 
-/// The server's own address with another database in it: mail daemons read it too, and know nothing of what is sqlx's own.
+/// Returns the server's URL with another database. Edits the URL as text, because mail daemons also read it and do not know sqlx's own parameters.
 fn postgres_url(name: &str) -> anyhow::Result<String> {
     let server = server()?;
     let (address, options) = server.split_at(server.find('?').unwrap_or(server.len()));
@@ -251,7 +250,7 @@ fn postgres_url(name: &str) -> anyhow::Result<String> {
     Ok(format!("{host}/{name}{options}"))
 }
 
-/// The name of the server's template, which is created if it is missing. Test processes take turns.
+/// Returns the name of the server's template, which is created if it is missing. Test processes wait for each other.
 async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
     const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
     let name = format!("latchmail_template_{}", migrations::digest());
@@ -264,7 +263,7 @@ async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
     if exists(&mut *administrator).await? {
         return Ok(name);
     }
-    // The lock ends with the connection too.
+    // The lock also ends with the connection.
     sqlx::query("SELECT pg_advisory_lock(6016254203)")
         .execute(&mut *administrator)
         .await?;
@@ -310,7 +309,7 @@ async fn open(config: config::Database) -> anyhow::Result<Fresh> {
     Ok(Fresh { config, directory })
 }
 
-/// On a task of its own, so that what was made is removed when the body panics too.
+/// Runs the body in a separate task, so that the database is removed even if the body panics.
 async fn run<F>(
     fresh: Fresh,
     body: impl FnOnce(Fresh) -> F,
@@ -329,17 +328,17 @@ where
     }
 }
 
-/// Changes the tables behind the directory's back, in a transaction as the directory makes them.
+/// Changes the tables directly, in a transaction like those of the directory.
 ///
 /// # Errors
-/// Where the database fails.
+/// Returns an error if the database fails.
 pub async fn execute(db: &Db, query: &'static str) -> anyhow::Result<()> {
     let mut tx = db.begin().await?;
     on_tx!(&mut tx, db => sqlx::raw_sql(query).execute(db).await.map(drop))?;
     Ok(tx.commit().await?)
 }
 
-/// Good as a file's name and as a database's.
+/// Returns a name that is valid for a file and for a database.
 fn fresh_name() -> anyhow::Result<String> {
     Ok(format!("latchmail_test_{:016x}", getrandom::u64()?))
 }
@@ -347,7 +346,7 @@ fn fresh_name() -> anyhow::Result<String> {
 #[cfg(test)]
 pub(crate) use fixtures::*;
 
-/// What the tests of this room share.
+/// Fixtures for the tests of the directory.
 #[cfg(test)]
 mod fixtures {
     use std::time::Duration;
@@ -363,7 +362,7 @@ mod fixtures {
 
     pub(crate) const DAY: Duration = Duration::from_hours(24);
     pub(crate) const MONTH: Duration = Duration::from_hours(30 * 24);
-    /// 2099-01-01T00:00:00Z: app passwords that end after it live by the database's own clock.
+    /// 2099-01-01T00:00:00Z. App passwords that end later are valid by the database's own clock.
     pub(crate) const NOW: Timestamp = Timestamp::from_millis(4_070_908_800_000);
 
     pub(crate) fn account(id: &str, address: &str) -> NewAccount {
@@ -394,7 +393,7 @@ mod fixtures {
         }
     }
 
-    /// A session `sid` begun at `now`, with the app password `<sid>-password` and the refresh token `<sid>-1`.
+    /// A session `sid` that begins at `now`, with the app password `<sid>-password` and the refresh token `<sid>-1`.
     pub(crate) fn session(sid: &str, account_id: &str, now: Timestamp) -> NewSession {
         NewSession {
             sid: sid.into(),
@@ -415,7 +414,7 @@ mod fixtures {
     }
 
     impl Directory {
-        /// Keeps an app password, whoever asks.
+        /// Stores an app password without checking a session.
         pub(crate) async fn hold(
             &self,
             account_id: &str,
@@ -428,7 +427,7 @@ mod fixtures {
             tx.commit().await.unwrap();
         }
 
-        /// Makes an account with sessions of these names, begun at [`NOW`].
+        /// Creates an account with sessions of these names, begun at [`NOW`].
         pub(crate) async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
             let made = self
                 .create_account(&account(id, address), None, &Origin::default())
@@ -443,7 +442,7 @@ mod fixtures {
     }
 
     impl Fresh {
-        /// What a mail daemon reads with a query of two columns of text.
+        /// Returns what a mail daemon reads with a query of two text columns.
         pub(crate) async fn as_mail_server(&self, query: &'static str) -> Vec<(String, String)> {
             let db = self.mail_server().await.unwrap();
             let rows = on!(&db, pool => sqlx::query_as(query).fetch_all(pool).await).unwrap();
@@ -466,12 +465,12 @@ mod fixtures {
             .unwrap();
         }
 
-        /// Changes the tables behind the directory's back.
+        /// Changes the tables directly.
         pub(crate) async fn execute(&self, query: &'static str) {
             super::execute(self.directory.db(), query).await.unwrap();
         }
 
-        /// One number that a query over the tables answers.
+        /// Returns the number that a query yields.
         pub(crate) async fn number(&self, query: &'static str) -> i64 {
             on!(self.directory.db(), pool => sqlx::query_scalar(query).fetch_one(pool).await)
                 .unwrap()

@@ -1,5 +1,5 @@
-//! Personal API tokens: a selector and a hash of each, and its app password sealed under a key that only the token yields. A revoked one
-//! keeps its row, so that whoever still presents it is told what became of it.
+//! Personal API tokens. Stores a selector and a hash of each token, and its app password, sealed under a key that only the token yields. A revoked token keeps
+//! its row, so that a client that presents it learns that it was revoked.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
-/// Revoked tokens of one account that are remembered.
+/// Maximum number of revoked tokens of an account that are remembered.
 const REMEMBERED: i64 = 1000;
 
 const INSERT: &str = "INSERT INTO api_tokens \
@@ -29,34 +29,34 @@ const OWN: &str =
 const REVOKE: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL WHERE id = $1";
 const REVOKE_ALL: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
     WHERE account_id = $1 AND revoked_at IS NULL";
-/// The limit stands there for SQLite, which has no offset without one.
+/// The LIMIT is there because SQLite has no OFFSET without LIMIT.
 const FORGET_OLDEST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
     WHERE account_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT 1000000 OFFSET $2)";
 
-/// A token to be kept.
+/// A token to store.
 #[derive(Clone)]
 pub struct NewToken {
-    /// Opaque.
+    /// An opaque id.
     pub id: String,
-    /// Whose it is.
+    /// The account's id.
     pub account_id: String,
-    /// For people to tell it by.
+    /// The label by which people recognize the token.
     pub label: String,
-    /// What it may do, in canonical order, none twice.
+    /// The token's scopes, in canonical order and without duplicates.
     pub scopes: Vec<Scope>,
-    /// The secret's public beginning, unique.
+    /// The public beginning of the secret, unique.
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The secret's last four characters.
+    /// The last four characters of the secret.
     pub hint: String,
-    /// What acts for it at the mail server.
+    /// The app password that acts for the token at the mail server.
     pub app_password: NewAppPassword,
     /// The app password, sealed under the token's own key.
     pub sealed_password: Vec<u8>,
-    /// Now.
+    /// The current time.
     pub created_at: Timestamp,
-    /// When it stops working, where it does.
+    /// When the token expires, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -75,44 +75,44 @@ impl fmt::Debug for NewToken {
 /// A token as its owner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Opaque.
+    /// An opaque id.
     pub id: String,
-    /// For people to tell it by.
+    /// The label by which people recognize the token.
     pub label: String,
-    /// What it may do, in canonical order.
+    /// The token's scopes, in canonical order.
     pub scopes: Vec<Scope>,
-    /// The secret's last four characters.
+    /// The last four characters of the secret.
     pub hint: String,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: Timestamp,
-    /// When it stops or stopped working, where it does.
+    /// When the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When it was last used, as far as that was written down.
+    /// When the token was last used, as far as the use was recorded.
     pub last_used_at: Option<Timestamp>,
-    /// What acts for it at the mail server.
+    /// The app password that acts for the token at the mail server.
     pub app_password_id: Option<String>,
 }
 
-/// A token that somebody presents, live or not.
+/// A token that a client presents, valid or not.
 #[derive(Clone)]
 pub struct Presented {
-    /// Its id.
+    /// The token's id.
     pub id: String,
-    /// Whose it is.
+    /// The account's id.
     pub account_id: String,
     /// The account's address.
     pub address: String,
-    /// Whether the account is an administrator's.
+    /// Whether the account has administrator rights.
     pub admin: bool,
-    /// What it may do, in canonical order.
+    /// The token's scopes, in canonical order.
     pub scopes: Vec<Scope>,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The app password's id and itself, sealed; none where it is gone.
+    /// The id of the app password and the sealed app password, or `None` if it was deleted.
     pub app_password: Option<(String, Vec<u8>)>,
-    /// When it stops or stopped working, where it does.
+    /// When the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// Whether it was revoked.
+    /// Whether the token was revoked or its account is not active.
     pub revoked: bool,
 }
 
@@ -128,15 +128,15 @@ impl fmt::Debug for Presented {
     }
 }
 
-/// What came of revoking a token.
+/// The result of revoking a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// It is revoked now, and its app password gone.
+    /// The token was revoked, and its app password was deleted.
     Revoked {
-        /// The app password that died.
+        /// The app password that was deleted.
         app_password_id: Option<String>,
     },
-    /// It was revoked before.
+    /// The token was already revoked.
     Already,
     /// The account has no such token.
     Unknown,
@@ -173,8 +173,8 @@ struct ListedRow {
 }
 
 impl Directory {
-    /// Keeps a token with its app password, all or nothing, where the account holds fewer than `at_most`, expired ones among them. Of
-    /// many at once no more are kept.
+    /// Stores a token with its app password, in one transaction, if the account has fewer than `at_most` tokens, including expired ones. Concurrent calls
+    /// cannot exceed this limit.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -228,7 +228,7 @@ impl Directory {
         Ok(Made::Made)
     }
 
-    /// The token with this selector, live or not; an inactive account's are all revoked.
+    /// Returns the token with this selector, valid or not, or `None`. All tokens of an inactive account count as revoked.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -236,7 +236,7 @@ impl Directory {
         self.look_up.one(BY_SELECTOR, &[selector.into()]).await
     }
 
-    /// An account's tokens, newest first: expired ones among them, revoked ones not.
+    /// Returns an account's tokens, newest first, including expired ones and excluding revoked ones.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -257,7 +257,7 @@ impl Directory {
         Ok(rows.into_iter().map(token).collect())
     }
 
-    /// Revokes a token of an account, its app password with it.
+    /// Revokes a token of an account and deletes its app password.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -296,7 +296,7 @@ impl Directory {
     }
 }
 
-/// Revokes every token of an account, and answers how many. Their app passwords are the caller's to delete, in the same transaction.
+/// Revokes every token of an account and returns their number. The caller must delete their app passwords in the same transaction.
 pub(super) async fn revoke_all(
     tx: &mut Tx,
     account_id: &str,
@@ -323,7 +323,7 @@ fn written(scopes: &[Scope]) -> String {
     names.join(" ")
 }
 
-/// Those of the scopes that there are: what another version wrote beyond them opens nothing.
+/// Reads scopes from their database column. Ignores scopes that this version of the service does not know.
 pub(super) fn read(scopes: &str) -> Vec<Scope> {
     let held = |scope: &Scope| scopes.split(' ').any(|name| name == scope.name());
     Scope::ALL.into_iter().filter(held).collect()

@@ -1,29 +1,31 @@
-//! What can be granted at all, whoever grants it: the same for an invitation and for a further grant, whatever a module lets through.
+//! Validation of grants. The same rules apply to an invitation and to a further grant, whatever a module passes.
+//!
+//! The directory checks whether the caller may make the grant.
 
 use super::Error;
 use super::rights::{AliasSet, Resource, Right, Rights};
 use crate::auth::{address, secrets};
 use crate::directory::teams::{Grant, Refusal};
 
-/// Characters.
+/// Maximum length of a label, in characters.
 const LONGEST_LABEL: usize = 200;
 
-/// Bytes of what names a folder; an address and a domain have bounds of their own.
+/// Maximum length of a folder's id, in bytes. Addresses and domains have limits of their own.
 const LONGEST_ID: usize = 255;
 
-/// A grant that somebody asks for.
+/// A requested grant.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// On what, as it was named. Of a folder the UIDVALIDITY does not count.
+    /// The resource, as the caller named it. The UIDVALIDITY of a folder is ignored.
     pub resource: Resource,
-    /// What the asker calls that.
+    /// The caller's name for the resource.
     pub label: Option<String>,
-    /// What.
+    /// The rights to grant.
     pub rights: Rights,
 }
 
 impl Wanted {
-    /// The grant, with an id of its own, where there can be such a one.
+    /// Returns the grant with a new id, if it is valid.
     pub(super) fn judged(self) -> Result<Grant, Error> {
         some(self.rights)?;
         if !self.rights.within(self.resource.takes()) {
@@ -44,10 +46,10 @@ impl Wanted {
     }
 }
 
-/// A resource as the directory names it.
+/// Returns a resource with its address or domain folded, as the directory stores it.
 fn folded(resource: Resource) -> Result<Resource, Error> {
     Ok(match resource {
-        // There is none that is named so.
+        // No folder has such a long id.
         Resource::Folder(folder) if folder.id.len() > LONGEST_ID => {
             return Err(Refusal::NoFolder.into());
         }
@@ -63,7 +65,7 @@ fn folded(resource: Resource) -> Result<Resource, Error> {
     })
 }
 
-/// Whether there is a right among them.
+/// Checks that there is at least one right.
 pub(super) fn some(rights: Rights) -> Result<(), Error> {
     if rights.is_none() {
         return Err(Error::Invalid("rights must not be empty".into()));
@@ -71,7 +73,7 @@ pub(super) fn some(rights: Rights) -> Result<(), Error> {
     Ok(())
 }
 
-/// That some rights do not apply to what they are to be granted on.
+/// Returns the message for rights that do not apply to a resource.
 pub(super) fn not_taken(resource: &Resource) -> String {
     let on = match resource {
         Resource::Mailbox => "the mailbox",

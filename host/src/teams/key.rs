@@ -1,4 +1,4 @@
-//! The standing key of a mailbox: an app password that acts for its guests, sealed under the service's key.
+//! The key of a shared mailbox: an app password that acts for the members, sealed under the service's key.
 
 use super::Teams;
 use crate::auth::sealing::Purpose;
@@ -7,11 +7,11 @@ use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::teams::NewKey;
 use crate::error::Failure;
 
-/// What the owner finds it by, among all that can reach the account.
+/// The label by which the owner recognizes the key in the list of credentials.
 const LABEL: &str = "Shared mailbox";
 
 impl Teams {
-    /// A key for a mailbox; nothing is kept yet.
+    /// Generates a key for a mailbox, without storing it.
     pub(super) fn new_key(&self, mailbox: &str) -> Result<NewKey, Failure> {
         let password = AppPassword::generate()?;
         Ok(NewKey {
@@ -29,10 +29,10 @@ impl Teams {
         })
     }
 
-    /// Seals every key anew that an earlier key of the service sealed: they live until they are revoked.
+    /// Reseals every key that was sealed under an earlier key of the service. Such keys remain valid until they are revoked.
     ///
     /// # Errors
-    /// 500.
+    /// Returns a 500 failure.
     pub async fn reseal(&self) -> Result<(), Failure> {
         for (mailbox, sealed) in self.directory.team_keys().await? {
             if self.keys.is_current(&sealed) {

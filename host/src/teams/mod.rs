@@ -1,6 +1,7 @@
-//! Mailboxes that are shared: who is a member, what was granted to each, and the key with which guests act.
+//! Shared mailboxes: their members, the grants of each member, and the key that acts for members.
 //!
-//! Knows neither HTTP nor WIT. Who may grant what is judged here; that a member and its grants are kept, and how many there may be, is the directory's.
+//! Contains no HTTP and no WIT. Validates grants and checks whether the caller may manage members. The directory checks this again in the transaction of the
+//! change, stores members and grants, and enforces their limits.
 
 mod invitation;
 mod judging;
@@ -28,22 +29,22 @@ use crate::mail::{self, Access, Mail};
 use crate::plans::Plans;
 use rights::{Resource, Rights};
 
-/// Why a team is as it was.
+/// The reason why a team was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is refused.
+    /// The change was refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// What was asked for can be nobody's wish. The sentence is fit to be shown.
+    /// The request is not valid. The message can be shown to users.
     #[error("{0}")]
     Invalid(String),
-    /// The password is not the asker's.
-    #[error("the password is not the asker's")]
+    /// The caller's password is wrong.
+    #[error("wrong password")]
     WrongPassword,
-    /// There is no mail server that a key could act at.
+    /// The mail server that the key would act at failed or is unavailable.
     #[error(transparent)]
     Mail(#[from] mail::Error),
-    /// The session ended meanwhile, or the host failed.
+    /// The session ended concurrently, or the host failed.
     #[error("{0}")]
     Failed(Failure),
 }
@@ -60,7 +61,7 @@ impl From<directory::Error> for Error {
     }
 }
 
-/// The teams of all accounts.
+/// The operations on the teams of all accounts.
 #[derive(Debug)]
 pub struct Teams {
     directory: Directory,
@@ -72,7 +73,7 @@ pub struct Teams {
 }
 
 impl Teams {
-    /// Puts the rooms together.
+    /// Creates the service from its parts.
     #[must_use]
     pub fn new(
         config: &Config,
@@ -91,7 +92,7 @@ impl Teams {
         }
     }
 
-    /// Makes a further grant for a member. Returns its id. `mail` opens the asker's own mailbox.
+    /// Creates a further grant for a member. Returns the grant's id. `mail` opens the caller's own mailbox.
     ///
     /// # Errors
     /// Returns [`Error`]. Nothing is granted in that case.
@@ -114,7 +115,7 @@ impl Teams {
         Ok(grant.id)
     }
 
-    /// Gives a grant other rights.
+    /// Changes the rights of a grant.
     ///
     /// # Errors
     /// Returns [`Error`]. Nothing is changed in that case.
@@ -133,7 +134,7 @@ impl Teams {
         changed.await.map_err(told)
     }
 
-    /// Takes a grant back. Its holder stays a member.
+    /// Revokes a grant. Its holder remains a member.
     ///
     /// # Errors
     /// Returns [`Error`]. Nothing is changed in that case.
@@ -149,7 +150,7 @@ impl Teams {
         revoked.await.map_err(told)
     }
 
-    /// Removes a member. The key goes with the last one, and what is logged in with it is ended.
+    /// Removes a member. With the last member, deletes the key and ends the sessions that are logged in with it.
     ///
     /// # Errors
     /// Returns [`Error`]. The account is still a member in that case.
@@ -182,7 +183,7 @@ impl Teams {
         removed.await?.map(drop).map_err(told)
     }
 
-    /// Sets the UIDVALIDITY of the folder that a grant names to what the mail server lists now; to 0 if there is no such folder.
+    /// Sets the UIDVALIDITY of the grant's folder to the value that the mail server reports now, or to 0 if there is no such folder.
     async fn look_up(
         &self,
         grant: &mut Grant,
@@ -220,7 +221,7 @@ impl Teams {
     }
 }
 
-/// A refusal as this room tells it.
+/// Converts a refusal of the directory.
 fn told(refusal: Refusal) -> Error {
     match refusal {
         Refusal::SessionOver => session_over().into(),

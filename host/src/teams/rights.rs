@@ -1,10 +1,10 @@
-//! What the guests of a mailbox may do in it: rights, what they are granted on, and what several grants come to together.
+//! The rights of the members of a shared mailbox, the resources to which they apply, and the union of several grants.
 //!
-//! Plain values and their arithmetic: who holds which grant is the directory's to say, and that each is kept to is for the rooms to see to which it applies.
+//! Contains values and set operations only. The directory stores the grants, and each module that serves a resource enforces them.
 
 use std::fmt;
 
-/// What a guest may be allowed (specification, section 2), in canonical order.
+/// A right of a member (specification, section 2), in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
     /// `mail:read`
@@ -22,7 +22,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// All of them, in canonical order.
+    /// All rights, in canonical order.
     pub const ALL: [Self; 6] = [
         Self::MailRead,
         Self::MailWrite,
@@ -32,7 +32,7 @@ impl Right {
         Self::MembersManage,
     ];
 
-    /// Its name on the wire.
+    /// Returns the right's name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Right {
         }
     }
 
-    /// The one of this name.
+    /// Returns the right with this name, or `None`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|right| right.name() == name)
@@ -62,7 +62,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// What a guest is told that lacks a right over something that it may know of.
+/// Returns the message for a member that lacks a right over something that it may see.
 #[must_use]
 pub fn lacking(right: Right) -> String {
     format!("Your rights in this mailbox do not include \"{right}\" here")
@@ -73,19 +73,19 @@ pub fn lacking(right: Right) -> String {
 pub struct Rights(u8);
 
 impl Rights {
-    /// None at all.
+    /// No rights.
     pub const NONE: Self = Self(0);
-    /// Every right: an owner's.
+    /// Every right. An owner has these.
     pub const ALL: Self = Self::of(&Right::ALL);
-    /// Those that reach the mail.
+    /// The rights over mail.
     pub const MAIL: Self = Self::of(&[Right::MailRead, Right::MailWrite, Right::MailSend]);
-    /// Those that apply to a folder.
+    /// The rights that apply to a folder.
     pub const OF_FOLDER: Self = Self::of(&[Right::MailRead, Right::MailWrite]);
-    /// Those that apply to an alias.
+    /// The rights that apply to an alias.
     pub const OF_ALIAS: Self =
         Self::of(&[Right::MailSend, Right::AliasesRead, Right::AliasesWrite]);
 
-    /// These.
+    /// Creates a set of these rights.
     #[must_use]
     pub const fn of(rights: &[Right]) -> Self {
         let mut bits = 0;
@@ -97,7 +97,7 @@ impl Rights {
         Self(bits)
     }
 
-    /// Those of these names, each once; none where a name is no right's.
+    /// Returns the set of rights with these names, or `None` if a name is unknown. A name may occur several times.
     #[must_use]
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<Self> {
         names
@@ -106,37 +106,37 @@ impl Rights {
             .try_fold(Self::NONE, |all, one| Some(all.and(one?)))
     }
 
-    /// Whether one is among them.
+    /// Returns `true` if the set contains `right`.
     #[must_use]
     pub const fn hold(self, right: Right) -> bool {
         self.0 & right.bit() != 0
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the set is empty.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether each of them is among others.
+    /// Returns `true` if `others` contains every right of the set.
     #[must_use]
     pub const fn within(self, others: Self) -> bool {
         self.0 & !others.0 == 0
     }
 
-    /// These and others.
+    /// Returns the union with `others`.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Those that are among others too.
+    /// Returns the intersection with `others`.
     #[must_use]
     pub const fn only(self, others: Self) -> Self {
         Self(self.0 & others.0)
     }
 
-    /// Each, in canonical order.
+    /// Iterates over the rights in canonical order.
     pub fn iter(self) -> impl Iterator<Item = Right> {
         Right::ALL
             .into_iter()
@@ -144,7 +144,7 @@ impl Rights {
     }
 }
 
-/// As the database keeps them: their names in canonical order, a blank between two.
+/// The form in which the database stores rights: their names in canonical order, separated by spaces.
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, right) in self.iter().enumerate() {
@@ -163,41 +163,42 @@ impl fmt::Debug for Rights {
     }
 }
 
-/// A folder, as a grant names it.
+/// A folder in a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GrantedFolder {
-    /// Its id: the same through a rename.
+    /// The folder's id, which stays the same when the folder is renamed.
     pub id: String,
-    /// Its UIDVALIDITY when the grant was made. One that was made anew under the same name has another: the grant does not reach it.
+    /// The folder's UIDVALIDITY when the grant was made. A folder that is created again under the same name has another UIDVALIDITY, and the grant does not
+    /// apply to it.
     pub uid_validity: u32,
 }
 
-/// Several aliases, also ones to come.
+/// A set of aliases, including future ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AliasSet {
     /// Every alias of the mailbox.
     All,
-    /// Those that the guest made.
+    /// The aliases that the member created.
     Own,
-    /// Those of one domain, in lower case and ASCII.
+    /// The aliases on one domain, in lower case and ASCII.
     Domain(String),
 }
 
-/// What a grant is on.
+/// The resource of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// The mailbox, with all there is in it.
+    /// The mailbox, with everything in it.
     Mailbox,
     /// A folder, without its children.
     Folder(GrantedFolder),
     /// An alias, in lower case.
     Alias(String),
-    /// Several aliases.
+    /// A set of aliases.
     AliasSet(AliasSet),
 }
 
 impl Resource {
-    /// The rights that can be granted on it.
+    /// Returns the rights that can be granted on the resource.
     #[must_use]
     pub const fn takes(&self) -> Rights {
         match self {
@@ -208,16 +209,16 @@ impl Resource {
     }
 }
 
-/// A resource and what is granted on it.
+/// A resource and the rights that are granted on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// On what.
+    /// The resource.
     pub resource: Resource,
-    /// What.
+    /// The rights.
     pub rights: Rights,
 }
 
-/// All that one guest was granted in a mailbox. Their union counts.
+/// All grants of one member in a mailbox. The member holds the union of their rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants(Vec<Granted>);
 
@@ -228,7 +229,7 @@ impl From<Vec<Granted>> for Grants {
 }
 
 impl Grants {
-    /// An owner's: everything.
+    /// Returns the grants of an owner: every right on the mailbox.
     #[must_use]
     pub fn owner() -> Self {
         Self(vec![Granted {
@@ -237,32 +238,32 @@ impl Grants {
         }])
     }
 
-    /// What is held of anything: what a list shows as the member's rights.
+    /// Returns the rights that are held over anything in the mailbox. A list shows these as the member's rights.
     #[must_use]
     pub fn anywhere(&self) -> Rights {
         self.union(|_| true)
     }
 
-    /// What is held of the mailbox as a whole.
+    /// Returns the rights that are held over the whole mailbox.
     #[must_use]
     pub fn over_mailbox(&self) -> Rights {
         self.union(|resource| *resource == Resource::Mailbox)
     }
 
-    /// What is held of every folder.
+    /// Returns the rights that are held over every folder.
     #[must_use]
     pub fn over_every_folder(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_FOLDER)
     }
 
-    /// What is held of any folder, one at least.
+    /// Returns the rights that are held over at least one folder.
     #[must_use]
     pub fn over_some_folder(&self) -> Rights {
         let folders = self.union(|resource| matches!(resource, Resource::Folder(_)));
         self.over_every_folder().and(folders)
     }
 
-    /// The folders that are granted each by itself, with what is held of them.
+    /// Iterates over the folders that are granted individually, with the rights of each grant.
     pub fn folders(&self) -> impl Iterator<Item = (&GrantedFolder, Rights)> {
         self.0.iter().filter_map(|grant| match &grant.resource {
             Resource::Folder(folder) => Some((folder, grant.rights)),
@@ -270,7 +271,7 @@ impl Grants {
         })
     }
 
-    /// What is held of one alias; `made` is whether the guest made it.
+    /// Returns the rights that are held over one alias. `made` is whether the member created the alias.
     #[must_use]
     pub fn over_alias(&self, address: &str, made: bool) -> Rights {
         let domain = address.rsplit('@').next().unwrap_or_default();
@@ -284,13 +285,13 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// What is held of the mailbox's own address, which is no alias: who may use it holds the mailbox.
+    /// Returns the rights that are held over the mailbox's own address. The address is not an alias, so only grants on the whole mailbox count.
     #[must_use]
     pub fn over_address(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_ALIAS)
     }
 
-    /// What is held of an alias that the guest makes on a domain.
+    /// Returns the rights that are held over an alias that the member creates on a domain.
     #[must_use]
     pub fn over_new_alias(&self, domain: &str) -> Rights {
         let rights = self.union(|resource| match resource {
@@ -301,14 +302,14 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// What is held of some alias, one at least or one to come.
+    /// Returns the rights that are held over at least one alias, existing or future.
     #[must_use]
     pub fn over_some_alias(&self) -> Rights {
         let rights = self.union(|resource| !matches!(resource, Resource::Folder(_)));
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Whether a domain is one that the guest can have to do with: one on which it may be granted an alias.
+    /// Returns `true` if a grant of the member can apply to an alias on this domain.
     #[must_use]
     pub fn reach_domain(&self, domain: &str) -> bool {
         self.0.iter().any(|grant| {
@@ -322,7 +323,8 @@ impl Grants {
         })
     }
 
-    /// What may be handed on of a resource: what is held of all there is and will be in it.
+    /// Returns the rights over a resource that the member may grant to others: the rights that it holds over everything that the resource contains now and in
+    /// the future.
     #[must_use]
     pub fn over(&self, resource: &Resource) -> Rights {
         match resource {
@@ -335,7 +337,7 @@ impl Grants {
             Resource::AliasSet(set) => {
                 let all = self.union(|held| match held {
                     Resource::Mailbox | Resource::AliasSet(AliasSet::All) => true,
-                    // What one guest made is not what another makes.
+                    // Excludes `Own`, because the aliases that one member created are not those that another member creates.
                     Resource::AliasSet(held @ AliasSet::Domain(_)) => held == set,
                     _ => false,
                 });

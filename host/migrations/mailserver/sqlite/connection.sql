@@ -1,12 +1,11 @@
--- How the file that mail servers read is kept in step with the directory. Run on every connection, after that file was attached as
--- `mailserver`: temporary triggers may write to attached databases, so a change of the truth changes the projection in the very
--- same transaction, whichever query makes it.
+-- Keeps the file that mail servers read in sync with the directory. Runs on every connection, after that file was attached as `mailserver`. Temporary triggers
+-- can write to attached databases, so every change of the directory changes the projection in the same transaction, whichever query makes the change.
 --
--- The due_* views say what ought to stand in the file; they are the twins of the views in ../../postgres/0002_mailserver.sql and after. A
--- trigger takes out what a changed row stood for and puts in what it stands for now. Deletions by foreign key fire them too.
+-- The due_* views define what the file must contain. They correspond to the views in ../../postgres/0002_mailserver.sql and later migrations. A trigger deletes
+-- the rows for the old values of a changed row and inserts the rows for its new values. Deletions by foreign key also fire the triggers.
 
--- FULL as for the main file: an alias whose making was answered must not bounce after a power cut because a mail server came up
--- before the service could repair.
+-- FULL, as for the main file: an alias whose creation was confirmed must not bounce after a power failure because a mail server started before the service
+-- could repair the file.
 PRAGMA mailserver.synchronous = FULL;
 
 CREATE TEMP VIEW due_users AS
@@ -109,7 +108,7 @@ CREATE TEMP TRIGGER project_app_passwords_delete AFTER DELETE ON main.app_passwo
     DELETE FROM projected_log_ins WHERE app_password_id = OLD.id;
 END;
 
--- platform_domains, domains: one may stand in both
+-- platform_domains, domains: a domain can be in both tables
 
 CREATE TEMP TRIGGER project_platform_domains_insert AFTER INSERT ON main.platform_domains BEGIN
     DELETE FROM mailserver_domains WHERE domain = NEW.domain;
@@ -141,7 +140,7 @@ CREATE TEMP TRIGGER project_domains_delete AFTER DELETE ON main.domains BEGIN
     INSERT INTO mailserver_domains SELECT * FROM due_domains WHERE domain = OLD.domain;
 END;
 
--- The aliases on them. A claim alone changes nothing.
+-- The aliases on these domains. A pending claim changes nothing.
 
 CREATE TEMP TRIGGER project_platform_domains_aliases_insert AFTER INSERT ON main.platform_domains BEGIN
     DELETE FROM mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = NEW.domain AND kind = 'alias');

@@ -1,16 +1,16 @@
--- What mail servers read, on SQLite: the contract `mailserver_*`, version 1, in a file of its own.
+-- The data for mail servers, on SQLite: the contract `mailserver_*`, version 1, in a separate file.
 --
--- A file of its own, because whoever reads a database in WAL mode must be able to write it: mail daemons can open this file, and
--- can open no other. It holds what they must know and nothing more: no person's password, no sealed secret, no session.
--- Columns are only ever added under one version; on PostgreSQL the same names are views (../../postgres/0002_mailserver.sql).
+-- The file is separate, because a reader of a database in WAL mode must be able to write it. Mail daemons can open this file and not the main file. It contains
+-- only what they need: no person's password, no sealed secret, no session. Within a version, columns can only be added. On PostgreSQL, the same names are views
+-- (../../postgres/0002_mailserver.sql).
 --
--- Run at every start, in one transaction. The file is a projection: connection.sql keeps it in step, repair.sql makes it anew. So
--- whoever changes a table's shape drops the old one first, in older.sql.
+-- Runs at every start, in one transaction. The file is a projection: connection.sql keeps it in sync, and repair.sql rebuilds it. A change to a table's shape
+-- must drop the old table first, in older.sql.
 
 CREATE VIEW IF NOT EXISTS mailserver_version AS
     SELECT 1 AS version;
 
--- Log-ins, dead ones among them until the service forgets them; the view below leaves those out.
+-- Log-ins, including expired ones until the service deletes them. The view below excludes expired ones.
 CREATE TABLE IF NOT EXISTS projected_log_ins (
     app_password_id TEXT PRIMARY KEY,
     address         TEXT NOT NULL,
@@ -22,32 +22,32 @@ CREATE TABLE IF NOT EXISTS projected_log_ins (
 CREATE INDEX IF NOT EXISTS projected_log_ins_by_address ON projected_log_ins (address);
 CREATE INDEX IF NOT EXISTS projected_log_ins_by_selector ON projected_log_ins (selector);
 
--- Log-ins. The log-in name is `address`; what a person types as the password begins with `selector`. `password` is the scheme
--- and the digest as Dovecot reads them. strftime, since unixepoch() is younger than some daemons' SQLite.
+-- Log-ins. `address` is the log-in name. The password that a person types begins with `selector`. `password` contains the scheme and the digest in Dovecot's
+-- format. Uses strftime, because unixepoch() is missing in the SQLite of some daemons.
 CREATE VIEW IF NOT EXISTS mailserver_passwords AS
     SELECT address, selector, app_password_id, password, kind
     FROM projected_log_ins
     WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000;
 
--- Mailboxes: the address that mail for it carries, and the name of its folder on the mail server.
+-- Mailboxes: the address that mail for the mailbox carries, and the name of its folder on the mail server.
 CREATE TABLE IF NOT EXISTS mailserver_users (
     address TEXT PRIMARY KEY,
     mailbox TEXT NOT NULL
 );
 
--- Domains that mail is taken for.
+-- Domains for which mail is accepted.
 CREATE TABLE IF NOT EXISTS mailserver_domains (
     domain TEXT PRIMARY KEY
 );
 
--- Further addresses, and where their mail goes.
+-- Additional addresses and the destination of their mail.
 CREATE TABLE IF NOT EXISTS mailserver_aliases (
     address     TEXT PRIMARY KEY,
     destination TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS mailserver_aliases_by_destination ON mailserver_aliases (destination);
 
--- Which log-in may send from which address.
+-- The addresses from which each log-in may send.
 CREATE TABLE IF NOT EXISTS mailserver_senders (
     address TEXT NOT NULL,
     login   TEXT NOT NULL,

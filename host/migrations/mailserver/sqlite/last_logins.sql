@@ -1,5 +1,5 @@
--- What the mail server tells of log-ins, on SQLite: a file of its own beside the one that it reads, so that a log-in's write never
--- waits for the service's nor the service's for a log-in's. The twin on PostgreSQL is in ../../postgres/0005_last_logins.sql.
+-- Last log-ins that the mail server records, on SQLite. The file is separate from the one that the mail server reads, so that the writes of log-ins and of the
+-- service never wait for each other. The counterpart on PostgreSQL is ../../postgres/0005_last_logins.sql.
 
 CREATE TABLE IF NOT EXISTS mailserver_last_logins (
     app_password_id TEXT   PRIMARY KEY,

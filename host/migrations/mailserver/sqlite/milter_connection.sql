@@ -1,12 +1,12 @@
--- Notes which keys a domain that is released, or is the platform's no longer, takes with it, whichever query does so. A domain may stand in both
--- tables: of its keys the one goes that was the row's, which the selector tells. Run on every connection, after withdrawn.sql and after the
--- file that a milter reads was attached as `milter`, where `dkim.milter` is set.
+-- Records the keys that a domain loses when it is released or is no longer a platform domain, whichever query makes the change. A domain can be in both tables;
+-- the selector tells which key belonged to the row. Runs on every connection if `dkim.milter` is set, after withdrawn.sql and after the milter's file was
+-- attached as `milter`.
 --
--- The keys themselves are deleted as the transaction is committed (withdraw.sql). Not here: a trigger cannot say in which file the table is that it
--- changes, and a mail daemon that somebody broke into could make one of this name in its own file, which is found first.
+-- The keys themselves are deleted when the transaction is committed (withdraw.sql). A trigger cannot delete them, because it cannot name the file of the table
+-- that it changes: a compromised mail daemon could create a table of this name in its own file, which SQLite would find first.
 
 PRAGMA milter.synchronous = FULL;
--- What is deleted is overwritten.
+-- Overwrites deleted data.
 PRAGMA milter.secure_delete = ON;
 
 CREATE TEMP TRIGGER withdraw_domains_delete AFTER DELETE ON main.domains WHEN OLD.verified_at IS NOT NULL BEGIN

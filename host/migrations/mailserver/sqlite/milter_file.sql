@@ -1,5 +1,5 @@
--- What a milter reads, on SQLite: a file of its own in a folder of its own, so that neither Dovecot nor Postfix can read private keys. The twin
--- on PostgreSQL is in ../../postgres/0009_milter.sql.
+-- The keys for a milter, on SQLite. The file is separate and in a separate folder, so that neither Dovecot nor Postfix can read private keys. The counterpart
+-- on PostgreSQL is ../../postgres/0009_milter.sql.
 
 CREATE TABLE IF NOT EXISTS mailserver_dkim_keys (
     domain      TEXT PRIMARY KEY,

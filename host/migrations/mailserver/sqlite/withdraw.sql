@@ -1,4 +1,4 @@
--- Takes from the file that a milter reads the keys that this transaction withdraws. Run before it is committed, where there are any.
+-- Deletes from the milter's file the keys that this transaction withdraws. Runs before the commit if there are such keys.
 
 DELETE FROM milter.mailserver_dkim_keys
     WHERE (domain, selector) IN (SELECT domain, selector FROM temp.withdrawn_keys);

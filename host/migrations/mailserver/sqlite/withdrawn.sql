@@ -1,5 +1,5 @@
--- The keys that a milter is to have no longer once the transaction under way is committed (milter_connection.sql). Made on every connection, so that
--- what commits need not know whether there is a milter.
+-- The keys that a milter must no longer have once the current transaction is committed (milter_connection.sql). Created on every connection, so that a commit
+-- does not need to know whether there is a milter.
 
 CREATE TEMP TABLE withdrawn_keys (
     domain   TEXT NOT NULL,

@@ -12,7 +12,7 @@ use crate::directory::testing::{DAY, Fresh, NOW, account, both};
 const ALIASES_READ: &str = "SELECT address, destination FROM mailserver_aliases ORDER BY address";
 const ROWS: &str = "SELECT COUNT(*) FROM addresses WHERE kind = 'alias'";
 
-/// The web session of an account that [`people`] made.
+/// The web session of an account that [`people`] created.
 fn acting(account_id: &str, at: Timestamp) -> Acting<'_> {
     let sid = match account_id {
         "ada" => "adas",
@@ -27,7 +27,7 @@ fn acting(account_id: &str, at: Timestamp) -> Acting<'_> {
     }
 }
 
-/// Ada and Bob, signed in, with a platform's domain; Ada has one of her own.
+/// Ada and Bob, signed in, with a platform domain. Ada has a domain of her own.
 async fn people(fresh: &Fresh) {
     Directory::open(&fresh.config, &["example.org".into()])
         .await
@@ -190,7 +190,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     ] {
         assert_eq!(makes(&fresh, "ada", foreign).await, Err(Obstacle::Foreign));
     }
-    // One that is the platform's too is the platform's: what is reserved there stays so.
+    // An own domain that is also a platform domain counts as a platform domain: reserved names stay reserved.
     fresh
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
@@ -199,7 +199,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     let judged =
         directory.create_alias(acting("ada", NOW), "info@ada.example", Whose::Own, &origin);
     assert_eq!(judged.await.unwrap(), Err(Obstacle::Foreign));
-    // What is no longer ones own when it is made was judged for nothing.
+    // The domain is no longer the account's own when the alias is created.
     fresh
         .execute("DELETE FROM domains WHERE domain = 'a.example'")
         .await;
@@ -266,7 +266,7 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
              SELECT 'n' || i || '@example.org', 'alias', 'ada', i % 2 = 0 FROM n",
         )
         .await;
-    // Those on her own domain are counted apart.
+    // Aliases on her own domain are counted separately.
     makes(&fresh, "ada", "one@ada.example").await.unwrap();
     let attempts = ["a@example.org", "b@example.org", "c@example.org"];
     let made = join_all(attempts.iter().map(|address| makes(&fresh, "ada", address))).await;
@@ -346,7 +346,7 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         let deleted = directory.delete_alias(acting, id, &origin);
         assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{acting:?}");
     }
-    // A session goes on with another app password; a token is known by its own; of an access token of a server elsewhere that server is asked.
+    // A session remains valid with another app password, and a token with its own. An access token of an external server is checked by that server.
     let elsewhere = Acting {
         app_password_id: None,
         ..over("", "", NOW)

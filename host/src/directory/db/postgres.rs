@@ -1,4 +1,4 @@
-//! Opening PostgreSQL: the pool, the migrations, and who may read what mail servers read.
+//! Opens PostgreSQL: the pool, the migrations, and the privileges on the data for mail servers.
 
 use std::str::FromStr;
 
@@ -10,10 +10,10 @@ use crate::config;
 
 const GRANTS: &str = include_str!("../../../migrations/mailserver/postgres.sql");
 const MILTER_GRANTS: &str = include_str!("../../../migrations/mailserver/milter_postgres.sql");
-/// What an earlier configuration left there.
+/// Deletes keys that an earlier configuration left.
 const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 
-/// The pool, its database up to date. Services that start at once take turns: the migrator and the grants hold advisory locks.
+/// Returns the pool of the migrated database. Services that start concurrently wait for each other: the migrator and the grants hold advisory locks.
 pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     let options = PgConnectOptions::from_str(&config.url)?.application_name("latchmail");
     let pool = PgPoolOptions::new()

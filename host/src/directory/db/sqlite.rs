@@ -1,10 +1,10 @@
-//! Opening SQLite: two files, their modes, the migrations, and the triggers that keep what mail servers read in step.
+//! Opens SQLite: the files and their modes, the migrations, and the triggers that keep the data for mail servers in sync.
 //!
-//! The main file is the service's alone (0600, with its -wal and -shm). What mail servers read is a file of its own in a folder of
-//! its own (0660 in 2750): a reader in WAL mode must be able to write the file's -wal and -shm. Its group is the folder's, which the
-//! operator sets; what exists already keeps its mode and group, but for the right of others to make files in the folder. How a file
-//! is opened that mail daemons write in says [`shared`]. Beside it and like it is the file that mail servers write log-ins to, see
-//! [`last_logins`]. What a milter reads is a third, in another folder, see [`milter`].
+//! Only the service can access the main file (0600, with its -wal and -shm). The data for mail servers is in a separate file in a separate folder (0660 in
+//! 2750), because a reader in WAL mode must be able to write the file's -wal and -shm. The file has the group of its folder, which the operator sets. Existing
+//! files and folders keep their mode and group, except that only the owner may create files in the folder. [`shared`] describes how files that mail daemons can
+//! write are opened. Beside this file is the file to which mail servers write log-ins, see [`last_logins`]. The file for a milter is in another folder, see
+//! [`milter`].
 
 mod last_logins;
 mod milter;
@@ -38,17 +38,17 @@ const MAILSERVER_REPAIR: &str = include_str!("../../../migrations/mailserver/sql
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// How long a query waits for its turn where the file is taken, by a mail daemon or another service too.
+/// How long a query waits for a locked file. A mail daemon or another service can hold the lock.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The folder of the main file: mail daemons may pass through it to theirs, and see nothing else.
+/// The mode of the main file's folder. Mail daemons can traverse it to their own folder and cannot list it.
 const FOLDER_MODE: u32 = 0o711;
 const MAIN_MODE: u32 = 0o600;
-/// setgid, so that the files which the service makes there belong to the folder's group too.
+/// Includes setgid, so that files that the service creates in the folder get the folder's group.
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// The pool, both files up to date, the main file to be read in place, and the file beside them. Services that start at once take turns.
+/// Opens the files. Returns the pool, the main file for lookups, and the file of last log-ins. Services that start concurrently wait for each other.
 pub(super) async fn open(
     config: &config::Database,
 ) -> Result<(SqlitePool, look_up::File, LastLoginsFile), Error> {
@@ -60,7 +60,7 @@ pub(super) async fn open(
     migrate(&files.main).await?;
     shape_mailserver_file(&files.mailserver).await?;
     if let Err(error) = files.last_logins.make().await {
-        tracing::warn!(%error, "when mail clients logged in last cannot be known");
+        tracing::warn!(%error, "failed to create the file of last log-ins");
     }
 
     let milter = config.with_milter.then(|| files.milter.clone());
@@ -71,7 +71,7 @@ pub(super) async fn open(
 
     let attached = files.mailserver.to_string_lossy().into_owned();
     let (main, mailserver) = (files.main.clone(), files.mailserver.clone());
-    // One connection always stands, so that the -wal files do: made once, they keep the modes they were made with.
+    // At least one connection stays open, so that the -wal files persist and keep the modes that they were created with.
     let pool = SqlitePoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .min_connections(1)
@@ -105,7 +105,7 @@ pub(super) async fn open(
     Ok((pool, main, files.last_logins.clone()))
 }
 
-/// Gives a connection the file that mail servers read.
+/// Attaches the file that mail servers read to a connection.
 async fn attach(
     connection: &mut SqliteConnection,
     attached: &str,
@@ -126,7 +126,7 @@ async fn attach(
     Ok(())
 }
 
-/// Makes the file that mail servers read what the tables say it is.
+/// Makes the file that mail servers read match the tables.
 pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
     let mut tx = pool.begin_with(BEGIN_SQLITE).await?;
     sqlx::raw_sql(MAILSERVER_REPAIR).execute(&mut *tx).await?;
@@ -134,31 +134,31 @@ pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
     Ok(())
 }
 
-/// How the main file is opened.
+/// Returns the options for opening the main file.
 ///
-/// `synchronous` is FULL: in WAL mode NORMAL may lose what was committed last when the power fails, and what was answered (an
-/// account, a revoked password, a message's number) must be stored. It costs one fsync a transaction.
+/// `synchronous` is FULL, because in WAL mode NORMAL can lose the latest commits when the power fails. Everything that a response confirmed (an account, a
+/// revoked password, a message's number) must be stored. FULL costs one fsync per transaction.
 fn options(file: &Path) -> SqliteConnectOptions {
     shared_options(file).journal_mode(SqliteJournalMode::Wal)
 }
 
-/// How a file is opened that mail daemons write in, once it is guarded. What makes its log is [`shared::make_wal`].
+/// Returns the options for opening a guarded file that mail daemons can write. [`shared::make_wal`] creates its log.
 fn shared_options(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // With it REPLACE fires delete triggers too: no query can slip past the projection.
+        // REPLACE then fires delete triggers too, so that no query can bypass the projection.
         .pragma("recursive_triggers", "ON")
-        // Mail daemons can write the attached file: what its schema says is not believed.
+        // Mail daemons can write the attached file, so its schema is not trusted.
         .pragma("trusted_schema", "OFF")
         .pragma("temp_store", "MEMORY")
-        // What is deleted is overwritten, in what is attached later too: keys, secrets and hashes that are gone are to be gone.
+        // Overwrites deleted data, also in databases that are attached later. Deleted keys, secrets and hashes must not remain in the files.
         .pragma("secure_delete", "ON")
 }
 
-/// Runs the migrations in one transaction, without the triggers: a migration may reshape what they watch.
+/// Runs the migrations in one transaction, without the triggers, because a migration can change the tables that the triggers watch.
 async fn migrate(main: &Path) -> Result<(), Error> {
     let mut connection = options(main).connect().await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
@@ -184,7 +184,7 @@ async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the files are; absolute.
+/// The absolute paths of the files.
 struct Files {
     main: PathBuf,
     mailserver: PathBuf,
@@ -193,7 +193,7 @@ struct Files {
     with_milter: bool,
 }
 
-/// The same, made, and this start's alone until it is dropped.
+/// The paths of the created files. No other start can use them until this value is dropped.
 struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,
@@ -233,8 +233,8 @@ impl Files {
         })
     }
 
-    /// Makes what is missing, with its mode; waits for the turn of this start. Turning a new file into a WAL one is what SQLite's
-    /// own locks do not order.
+    /// Waits until no other service starts, then creates missing files with their modes. SQLite's own locks do not serialize the conversion of a new file to
+    /// WAL mode.
     fn prepare(self) -> Result<Prepared, Error> {
         make_folder(&self.main, FOLDER_MODE)?;
         let mut lock = self.main.clone().into_os_string();
@@ -266,7 +266,7 @@ impl Files {
     }
 }
 
-/// Makes the folder of `file` where it is missing, `mode` whatever the umask is.
+/// Creates the folder of `file` if it is missing, with `mode`, whatever the umask is.
 fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -279,7 +279,7 @@ fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
         .map_err(|error| unusable(folder, &error))
 }
 
-/// Makes an empty file, which is an empty database, where it is missing. SQLite gives -wal and -shm the mode of their file.
+/// Creates an empty file, which is an empty database, if the file is missing. SQLite gives -wal and -shm the mode of their database.
 fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
     match OpenOptions::new()
         .write(true)

@@ -25,7 +25,7 @@ fn keys(selector: &str) -> NewKeys {
     }
 }
 
-/// With the accounts `ada` and `bob`.
+/// Creates the accounts `ada` and `bob`.
 async fn two(fresh: &Fresh) {
     for name in ["ada", "bob"] {
         let address = format!("{name}@example.org");
@@ -77,7 +77,7 @@ async fn a_claim_is_pending_and_stands_when_it_is_repeated(fresh: Fresh) {
     };
     assert_eq!(domain.challenge, "adas-challenge");
     assert_eq!((domain.verified_at, &domain.dkim), (None, &None));
-    // Whatever the plan allows by now.
+    // The plan's limit may have changed since the claim.
     for at_most in [5, 1, 0] {
         let again = claim(&fresh, "ada", EXAMPLE, at_most).await;
         assert_eq!(again, Claimed::Standing(domain.clone()));
@@ -114,7 +114,7 @@ async fn of_claims_side_by_side_the_first_to_be_verified_wins(fresh: Fresh) {
     let owners: Vec<&str> = claims.iter().map(|claim| claim.owner.as_str()).collect();
     assert_eq!(owners, ["bob@example.org"]);
     assert_eq!(claim(&fresh, "ada", EXAMPLE, 5).await, Claimed::Taken);
-    // To verify once more changes nothing, the keys least of all.
+    // A second verification changes nothing, in particular not the keys.
     assert_eq!(
         verify(&fresh, "bob", EXAMPLE).await,
         Verified::Active(domain)
@@ -219,7 +219,7 @@ async fn the_platforms_domains_cannot_be_claimed_whatever_the_configuration_says
         claim(&fresh, "ada", "own.example", 5).await,
         Claimed::Fresh(_)
     ));
-    // Or became the platform's while the claim was pending.
+    // The domain becomes a platform domain while the claim is pending.
     claim(&fresh, "ada", EXAMPLE, 5).await;
     fresh
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
@@ -302,7 +302,7 @@ async fn what_others_had_on_the_platforms_domain_is_kept_whoever_releases_it(fre
     let rows = "SELECT COUNT(*) FROM addresses WHERE domain = 'ada.example'";
     assert_eq!(fresh.number(rows).await, 3);
 
-    // Nor on one that is an account's alone.
+    // The same applies to a domain that belongs only to an account.
     fresh.domain("ada", "other.example", true).await;
     fresh
         .execute(
@@ -337,7 +337,7 @@ async fn a_domain_with_aliases_stays_and_a_released_one_leaves_nothing(fresh: Fr
     fresh
         .execute("UPDATE addresses SET live = FALSE WHERE address = 'on@ada.example'")
         .await;
-    // One that is switched off is an alias all the same.
+    // A disabled alias is still an alias.
     assert_eq!(release(&fresh, "ada", EXAMPLE).await, Released::HasAliases);
     fresh
         .execute("UPDATE addresses SET live = FALSE WHERE address = 'off@ada.example'")

@@ -1,4 +1,4 @@
-//! What the mail server says is told where it can be true, and stops nothing where it cannot be read.
+//! Plausible data from the mail server is returned, and unreadable data causes no failure.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use super::super::testing::{Fresh, NOW, account, both, new_app_password, on_sqli
 use super::*;
 use crate::caller::Origin;
 
-/// An account `a` with two mail clients and a web session, and `b` with one mail client.
+/// Creates an account `a` with two mail clients and a web session, and an account `b` with one mail client.
 async fn clients(fresh: &Fresh) {
     let directory = &fresh.directory;
     directory.with("a", "ada@example.org", &["s"]).await;
@@ -31,13 +31,13 @@ fn file(fresh: &Fresh) -> Option<PathBuf> {
     Some(fresh.mailserver_file()?.with_file_name("last-logins.db"))
 }
 
-/// The file as a mail daemon has it open.
+/// Opens the file as a mail daemon does.
 async fn opened(fresh: &Fresh) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(file(fresh).unwrap());
     options.connect().await.unwrap()
 }
 
-/// Runs what a mail daemon may run.
+/// Runs a query that a mail daemon may run.
 async fn tell(fresh: &Fresh, query: &str) {
     let query = AssertSqlSafe(query);
     if file(fresh).is_some() {
@@ -59,7 +59,7 @@ async fn tell_of(fresh: &Fresh, id: &str, seconds: i64) {
     tell(fresh, &query).await;
 }
 
-/// Which rows are there, whosever they are.
+/// Returns the ids of all rows.
 async fn told(fresh: &Fresh) -> Vec<String> {
     const ALL: &str = "SELECT app_password_id FROM mailserver_last_logins ORDER BY 1";
     if file(fresh).is_some() {
@@ -101,7 +101,7 @@ async fn what_cannot_be_true_is_not_told(fresh: Fresh) {
         tell_of(&fresh, "phone", seconds).await;
         assert_eq!(of_ada(&fresh).await, HashMap::new(), "{seconds}");
     }
-    // A clock that is a little ahead is no lie, and yet nothing is told of the future.
+    // A clock that is slightly ahead is accepted, but no returned time is in the future.
     tell_of(&fresh, "phone", now + 30).await;
     let at = of_ada(&fresh).await["phone"];
     assert!(at <= Clock::system().now() && at.seconds() >= now, "{at}");
@@ -113,9 +113,9 @@ async fn the_last_log_ins_of_what_is_gone_are_forgotten(fresh: Fresh) {
     for id in ["phone", "desk", "s-password", "nobody"] {
         tell_of(&fresh, id, 1_700_000_000).await;
     }
-    // One that somebody has just logged in with may be newer than what is known of it.
+    // The app password of a recent log-in may be newer than the list of app passwords.
     tell_of(&fresh, "new", now.seconds()).await;
-    // And whoever broke into a mail server may tell anything of anybody.
+    // An intruder in a mail server can write anything about any account.
     tell_of(&fresh, "future", now.seconds() + 3600).await;
     tell_of(&fresh, "never", i64::MAX).await;
     if file(&fresh).is_some() {
@@ -135,7 +135,7 @@ both!(
     the_last_log_ins_of_what_is_gone_are_forgotten,
 );
 
-/// What a mail daemon that somebody broke into may make of its table.
+/// Tables that a compromised mail daemon may create.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_lies_costs_an_answer_and_no_more() {
     let body = async |fresh: Fresh| {
@@ -150,7 +150,7 @@ async fn a_file_that_lies_costs_an_answer_and_no_more() {
             "CREATE TABLE mailserver_last_logins (x)".to_owned(),
             "SELECT 1".to_owned(),
             endless.to_owned(),
-            // Computed, not stored: as much as a gigabyte of it.
+            // Computed, not stored. The value can have a gigabyte.
             "CREATE VIEW mailserver_last_logins AS SELECT 'phone' AS app_password_id, 1 AS last_login".to_owned(),
             "CREATE TABLE mailserver_last_logins (x, app_password_id AS ('phone'), last_login AS (1)); \
                 INSERT INTO mailserver_last_logins VALUES (1)"
@@ -176,7 +176,7 @@ async fn a_file_that_lies_costs_an_answer_and_no_more() {
     on_sqlite(body).await.unwrap();
 }
 
-/// Equal by a collation of somebody's choice, and many times over.
+/// Many rows, equal by a collation that the daemon chose.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_long_or_many_rows_is_answered_with_the_service_s_own_texts() {
     let body = async |fresh: Fresh| {
@@ -211,7 +211,7 @@ async fn a_file_that_cannot_be_read_is_no_failure() {
         tell_of(&fresh, "phone", 1_700_000_000).await;
         let file = file(&fresh).unwrap();
 
-        // Held by somebody for good.
+        // Another process keeps the file locked.
         let options = SqliteConnectOptions::new()
             .filename(&file)
             .journal_mode(SqliteJournalMode::Wal)

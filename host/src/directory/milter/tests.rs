@@ -1,4 +1,4 @@
-//! What a milter reads, read as it does, and who else may.
+//! The data for a milter, read as a milter, and the access of other roles.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -34,7 +34,7 @@ async fn run(directory: &Directory, query: &'static str) {
     execute(directory.db(), query).await.unwrap();
 }
 
-/// What a milter sees: the file of its own on SQLite, the role of its own on PostgreSQL.
+/// Returns what a milter sees: its own file on SQLite, its own role on PostgreSQL.
 async fn seen(fresh: &Fresh) -> Vec<String> {
     let db = if let Some(file) = fresh.mailserver_file() {
         let file = milter_file(&file);
@@ -121,7 +121,7 @@ async fn only_what_is_verified_under_that_name_is_given(fresh: Fresh) {
         key("bob.example", "s", false),
     ];
     directory.give_milter(&keys).await.unwrap();
-    assert_eq!(seen(&fresh).await, NOTHING, "nobody has either");
+    assert_eq!(seen(&fresh).await, NOTHING, "neither domain has an owner");
     run(&directory, VERIFIED).await;
     directory.give_milter(&keys).await.unwrap();
     let late = [key("ada.example", "earlier", false)];
@@ -149,7 +149,7 @@ async fn what_a_milter_reads_becomes_what_it_ought_to_be(fresh: Fresh) {
         let expected = ["ada.example s PEM", "platform.example 2026 PEM"];
         assert_eq!(seen(&fresh).await, expected);
     }
-    // One that was verified since the keys were read.
+    // The domain was verified after the keys were read.
     directory.set_milter(&[]).await.unwrap();
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
 }
@@ -161,14 +161,14 @@ async fn a_configured_key_is_there_while_its_domain_is_the_platforms(fresh: Fres
     let configured = [key("ada.example", "2026", true)];
     let own = [key("ada.example", "s", false)];
     directory.set_milter(&configured).await.unwrap();
-    assert_eq!(seen(&fresh).await, NOTHING, "it is nobody's");
+    assert_eq!(seen(&fresh).await, NOTHING, "the domain has no owner");
     run(&directory, VERIFIED).await;
     directory.set_milter(&configured).await.unwrap();
-    assert_eq!(seen(&fresh).await, NOTHING, "it is an account's");
+    assert_eq!(seen(&fresh).await, NOTHING, "an account owns the domain");
     directory.set_milter(&own).await.unwrap();
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
 
-    // An account had it before the configuration named it.
+    // An account had the domain before the configuration named it.
     run(&directory, ADD).await;
     run(&directory, REMOVE).await;
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
@@ -180,7 +180,7 @@ async fn a_configured_key_is_there_while_its_domain_is_the_platforms(fresh: Fres
     run(&directory, REMOVE).await;
     assert_eq!(seen(&fresh).await, NOTHING);
 
-    // The account's key cannot be opened: the configuration's is not to stand in its place.
+    // The account's key cannot be opened. The configured key must not replace it.
     run(&directory, ADD).await;
     directory.set_milter(&configured).await.unwrap();
     run(&directory, VERIFIED).await;

@@ -65,7 +65,7 @@ async fn of_many_versions_the_newest_are_kept_the_one_that_serves_and_the_one_be
     assert_eq!(digests(&fresh, "mail").await, ["e", "d"]);
 }
 
-/// The digests of those that served, what serves at the end.
+/// Returns the digests of the versions that served, the current version last.
 async fn served(fresh: &Fresh) -> Vec<String> {
     let versions = fresh.directory.module_versions("mail").await.unwrap();
     let mut served: Vec<_> = versions
@@ -95,7 +95,7 @@ async fn what_served_before_is_told_without_what_was_rolled_away_from(fresh: Fre
     assert_eq!(served(&fresh).await, ["a", "b", "d"]);
     roll_back(&fresh, "a").await;
     assert_eq!(served(&fresh).await, ["a"]);
-    // To one that was left: that is a step forward.
+    // Activating a version that was rolled back counts as a step forward.
     roll_back(&fresh, "c").await;
     assert_eq!(served(&fresh).await, ["a", "c"]);
     install(&fresh, &[version("mail", "a")], 10).await;

@@ -12,7 +12,7 @@ use crate::directory::credentials::AppPasswordKind;
 use crate::directory::testing::{DAY, Fresh, NOW, both, new_app_password};
 use crate::directory::two_factor::{Factor, Person};
 
-/// Where clients register themselves.
+/// The IP address from which clients register.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const HOUR: Duration = Duration::from_hours(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -65,7 +65,7 @@ fn grant(id: &str, account: &str, at: Timestamp) -> NewGrant {
     }
 }
 
-/// The hash of everybody's password, as `Fresh` makes accounts.
+/// Returns the password hash of an account, as `Fresh` creates it.
 async fn password_hash(directory: &Directory, account: &str) -> String {
     directory.password_hash(account).await.unwrap().unwrap()
 }
@@ -82,7 +82,7 @@ async fn agree(fresh: &Fresh, account: &str, agreement: Agreement<'_>) -> Agreed
     agreed.unwrap()
 }
 
-/// A grant of ada's, made of a code.
+/// Creates a grant of ada's from a code.
 async fn granted(fresh: &Fresh, id: &str) -> Exchange {
     let code = code(&format!("{id}-code"));
     let agreed = agree(fresh, "ada", Agreement::Code(&code)).await;
@@ -114,7 +114,7 @@ async fn a_code_makes_one_grant_and_coming_again_ends_it(fresh: Fresh) {
     );
     let over = fresh.directory.access_token("g-access", NOW.plus(HOUR));
     assert!(over.await.unwrap().is_none());
-    // A refresh token is no access token, nor the other way round.
+    // A refresh token is not an access token, and an access token is not a refresh token.
     let refresh = fresh.directory.access_token("g-refresh", NOW).await;
     assert!(refresh.unwrap().is_none());
     let again = grant("h", "ada", NOW);
@@ -206,7 +206,7 @@ async fn refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant(fresh: Fr
     );
     let used = directory.refresh_token("g-refresh", later).await.unwrap();
     assert_eq!(used.unwrap().sealed_password, None);
-    // What acts for it lives as long as the newest refresh token, and the access token that was over is forgotten.
+    // The app password lives as long as the newest refresh token, and the expired access token is deleted.
     let end = "SELECT expires_at FROM app_passwords WHERE id = 'g-password'";
     assert_eq!(fresh.number(end).await, later.plus(30 * DAY).millis());
     let access = "SELECT COUNT(*) FROM oauth_tokens WHERE kind = 'access'";
@@ -259,7 +259,7 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
     };
     assert_eq!(poll("one", 0).await, Poll::Pending);
     assert_eq!(poll("one", 4).await, Poll::SlowDown);
-    // Ten seconds from now on.
+    // The device must now wait ten seconds.
     assert_eq!(poll("one", 12).await, Poll::SlowDown);
     assert_eq!(poll("one", 27).await, Poll::Pending);
     let other = directory.poll_device("one-hash", "d", NOW).await.unwrap();
@@ -288,7 +288,7 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
     let made = [one.unwrap(), two.unwrap()].into_iter().flatten();
     assert_eq!(made.count(), 1);
     assert!(!directory.deny_device("three", NOW).await.unwrap());
-    // Who said yes may say no as long as nothing came of it.
+    // A person can deny an approved device until the device fetches its grant.
     directory.add_device(&device("four")).await.unwrap();
     assert_eq!(
         agree(&fresh, "ada", Agreement::Device("four")).await,
@@ -322,7 +322,7 @@ async fn an_account_has_a_hundred_grants_and_the_oldest_make_room(fresh: Fresh) 
     for n in 0..100 {
         granted(&fresh, &format!("g{n:03}")).await;
     }
-    // Made at one instant, they are told apart by their ids.
+    // Grants that were created at one instant are ordered by their ids.
     let made = granted(&fresh, "h").await;
     let ended = vec!["g000-password".to_owned()];
     assert_eq!(made, Exchange::Granted { ended });

@@ -103,14 +103,14 @@ async fn a_domain_that_somebody_verified_is_not_opened_to_everybody_by_the_confi
     let refused = Directory::open(&fresh.config, &configured).await;
     let said = refused.unwrap_err().to_string();
     assert!(
-        said.contains("names ada.example, which is ada@a.example's"),
+        said.contains("contains ada.example, which the account ada@a.example has verified"),
         "{said}"
     );
     let listed = fresh.directory.platform_domains().await.unwrap();
     let names: Vec<&str> = listed.iter().map(|one| one.domain.as_str()).collect();
-    assert_eq!(names, ["a.example"], "all is as it was");
+    assert_eq!(names, ["a.example"], "nothing was changed");
 
-    // What is claimed alone is nobody's.
+    // A pending claim does not make an account the owner.
     Directory::open(&fresh.config, &configured[1..])
         .await
         .unwrap();

@@ -55,7 +55,7 @@ async fn a_refresh_token_is_good_once(fresh: Fresh) {
     };
     assert_eq!(session.sid, "s");
     assert_eq!(session.sealed_password, b"sealed");
-    // The session's end has moved, and its app password's with it.
+    // The end of the session and the end of its app password were moved.
     assert!(lives(&fresh.directory, "s", NOW.plus(MONTH)).await);
     let end = fresh.number("SELECT expires_at FROM app_passwords").await;
     assert_eq!(end, later.plus(MONTH).millis());
@@ -166,7 +166,7 @@ async fn logging_out_beside_refreshing_leaves_nothing_and_fails_nobody(fresh: Fr
         }
         let alive = usize::from(lives(&fresh.directory, &a, NOW).await)
             + usize::from(lives(&fresh.directory, &b, NOW).await);
-        // Either a logout came before the refresh of its token and ended both sessions, or both tokens were used up first.
+        // Either a logout preceded the refresh of its token and ended both sessions, or both tokens were used first.
         assert_eq!((ended, alive), if ended == 1 { (1, 0) } else { (0, 2) });
     }
 }

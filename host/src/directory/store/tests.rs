@@ -5,7 +5,7 @@ use crate::caller::Origin;
 
 const PLENTY: u64 = 1024 * 1024;
 
-/// Of those whose keys are ASCII.
+/// Counts the sets whose size is wrong. Supports ASCII keys only.
 const MISCOUNTED: &str = "SELECT COUNT(*) FROM stores s WHERE used <> (SELECT COALESCE(SUM(64 + length(e.key) + length(e.value)), 0) \
     FROM store_entries e WHERE e.account_id = s.account_id AND e.module = s.module)";
 
@@ -23,7 +23,7 @@ fn entry<'a>(module: &'a str, key: &'a str) -> Entry<'a> {
     Entry { module, key }
 }
 
-/// Installs modules of these names, of no use but that they are there.
+/// Installs modules with these names. Only their existence matters.
 async fn install(directory: &Directory, names: &[&str]) {
     let version = |name| NewVersion {
         module: name,
@@ -38,21 +38,21 @@ async fn install(directory: &Directory, names: &[&str]) {
     installed.unwrap();
 }
 
-/// Whether there was anything of a module that is removed with what it kept.
+/// Removes a module with its data. Returns `true` if there was anything to remove.
 async fn purge(directory: &Directory, module: &str) -> bool {
     let origin = Origin::operator();
     let removed = directory.remove_module(module, true, NOW, &origin).await;
     removed.unwrap()
 }
 
-/// Two accounts, each with a session of its own name, and the modules that keep something for them.
+/// Creates two accounts, each with a session of the same name, and the modules that store data for them.
 async fn two(directory: &Directory) {
     install(directory, &["notes", "digest", "m", "n"]).await;
     directory.with("ada", "ada@example.org", &["ada"]).await;
     directory.with("bob", "bob@example.org", &["bob"]).await;
 }
 
-/// Sets a value whatever was there, with plenty of room.
+/// Sets a value unconditionally, with a large quota.
 async fn set(directory: &Directory, account: &str, module: &str, key: &str, value: &[u8]) {
     let entry = entry(module, key);
     let set = directory.store(of(account), entry, Expected::Any, Some(value), PLENTY);
@@ -133,7 +133,7 @@ async fn keys_are_listed_in_the_order_of_their_bytes_by_prefix_and_in_stretches(
     let last = ["\u{10ffff}", "\u{10ffff}x"];
     assert_eq!(keys(directory, "\u{10ffff}", "", 9).await, last);
     assert_eq!(keys(directory, "c", "", 9).await, [""; 0]);
-    // None of these means anything but itself.
+    // None of these is a wildcard.
     for wild in ["%", "_", "*", "a%", "[a]"] {
         assert_eq!(keys(directory, wild, "", 9).await, [""; 0]);
     }
@@ -196,7 +196,7 @@ async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
         let stored = directory.store(of(account), entry(module, key), Expected::Any, value, quota);
         stored.await.unwrap()
     };
-    // Two keys of one byte and eight bytes of values fill it.
+    // Two keys of one byte and eight bytes of values use the whole quota.
     assert_eq!(store("ada", "m", "a", Some(b"1234")).await, Change::Done);
     assert_eq!(store("ada", "m", "b", Some(b"12345")).await, Change::Full);
     assert_eq!(store("ada", "m", "é", Some(b"1234")).await, Change::Full);
@@ -206,10 +206,10 @@ async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     let got = get(directory, "ada", "m", "a").await;
     assert_eq!(got.unwrap(), b"1234", "what is refused changes nothing");
     assert_eq!(store("ada", "m", "c", Some(b"")).await, Change::Full);
-    // Other modules and accounts have a quota each.
+    // Other modules and accounts have quotas of their own.
     assert_eq!(store("ada", "n", "a", Some(b"1234")).await, Change::Done);
     assert_eq!(store("bob", "m", "a", Some(b"1234")).await, Change::Done);
-    // What was given up can be had again.
+    // Freed bytes can be used again.
     assert_eq!(store("ada", "m", "a", Some(b"1")).await, Change::Done);
     assert_eq!(store("ada", "m", "b", Some(b"1234567")).await, Change::Done);
     assert_eq!(store("ada", "m", "b", None).await, Change::Done);
@@ -217,7 +217,7 @@ async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     let long = vec![7; 8];
     assert_eq!(store("ada", "m", "b", Some(&long)).await, Change::Full);
     assert_eq!(store("ada", "m", "b", Some(&long[1..])).await, Change::Done);
-    // Under a quota that was lowered it may become less, and not more.
+    // Under a lower quota, the data may shrink but not grow.
     let low = async |key, value: Option<&[u8]>| {
         let stored = directory.store(of("ada"), entry("m", key), Expected::Any, value, 10);
         stored.await.unwrap()
@@ -245,7 +245,7 @@ async fn what_was_kept_goes_with_its_account_or_when_its_module_is_purged(fresh:
     assert!(!purge(directory, "notes").await);
     assert_eq!(get(directory, "bob", "notes", "k").await, None);
     assert!(get(directory, "bob", "digest", "k").await.is_some());
-    // It may begin anew, with all of its quota.
+    // A new installation starts with its whole quota.
     install(directory, &["notes"]).await;
     set(directory, "bob", "notes", "k", b"v").await;
     assert_eq!(fresh.number("SELECT MAX(used) FROM stores").await, 66);

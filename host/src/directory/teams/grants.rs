@@ -1,4 +1,4 @@
-//! Grants: made for a member, changed, revoked. Nobody grants what they do not hold themselves, over all that it is granted on.
+//! Creation, change and revocation of grants. A caller can grant only rights that it holds itself over the whole resource.
 
 use super::super::aliases::{Whose, whose_of};
 use super::super::db::{Tx, on_tx};
@@ -11,7 +11,7 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::teams::rights::{AliasSet, Granted, Grants, Resource, Rights};
 
-/// Grants that a member may have in a mailbox.
+/// Maximum number of grants of a member in a mailbox.
 pub const MOST_GRANTS: u32 = 100;
 
 const ALIAS: &str =
@@ -33,7 +33,7 @@ struct Found {
 }
 
 impl Directory {
-    /// Makes a further grant for a member of a team. A folder whose UIDVALIDITY is 0 does not exist.
+    /// Creates a further grant for a member of a team. A folder whose UIDVALIDITY is 0 does not exist.
     ///
     /// # Errors
     /// Returns [`Refusal`]. Nothing is granted in that case.
@@ -68,7 +68,7 @@ impl Directory {
         Ok(events::commit(tx, added, origin).await?)
     }
 
-    /// Gives a grant of a team other rights.
+    /// Changes the rights of a grant of a team.
     ///
     /// # Errors
     /// Returns [`Refusal`]. Nothing is changed in that case.
@@ -88,7 +88,7 @@ impl Directory {
         if !rights.within(resource.takes()) {
             return Err(Refusal::NotTaken(resource));
         }
-        // What is left of a grant is nobody's to give.
+        // The grant may keep rights that the caller does not hold.
         if !rights.within(held.over(&resource).and(before.rights)) {
             return Err(Refusal::NotHeld);
         }
@@ -106,7 +106,7 @@ impl Directory {
         Ok(events::commit(tx, changed, origin).await?)
     }
 
-    /// Takes a grant of a team back. Its holder stays a member.
+    /// Revokes a grant of a team. Its holder remains a member.
     ///
     /// # Errors
     /// Returns [`Refusal`]. Nothing is changed in that case.
@@ -133,7 +133,7 @@ impl Directory {
 /// Checks that a caller with the rights `held` can make a grant.
 ///
 /// # Errors
-/// [`Refusal::NotTaken`], [`Refusal::NotHeld`], one for what is missing, [`Refusal::Directory`].
+/// Returns [`Refusal::NotTaken`], [`Refusal::NotHeld`], the refusal for a missing resource, or [`Refusal::Directory`].
 pub(super) async fn judge(
     tx: &mut Tx,
     mailbox: &str,
@@ -144,7 +144,7 @@ pub(super) async fn judge(
     if !grant.rights.within(resource.takes()) {
         return Err(Refusal::NotTaken(resource.clone()));
     }
-    // Who may not grant it does not learn whether it is there.
+    // A caller that may not grant a resource must not learn whether the resource exists.
     if !grant.rights.within(held.over(resource)) {
         return Err(Refusal::NotHeld);
     }
@@ -158,7 +158,7 @@ pub(super) async fn judge(
     })
 }
 
-/// Whether the resource of a grant exists in the mailbox.
+/// Returns `true` if the resource of a grant exists in the mailbox.
 async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool, Error> {
     Ok(match resource {
         Resource::Mailbox | Resource::AliasSet(AliasSet::All | AliasSet::Own) => true,
@@ -176,7 +176,7 @@ async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool,
     })
 }
 
-/// A grant of a team, with its holder's address.
+/// Returns a grant of a team, with its holder's address.
 async fn find(tx: &mut Tx, mailbox: &str, id: &str) -> Result<(String, Granted), Refusal> {
     let found: Option<Found> = on_tx!(tx, db => sqlx::query_as(FIND)
         .bind(id)
@@ -187,7 +187,7 @@ async fn find(tx: &mut Tx, mailbox: &str, id: &str) -> Result<(String, Granted),
     Ok((address, granted))
 }
 
-/// Keeps a grant of a member.
+/// Stores a grant of a member.
 pub(super) async fn insert(
     tx: &mut Tx,
     membership: &str,
@@ -212,7 +212,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// A resource as the database keeps it: its kind and its id.
+/// Returns the kind and the id of a resource, as the database stores them.
 fn columns(resource: &Resource) -> (&'static str, Option<String>) {
     match resource {
         Resource::Mailbox => ("mailbox", None),
@@ -226,7 +226,7 @@ fn columns(resource: &Resource) -> (&'static str, Option<String>) {
     }
 }
 
-/// What was granted on what, for the record.
+/// Returns the event details of a grant.
 pub(super) fn in_words(resource: &Resource, rights: Rights) -> String {
     match columns(resource) {
         (kind, None) => format!("{kind}: {rights}"),

@@ -1,4 +1,4 @@
-//! The keys that act for guests, as they are sealed: read and put back when the service's own key is replaced.
+//! The sealed keys that act for members. They are read and replaced when the service's own key is replaced.
 
 use super::super::db::on;
 use super::super::{Directory, Error};
@@ -8,7 +8,7 @@ const RESEAL: &str =
     "UPDATE team_keys SET sealed_password = $3 WHERE mailbox = $1 AND sealed_password = $2";
 
 impl Directory {
-    /// Every mailbox's key, sealed, with the mailbox's id.
+    /// Returns the sealed key of every shared mailbox, with the mailbox's id.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -16,7 +16,7 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(SEALED).fetch_all(pool).await)?)
     }
 
-    /// Puts a key that was sealed anew in the place of what it was, unless that was changed meanwhile.
+    /// Replaces a sealed key with a resealed copy, unless the key was changed concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

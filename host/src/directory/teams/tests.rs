@@ -16,7 +16,7 @@ const SEND: Rights = Rights::of(&[Right::MailSend]);
 const MANAGE_AND_READ: Rights = Rights::of(&[Right::MembersManage, Right::MailRead]);
 const DAY: Duration = Duration::from_hours(24);
 
-/// Everybody's session has the account's name.
+/// Every session has the name of its account.
 fn asks<'a>(account: &'a str, mailbox: &'a str) -> Changing<'a> {
     Changing {
         asking: Asking {
@@ -69,7 +69,7 @@ fn invitation(name: &str, grant: Grant) -> Invitation {
     }
 }
 
-/// `ada`, `bob`, `cyd` and `dan`, each signed in; `ada` has an alias and a domain.
+/// Creates `ada`, `bob`, `cyd` and `dan`, each signed in. `ada` has an alias and a domain.
 async fn four(fresh: &Fresh) {
     for name in ["ada", "bob", "cyd", "dan"] {
         let address = format!("{name}@example.org");
@@ -100,7 +100,7 @@ async fn invite(
         .await
 }
 
-/// A grant more for a guest of `ada`'s, made by `by`.
+/// Creates a further grant for a member of `ada`'s mailbox, made by `by`.
 async fn add(fresh: &Fresh, by: &str, member: &str, grant: Grant) -> Result<(), Refusal> {
     let directory = &fresh.directory;
     directory
@@ -133,7 +133,7 @@ async fn team(fresh: &Fresh) -> Team {
     fresh.directory.team("ada").await.unwrap().unwrap()
 }
 
-/// The mailboxes that an account is shown, with what it holds somewhere in each.
+/// Returns the mailboxes that an account sees, with its rights in each.
 async fn teams(fresh: &Fresh, account: &str) -> Vec<(String, String)> {
     let teams = fresh.directory.teams(account).await.unwrap();
     let told = teams
@@ -142,7 +142,7 @@ async fn teams(fresh: &Fresh, account: &str) -> Vec<(String, String)> {
     told.collect()
 }
 
-/// What was recorded of `ada`'s team, the oldest first: kind, subject, detail and who did it.
+/// Returns the events of `ada`'s team, oldest first: kind, subject, detail and actor.
 async fn recorded(fresh: &Fresh) -> Vec<String> {
     let wanted = Wanted {
         address: "ada@example.org".into(),
@@ -183,7 +183,7 @@ async fn a_guest_is_let_in_with_a_grant_and_a_key_that_acts_for_it(fresh: Fresh)
         ("bob", "bob@example.org")
     );
     assert_eq!(bob.joined_at, NOW);
-    // The folder as it was then.
+    // The folder as it was at the invitation.
     let expected = Grant {
         label: Some("Our work".into()),
         ..grant("g", folder("work"), READ)
@@ -239,7 +239,7 @@ async fn teams_are_ones_own_and_those_that_are_shared_by_address(fresh: Fresh) {
     assert_eq!(teams(&fresh, "ada").await.len(), 1);
     assert_eq!(fresh.directory.teams("nobody").await.unwrap(), []);
 
-    // Without a key, without an owner, without a right.
+    // Without a key, without an active owner, without a right.
     let (origin, directory) = (Origin::default(), &fresh.directory);
     let gone = directory.revoke_app_password("ada", "key-of-ada", NOW, &origin);
     assert_eq!(gone.await.unwrap(), Revocation::Revoked);
@@ -286,7 +286,7 @@ async fn of_many_invitations_for_the_last_places_no_more_succeed_than_there_are(
     assert_eq!(team(&fresh).await.members.len(), 3);
     let keys = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'team_key'";
     assert_eq!(fresh.number(keys).await, 1);
-    // Who leaves makes room.
+    // A member that leaves frees its place.
     let member = team(&fresh).await.members[0].account_id.clone();
     assert_eq!(remove(&fresh, "ada", &member).await.unwrap(), None);
     let again = came_of_it.iter().position(full).unwrap();
@@ -389,12 +389,12 @@ async fn a_manager_hands_on_what_it_holds_and_learns_of_nothing_else(fresh: Fres
         .await
         .unwrap();
 
-    // To itself as little as to others.
+    // The refusal is the same for another member and for the caller itself.
     for member in ["cyd", "bob"] {
         for resource in [
             Resource::Mailbox,
             folder("work"),
-            // Whether there is such a thing or not.
+            // The refusal is the same whether the folder exists or not.
             folder_of("none", 0),
         ] {
             let grant = grant("x", resource, Rights::of(&[Right::MailWrite]));
@@ -414,7 +414,7 @@ async fn a_manager_hands_on_what_it_holds_and_learns_of_nothing_else(fresh: Fres
     let same = grant("y", Resource::Alias("shop@ada.example".into()), SEND);
     add(&fresh, "bob", "cyd", same).await.unwrap();
 
-    // One who manages nothing changes nothing, and is told the same of what there is not.
+    // A member that may not manage members changes nothing, and gets the same refusal for members and grants that do not exist.
     let nothing = grant("z", Resource::Mailbox, READ);
     for member in ["bob", "nobody", "ada"] {
         let refused = add(&fresh, "cyd", member, nothing.clone()).await;
@@ -430,7 +430,7 @@ async fn a_manager_hands_on_what_it_holds_and_learns_of_nothing_else(fresh: Fres
     }
     let refused = invite(&fresh, "cyd", "dan", Resource::Mailbox, READ).await;
     assert!(matches!(refused, Err(Refusal::NotManaging)));
-    // A stranger does not learn that there is a team.
+    // An account outside the team does not learn that the team exists.
     let refused = invite(&fresh, "dan", "dan", Resource::Mailbox, READ).await;
     assert!(matches!(refused, Err(Refusal::NoTeam)));
     for by in ["dan", "nobody"] {
@@ -456,7 +456,7 @@ async fn what_was_taken_from_a_manager_it_grants_no_longer(fresh: Fresh) {
     let again = grant("x", Resource::Mailbox, READ_AND_WRITE);
     let refused = add(&fresh, "bob", "cyd", again.clone()).await;
     assert!(matches!(refused, Err(Refusal::NotHeld)));
-    // It may narrow what it does not hold itself.
+    // A manager can reduce rights that it does not hold itself.
     change(&fresh, "bob", "cyd-first", READ).await.unwrap();
     change(&fresh, "ada", "bob-first", READ).await.unwrap();
     let refused = add(&fresh, "bob", "cyd", again).await;
@@ -504,7 +504,7 @@ async fn a_member_has_a_hundred_grants_and_no_more(fresh: Fresh) {
         .await
         .unwrap();
     for n in 1..MOST_GRANTS {
-        // The same once more is a grant of its own.
+        // An equal grant is a separate grant.
         let more = grant(&n.to_string(), Resource::Mailbox, READ);
         add(&fresh, "ada", "bob", more).await.unwrap();
     }
@@ -565,7 +565,7 @@ async fn a_revoked_key_shuts_all_guests_out_until_the_owner_invites_again(fresh:
     assert_eq!(shut.members.len(), 1);
     let shared = directory.shared_mailbox("ada", "bob").await.unwrap();
     assert!(shared.is_none());
-    // A manager does not make a new one.
+    // A manager cannot create a new key.
     let refused = invite(&fresh, "bob", "cyd", Resource::Mailbox, READ).await;
     assert!(matches!(refused, Err(Refusal::NoTeam)));
     invite(&fresh, "ada", "dan", Resource::Mailbox, READ)
@@ -617,7 +617,7 @@ async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
         .unwrap();
     let (directory, origin) = (&fresh.directory, Origin::default());
     let mut over = asks("ada", "ada");
-    // After its end, and another account's.
+    // A session after its end, and the session of another account.
     let ends = [("ada", NOW.plus(DAY * 31)), ("bob", NOW)];
     for (sid, at) in ends {
         (over.asking.sid, over.asking.at) = (sid, at);

@@ -103,13 +103,13 @@ async fn what_is_closed_keeps_no_connection() {
 async fn who_finds_the_file_taken_looks_again_and_keeps_no_thread_waiting() {
     let path = std::env::temp_dir().join(format!("lm-look-up-{}", std::process::id()));
     let owner = Connection::open(&path).unwrap();
-    // Not a log, so that a writer keeps readers out.
+    // Without a write-ahead log, so that a writer blocks readers.
     owner
         .execute_batch("CREATE TABLE t (id INTEGER); INSERT INTO t VALUES (1); BEGIN EXCLUSIVE")
         .unwrap();
     let file = File::new(path.clone());
     let (tells, told) = mpsc::channel();
-    // On the same thread: it gets its turn while the other looks.
+    // On the same thread: this runs while the lookup waits.
     let frees = async {
         owner.execute_batch("COMMIT").unwrap();
         tells.send(()).unwrap();

@@ -87,7 +87,7 @@ async fn several_may_start_at_once() {
     on_postgres(body).await.unwrap();
 }
 
-/// The role belongs to the whole server, so it is taken away within a transaction that is undone.
+/// The role belongs to the whole server, so it is removed in a transaction that is rolled back.
 #[tokio::test]
 async fn a_service_that_may_not_make_the_role_starts_without() {
     let body = async |fresh: Fresh| {

@@ -1,6 +1,6 @@
-//! The file that a milter reads, on SQLite: private keys, so in a folder of its own that no other daemon passes through.
+//! The SQLite file for a milter. It contains private keys, so it is in a separate folder that no other daemon can traverse.
 //!
-//! Opened as [`shared`] says, since a milter may write it. Where there is no milter there is no such file, or an empty one.
+//! The file is opened as described in [`shared`], because a milter can write it. Without a milter, the file is missing or empty.
 
 use std::path::{Path, PathBuf};
 
@@ -21,17 +21,17 @@ const WITHDRAW: &str = include_str!("../../../../migrations/mailserver/sqlite/wi
 const ANY_WITHDRAWN: &str = "SELECT EXISTS (SELECT 1 FROM temp.withdrawn_keys)";
 const ATTACH: &str = "ATTACH DATABASE $1 AS milter";
 const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
-/// What was deleted is overwritten, in the log too.
+/// Overwrites deleted data, also in the log.
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// Lets a connection note which keys a transaction withdraws, whether there is a milter or not.
+/// Makes a connection record the keys that a transaction withdraws, whether there is a milter or not.
 pub(super) async fn note(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
     Ok(())
 }
 
-/// Takes from a milter the keys that the transaction of this connection withdraws.
+/// Deletes from the milter's file the keys that this connection's transaction withdraws.
 pub(in crate::directory::db) async fn withdraw(
     connection: &mut SqliteConnection,
 ) -> Result<(), Error> {
@@ -44,7 +44,7 @@ pub(in crate::directory::db) async fn withdraw(
     Ok(())
 }
 
-/// Where it is.
+/// The location of the file.
 #[derive(Clone, Debug)]
 pub(super) struct MilterFile {
     main: PathBuf,
@@ -52,7 +52,7 @@ pub(super) struct MilterFile {
 }
 
 impl MilterFile {
-    /// The configuration's, else the one beside the main file.
+    /// Returns the configured file, or the default file beside the main file.
     pub(super) fn named_by(
         config: &config::Database,
         main: &Path,
@@ -76,14 +76,14 @@ impl MilterFile {
         })
     }
 
-    /// Makes what is missing, with its mode.
+    /// Creates the folder and the file with their modes if they are missing.
     pub(super) fn prepare(&self) -> Result<(), Error> {
         make_folder(&self.file, MAILSERVER_FOLDER_MODE)?;
         make_file(&self.file, MAILSERVER_MODE)?;
         shared::guard(&self.main, &self.file)
     }
 
-    /// Gives the file its table.
+    /// Creates the file's table.
     pub(super) async fn shape(&self) -> Result<(), Error> {
         let mut connection = self.open().await?;
         sqlx::raw_sql(SHAPE).execute(&mut connection).await?;
@@ -91,7 +91,7 @@ impl MilterFile {
         Ok(())
     }
 
-    /// Takes away what an earlier configuration left in it.
+    /// Deletes keys that an earlier configuration left.
     pub(super) async fn empty(&self) -> Result<(), Error> {
         if !self.file.exists() {
             return Ok(());
@@ -110,7 +110,7 @@ impl MilterFile {
         Ok(connection)
     }
 
-    /// Gives it to a connection, with the triggers that see which keys go.
+    /// Attaches the file to a connection, with the triggers that record deleted keys.
     pub(super) async fn attach(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
         shared::guard(&self.main, &self.file)?;
         sqlx::query(ATTACH)

@@ -1,12 +1,12 @@
 //! The folder that mail daemons share with the service, and how a file in it is opened.
 //!
-//! Daemons write in the files, since a reader of a write-ahead log has to, and whatever stands in them may be of their making. They may
-//! make no file of another name: SQLite, before it reads a database, plays back a journal of the database's name and then deletes
-//! the file that the journal names. So the folder is closed to all but its owner before anything in it is opened, no journal is
-//! tolerated there, and none is ever made: it would have the file's own mode, for daemons to write in.
+//! Daemons can write the files, because a reader of a write-ahead log must be able to. The contents are therefore not trusted. Daemons must not be able to
+//! create files with other names: before SQLite reads a database, it plays back a journal with the database's name and then deletes the file that the journal
+//! names. Therefore, the folder becomes writable for its owner only before anything in it is opened, an existing journal is refused, and the service never
+//! creates a journal. A journal would have the database's mode, so that daemons could write it.
 //!
-//! What they cannot make has to stand: whoever closes such a file last removes its -wal and -shm, unless it cannot. So every connection
-//! that may write has the file attached a second time, to read alone: closed after the first, it keeps both where they are.
+//! Daemons cannot create -wal and -shm, so both must persist. The connection that closes a database last removes them, unless it cannot. Therefore, every
+//! connection that can write attaches the file a second time, read-only. The second attachment is closed after the first and keeps both files.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,13 +16,13 @@ use sqlx::SqliteConnection;
 
 use super::{Error, same, unusable};
 
-/// All but the owner's right to make, rename and remove what is in a folder.
+/// The permissions of group and others to create, rename and remove files in a folder.
 const OTHERS_WRITE: u32 = 0o022;
 
 const ATTACH_KEEPER: &str = "ATTACH DATABASE $1 AS $2";
 
-/// Makes sure that the folder of `file` is its owner's alone to write in, and refuses what a daemon may have left there before it was:
-/// a file that is a link, nothing like a file, or the main file or any other by a second name; and a journal.
+/// Makes the folder of `file` writable for its owner only. Refuses files that a daemon may have put there before: a link, anything that is not a plain file, a
+/// second name of the main file or of any other file, and a journal.
 pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     let ours = fs::metadata(main).map_err(|error| unusable(main, &error))?;
     close_folder(file, &ours)?;
@@ -41,14 +41,14 @@ pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     let journal = beside(file, "-journal");
     if found(&journal)?.is_some() {
         return Err(Error::Unusable(format!(
-            "{} cannot be used: it has no business there, and may name a file that SQLite would then delete; remove it",
+            "{} cannot be used: a journal is not allowed here, because SQLite would delete the file that it names; remove it",
             journal.display()
         )));
     }
     Ok(())
 }
 
-/// What takes effect at once, whoever has the folder open.
+/// Takes effect at once, also for processes that have the folder open.
 fn close_folder(file: &Path, ours: &Metadata) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -67,7 +67,7 @@ fn close_folder(file: &Path, ours: &Metadata) -> Result<(), Error> {
     }
     fs::set_permissions(folder, Permissions::from_mode(mode & !OTHERS_WRITE)).map_err(|error| {
         Error::Unusable(format!(
-            "{} cannot be used: mail daemons may make files in it, and that cannot be taken from them ({error}); give it to the service's \
+            "{} cannot be used: mail daemons can create files in it, and this permission cannot be removed ({error}); give it to the service's \
              user and run chmod g-w,o-w",
             folder.display()
         ))
@@ -86,7 +86,7 @@ fn plain(file: &Path, found: &Metadata) -> Result<(), Error> {
     let why = if !found.is_file() {
         "it is not a plain file"
     } else if found.nlink() != 1 {
-        "it has another name too"
+        "it has more than one name"
     } else {
         return Ok(());
     };
@@ -102,7 +102,7 @@ pub(super) fn beside(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Makes the file a connection was opened on one with a write-ahead log, without a journal on the disk meanwhile, and keeps the log.
+/// Converts the file that a connection was opened on to a write-ahead log, without a journal on disk, and keeps the log.
 pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> Result<(), Error> {
     let mode = |query| sqlx::query_scalar::<_, String>(query);
     let mut is = mode("PRAGMA main.journal_mode")
@@ -120,7 +120,7 @@ pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> 
     keep(connection, file, "keeper").await
 }
 
-/// Whether the journal mode, as SQLite tells it, is the one without journals.
+/// Checks that the journal mode that SQLite reports is WAL.
 pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     if mode == "wal" {
         return Ok(());
@@ -131,7 +131,7 @@ pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Keeps the -wal and the -shm of a file that this connection has open already and may write, by attaching it once more under a name.
+/// Keeps the -wal and the -shm of a file that this connection has open for writing, by attaching the file again as `name`.
 pub(super) async fn keep(
     connection: &mut SqliteConnection,
     file: &Path,
@@ -145,7 +145,7 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// The file as SQLite's URI, to be read alone.
+/// Returns the file as a read-only SQLite URI.
 fn to_read(file: &Path) -> String {
     use std::fmt::Write as _;
 
@@ -154,7 +154,7 @@ fn to_read(file: &Path) -> String {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
             uri.push(byte.into());
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(uri, "%{byte:02x}");
         }
     }

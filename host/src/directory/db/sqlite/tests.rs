@@ -50,7 +50,7 @@ async fn a_folder_and_a_file_that_exist_keep_their_modes() {
     on_sqlite(body).await.unwrap();
 }
 
-/// A journal that has SQLite delete `victim`, as soon as it opens the file that the journal belongs to.
+/// Writes a journal that makes SQLite delete `victim` when it opens the journal's database.
 fn plant_journal(file: &Path, victim: &Path) {
     const PAGE: u32 = 4096;
     let name = victim.to_str().unwrap().as_bytes();
@@ -77,7 +77,7 @@ async fn a_planted_journal_deletes_nothing() {
         let victim = folder.parent().unwrap().join("victim.key");
         fs::write(&victim, "a key").unwrap();
 
-        // What this is about: SQLite itself deletes it.
+        // Shows the attack: SQLite itself deletes the file.
         let copy = folder.with_file_name("copy.db");
         fs::copy(&theirs, &copy).unwrap();
         plant_journal(&copy, &victim);
@@ -95,7 +95,7 @@ async fn a_planted_journal_deletes_nothing() {
             .execute("INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
                 VALUES ('phone', 'a', 'app_password', '', 'x', 'x', 0)")
             .await;
-        // One that has its connection already, and so never opens the file while the journal stands there.
+        // A directory that already has its connection, so that it never opens the file while the journal exists.
         let standing = config::Database {
             max_connections: 1,
             ..fresh.config.clone()
@@ -103,7 +103,7 @@ async fn a_planted_journal_deletes_nothing() {
         let standing = Directory::open(&standing, &[]).await.unwrap();
         for name in ["mailserver.db", "last-logins.db"] {
             let file = folder.join(name);
-            // As it was made once, and may be made again by an operator's own means.
+            // A mode that an earlier version set, and that an operator's tools can set again.
             fs::set_permissions(folder, Permissions::from_mode(0o2770)).unwrap();
             plant_journal(&file, &victim);
             let Db::Sqlite(pool) = fresh.directory.db() else {
@@ -129,7 +129,7 @@ async fn a_planted_journal_deletes_nothing() {
                 verb.unwrap();
             }
             assert!(victim.exists(), "{name}");
-            assert_eq!(mode(folder), 0o2750, "nobody plants another");
+            assert_eq!(mode(folder), 0o2750, "no daemon can create another");
             fs::remove_file(beside(&file, "-journal")).unwrap();
         }
         fs::set_permissions(folder, Permissions::from_mode(0o2770)).unwrap();
@@ -139,7 +139,7 @@ async fn a_planted_journal_deletes_nothing() {
     on_sqlite(body).await.unwrap();
 }
 
-/// A daemon may write a journal that the service made, since it would have the file's mode. So none is made, whatever the file is.
+/// A daemon could write a journal that the service creates, because it would have the file's mode. Therefore, the service never creates one.
 #[tokio::test]
 async fn a_file_that_lost_its_log_gets_one_without_a_journal() {
     let body = async |fresh: Fresh| {
@@ -162,7 +162,7 @@ async fn a_file_that_lost_its_log_gets_one_without_a_journal() {
     on_sqlite(body).await.unwrap();
 }
 
-/// Daemons cannot make them, and read nothing without them.
+/// Daemons cannot create the logs and cannot read without them.
 #[tokio::test]
 async fn the_logs_stand_when_the_service_is_gone() {
     let body = async |fresh: Fresh| {
@@ -217,7 +217,7 @@ async fn a_log_that_is_another_s_is_not_written() {
     on_sqlite(body).await.unwrap();
 }
 
-/// Nothing but what a mail daemon must know: whatever the directory keeps of a person, the file does not hold its bytes.
+/// The file contains only what a mail daemon needs, and no bytes of anything else that the directory stores about a person.
 #[tokio::test]
 async fn the_mail_servers_file_holds_no_secret_of_the_service() {
     let body = async |fresh: Fresh| {
@@ -283,7 +283,7 @@ async fn a_start_leaves_a_file_of_the_right_shape_as_it_is() {
     on_sqlite(body).await.unwrap();
 }
 
-/// As the file was before log-ins had a kind.
+/// The shape of the file before log-ins had a kind.
 #[tokio::test]
 async fn a_file_of_an_older_shape_is_made_anew() {
     let body = async |fresh: Fresh| {
@@ -308,7 +308,7 @@ async fn a_file_of_an_older_shape_is_made_anew() {
     on_sqlite(body).await.unwrap();
 }
 
-/// Nothing depends on the file that mail servers write, so nothing they make of it stops a start.
+/// The service does not depend on the file that mail servers write, so nothing in its place prevents a start.
 #[tokio::test]
 async fn a_service_starts_whatever_stands_where_last_log_ins_belong() {
     let body = async |fresh: Fresh| {
@@ -457,7 +457,7 @@ async fn a_database_that_mail_servers_could_not_read_is_refused() {
     }
 }
 
-/// What a mail daemon that was broken into could put in the place of its file, while the service is down or up.
+/// Files that a compromised mail daemon could put in place of its own, while the service is stopped or running.
 #[tokio::test]
 async fn a_planted_file_of_the_mail_servers_is_not_opened() {
     let body = async |fresh: Fresh| {
