@@ -11,8 +11,8 @@ const body = (name) => ({ required: true, content: content(name) });
 const parameter = (where, name, description, type) => ({ name, in: where, required: true, description, schema: type });
 
 const query = [
-  parameter('query', 'name', 'The part before the `@`', { type: 'string' }),
-  parameter('query', 'domain', 'The part behind it', { type: 'string' }),
+  parameter('query', 'name', 'Part before the `@`', { type: 'string' }),
+  parameter('query', 'domain', 'Part after the `@`', { type: 'string' }),
 ];
 const byId = [parameter('path', 'id', "The alias's id", { type: 'integer', format: 'int64', minimum: 1 })];
 
@@ -30,16 +30,16 @@ export const description = {
         tags: ['Aliases'],
         summary: 'Create an alias',
         description:
-          'Mail for it arrives at once, and it may be sent from. A random name can be said aloud and not be guessed. An address that was ' +
-          "somebody's is taken; its former owner may have it again.",
+          'The alias receives mail at once and can be used as a sender. Random names can be pronounced and cannot be guessed. An address that ' +
+          'another account had before is taken; its former owner can create it again.',
         requestBody: body('AliasRequest'),
         responses: {
           201: answer('The alias', 'CreatedAlias'),
           400: answer(
-            "`domain is required`, `<address> is already taken`, a name that will not do, a domain that is not the account's to use",
+            "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
             'Error',
           ),
-          409: answer('The account has as many aliases as it may', 'Error'),
+          409: answer('The account has reached the limit of aliases', 'Error'),
         },
       },
     },
@@ -56,10 +56,10 @@ export const description = {
         operationId: 'checkAlias',
         tags: ['Aliases'],
         summary: 'Check whether an alias could be made',
-        description: 'Nothing is held: somebody else may have it meanwhile.',
+        description: 'The address is not reserved: another account can take it before it is created.',
         parameters: query,
         responses: {
-          200: answer('Whether it could, and why not', 'AliasCheck'),
+          200: answer('Whether the alias can be created, and why not', 'AliasCheck'),
           400: answer('`name and domain query params required`', 'Error'),
         },
       },
@@ -69,11 +69,11 @@ export const description = {
         operationId: 'updateAlias',
         tags: ['Aliases'],
         summary: 'Switch an alias on or off',
-        description: "An inactive alias takes no mail and may not be sent from; it stays the account's.",
+        description: "An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.",
         parameters: byId,
         requestBody: body('AliasChange'),
         responses: {
-          200: answer('It is so', 'Success'),
+          200: answer('The alias was changed', 'Success'),
           400: answer('`Invalid alias ID`, `active (boolean) is required`', 'Error'),
           404: answer('`Alias not found or not owned by you`', 'Error'),
         },
@@ -82,10 +82,10 @@ export const description = {
         operationId: 'deleteAlias',
         tags: ['Aliases'],
         summary: 'Delete an alias',
-        description: 'It takes no mail from now on and may not be sent from. What was delivered stays; nobody else gets the address.',
+        description: 'The alias receives no mail from now on and cannot be used as a sender. Delivered mail stays. No other account can use the address.',
         parameters: byId,
         responses: {
-          200: answer('It is gone', 'Success'),
+          200: answer('The alias was deleted', 'Success'),
           400: answer('`Invalid alias ID`', 'Error'),
           404: answer('`Alias not found or not owned by you`', 'Error'),
         },
@@ -118,18 +118,18 @@ export const description = {
         },
       },
       AliasRequest: {
-        description: 'An alias to be made.',
+        description: 'An alias to create.',
         type: 'object',
         required: ['domain'],
         properties: {
-          domain: { type: 'string', description: 'One of the domains that aliases may be on.' },
+          domain: { type: 'string', description: 'One of the domains on which aliases are allowed.' },
           name: {
             type: ['string', 'null'],
             minLength: 2,
             maxLength: 64,
             description:
-              'The part before the `@`: lower-case letters, digits, dots, hyphens and underscores, a letter or a digit first and last, no two ' +
-              'dots in a row. A random one where absent.',
+              'Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has ' +
+              'no two dots in a row. If it is absent, a random name is used.',
           },
         },
       },
@@ -143,38 +143,38 @@ export const description = {
         },
       },
       AliasDomain: {
-        description: 'A domain that there may be aliases on.',
+        description: 'A domain on which aliases are allowed.',
         type: 'object',
         required: ['domain'],
-        properties: { domain: { type: 'string', description: 'Its name, in lower case and ASCII.' } },
+        properties: { domain: { type: 'string', description: 'Name in lower case and ASCII.' } },
       },
       AliasDomainList: {
-        description: 'The domains that there may be aliases on.',
+        description: 'The domains on which aliases are allowed.',
         type: 'object',
         required: ['domains'],
         properties: {
           domains: {
             type: 'array',
             items: schema('AliasDomain'),
-            description: "Those of the platform, then the account's own that are active.",
+            description: "The platform domains, then the account's own active domains.",
           },
         },
       },
       AliasCheck: {
-        description: 'Whether an alias could be made at this moment.',
+        description: 'Whether an alias can be created now.',
         type: 'object',
         required: ['available'],
         properties: {
-          available: { type: 'boolean', description: 'Whether it could.' },
-          error: { type: 'string', description: 'Why not; absent where it could.' },
+          available: { type: 'boolean', description: 'Whether the alias can be created.' },
+          error: { type: 'string', description: 'Why the alias cannot be created. Absent if it can.' },
         },
       },
       AliasChange: {
-        description: 'What an alias is to be.',
+        description: 'The new state of an alias.',
         type: 'object',
         required: ['active'],
         properties: {
-          active: { type: 'boolean', description: 'Whether it is to deliver and may be used as a sender.' },
+          active: { type: 'boolean', description: 'Whether the alias receives mail and can be used as a sender.' },
         },
       },
       Success: {

@@ -39,8 +39,8 @@ _DATE = {"type": "string", "example": "2026-11-20 08:00:00"}
 
 _BY_ID = [_parameter("path", "id", "The alias's id", {"type": "integer", "format": "int64", "minimum": 1})]
 _QUERY = [
-    _parameter("query", "name", "The part before the `@`", _TEXT),
-    _parameter("query", "domain", "The part behind it", _TEXT),
+    _parameter("query", "name", "Part before the `@`", _TEXT),
+    _parameter("query", "domain", "Part after the `@`", _TEXT),
 ]
 _MISSING = _answer("`Alias not found or not owned by you`", "Error")
 
@@ -54,14 +54,14 @@ DESCRIPTION = {
                 {
                     "201": _answer("The alias", "CreatedAlias"),
                     "400": _answer(
-                        "`domain is required`, `<address> is already taken`, a name that will not do, a domain that is not the account's to use",
+                        "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
                         "Error",
                     ),
-                    "409": _answer("The account has as many aliases as it may", "Error"),
+                    "409": _answer("The account has reached the limit of aliases", "Error"),
                 },
                 description=(
-                    "Mail for it arrives at once, and it may be sent from. A random name can be said aloud and not be guessed. An address that was "
-                    "somebody's is taken; its former owner may have it again."
+                    "The alias receives mail at once and can be used as a sender. Random names can be pronounced and cannot be guessed. An address that "
+                    "another account had before is taken; its former owner can create it again."
                 ),
                 requestBody=_body("AliasRequest"),
             ),
@@ -78,10 +78,10 @@ DESCRIPTION = {
                 "checkAlias",
                 "Check whether an alias could be made",
                 {
-                    "200": _answer("Whether it could, and why not", "AliasCheck"),
+                    "200": _answer("Whether the alias can be created, and why not", "AliasCheck"),
                     "400": _answer("`name and domain query params required`", "Error"),
                 },
-                description="Nothing is held: somebody else may have it meanwhile.",
+                description="The address is not reserved: another account can take it before it is created.",
                 parameters=_QUERY,
             ),
         },
@@ -90,11 +90,11 @@ DESCRIPTION = {
                 "updateAlias",
                 "Switch an alias on or off",
                 {
-                    "200": _answer("It is so", "Success"),
+                    "200": _answer("The alias was changed", "Success"),
                     "400": _answer("`Invalid alias ID`, `active (boolean) is required`", "Error"),
                     "404": _MISSING,
                 },
-                description="An inactive alias takes no mail and may not be sent from; it stays the account's.",
+                description="An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.",
                 parameters=_BY_ID,
                 requestBody=_body("AliasChange"),
             ),
@@ -102,12 +102,12 @@ DESCRIPTION = {
                 "deleteAlias",
                 "Delete an alias",
                 {
-                    "200": _answer("It is gone", "Success"),
+                    "200": _answer("The alias was deleted", "Success"),
                     "400": _answer("`Invalid alias ID`", "Error"),
                     "404": _MISSING,
                 },
                 description=(
-                    "It takes no mail from now on and may not be sent from. What was delivered stays; nobody else gets the address."
+                    "The alias receives no mail from now on and cannot be used as a sender. Delivered mail stays. No other account can use the address."
                 ),
                 parameters=_BY_ID,
             ),
@@ -133,16 +133,16 @@ DESCRIPTION = {
                 aliases={"type": "array", "items": _schema("Alias"), "description": "By address, inactive ones among them."},
             ),
             "AliasRequest": _object(
-                "An alias to be made.",
+                "An alias to create.",
                 ["domain"],
-                domain={**_TEXT, "description": "One of the domains that aliases may be on."},
+                domain={**_TEXT, "description": "One of the domains on which aliases are allowed."},
                 name={
                     "type": ["string", "null"],
                     "minLength": 2,
                     "maxLength": 64,
                     "description": (
-                        "The part before the `@`: lower-case letters, digits, dots, hyphens and underscores, a letter or a digit first and last, no "
-                        "two dots in a row. A random one where absent."
+                        "Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has "
+                        "no two dots in a row. If it is absent, a random name is used."
                     ),
                 },
             ),
@@ -153,29 +153,29 @@ DESCRIPTION = {
                 id={**_ID, "description": "Its id."},
             ),
             "AliasDomain": _object(
-                "A domain that there may be aliases on.",
+                "A domain on which aliases are allowed.",
                 ["domain"],
-                domain={**_TEXT, "description": "Its name, in lower case and ASCII."},
+                domain={**_TEXT, "description": "Name in lower case and ASCII."},
             ),
             "AliasDomainList": _object(
-                "The domains that there may be aliases on.",
+                "The domains on which aliases are allowed.",
                 ["domains"],
                 domains={
                     "type": "array",
                     "items": _schema("AliasDomain"),
-                    "description": "Those of the platform, then the account's own that are active.",
+                    "description": "The platform domains, then the account's own active domains.",
                 },
             ),
             "AliasCheck": _object(
-                "Whether an alias could be made at this moment.",
+                "Whether an alias can be created now.",
                 ["available"],
-                available={**_BOOLEAN, "description": "Whether it could."},
-                error={**_TEXT, "description": "Why not; absent where it could."},
+                available={**_BOOLEAN, "description": "Whether the alias can be created."},
+                error={**_TEXT, "description": "Why the alias cannot be created. Absent if it can."},
             ),
             "AliasChange": _object(
-                "What an alias is to be.",
+                "The new state of an alias.",
                 ["active"],
-                active={**_BOOLEAN, "description": "Whether it is to deliver and may be used as a sender."},
+                active={**_BOOLEAN, "description": "Whether the alias receives mail and can be used as a sender."},
             ),
             "Success": _object(
                 "A response that only reports success.",

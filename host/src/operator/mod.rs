@@ -33,8 +33,8 @@ use crate::mail::{self, Ending};
 /// The service that a command works on.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Service {
-    /// Configuration file of the service [default: `$LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in its state
-    /// folder]. Environment variables override it.
+    /// Configuration file [default: `$LATCHMAIL_CONFIG`, otherwise the one that `latchmail dev` created]. Environment variables
+    /// override it.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
