@@ -35,8 +35,9 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Set a new password, read from standard input as one line. This revokes the account's web sessions, OAuth grants and API tokens. App
-    /// passwords of mail clients stay valid.
+    /// Set a new password, read from standard input as one line.
+    ///
+    /// This revokes the account's web sessions, OAuth grants and API tokens. App passwords of mail clients stay valid.
     Password {
         /// Address of the account.
         address: String,
