@@ -34,14 +34,14 @@ build-tests: (setup "--tests")
     ./scripts/build-tests
 
 # Check format, lints, the WIT contract, scripts, licences and advisories
-check: setup
+check: (setup "--check")
     cargo fmt --all --check
     # The bindings parse and resolve the whole of wit/; a contract that is not valid does not compile.
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/follow scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
-    ./scripts/dependencies
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    ./scripts/check-dependencies
 
 # Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
 [positional-arguments]
@@ -68,7 +68,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, the protocol's own clients and conformance suite, and generators of clients too
+# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --check cargo-deny; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, the protocol's own clients and conformance suite, and generators of clients too
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"
