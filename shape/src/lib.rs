@@ -1,7 +1,7 @@
-//! A JSON body of another shape than the one asked for, in a sentence that names the field (specification, section 7). The host's own routes and
-//! those of modules read their bodies here, so that a client is told the same in both.
+//! Reads JSON bodies and describes a body of the wrong shape in a sentence that names the field (specification, section 7). The host's own routes and
+//! those of modules both use it, so clients get the same sentences.
 //!
-//! serde's own messages quote the value, which may be a secret, and speak of Rust's types; what is said here holds neither.
+//! serde's own messages are not used: they quote the value, which may be a secret, and mention Rust's types.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,12 +12,12 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAcce
 use serde_json::error::Category;
 use serde_path_to_error::Path;
 
-/// Why a body is not what was asked for.
+/// Why a body was refused.
 #[derive(Debug)]
 pub enum Misfit {
     /// It is not JSON.
     Syntax,
-    /// It is JSON of another shape; in a sentence.
+    /// It is JSON of another shape. The sentence names the field.
     Shape(String),
 }
 
@@ -32,11 +32,10 @@ impl Misfit {
     }
 }
 
-/// Reads `body` as a JSON object. serde would take an array for a struct, its values in the order of the fields, which no
-/// description tells of; so every body is read here.
+/// Reads `body` as a JSON object. serde would also accept an array with the values of a struct's fields in order, which no API description mentions.
 ///
 /// # Errors
-/// That it is not JSON, or a sentence that names the field that will not do.
+/// The body is not JSON, or a sentence that names the invalid field.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
     if body.trim_ascii_start().first() != Some(&b'{') {
         let json = serde_json::from_slice::<IgnoredAny>(body);
@@ -47,7 +46,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner().classify() {
-            // What is no JSON further on is none.
+            // Invalid JSON further on has precedence over the wrong shape.
             Category::Data if serde_json::from_slice::<IgnoredAny>(body).is_err() => Misfit::Syntax,
             Category::Data => {
                 let message = error.inner().to_string();
@@ -60,7 +59,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
     Ok(value)
 }
 
-/// An object within a body: serde would take an array for it, its values in the order of the fields.
+/// An object within a body. serde would also accept an array with the values of its fields in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 
@@ -84,7 +83,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// serde's message without the place, which is of no use to whoever reads the answer.
+/// serde's message without the position, which is useless to clients.
 fn message_of(message: &str) -> &str {
     message
         .rfind(" at line ")
@@ -125,7 +124,7 @@ fn sentence(path: &Path, message: &str) -> String {
     }
 }
 
-/// The name of a field that there is not, cut, and those that there are.
+/// The name of an unknown field, cut, and the known fields.
 fn unknown(message: &str) -> Option<(String, String)> {
     let (name, known) = message.strip_prefix("unknown field `")?.split_once("`, ")?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
