@@ -1,6 +1,5 @@
-// A client of the protocol's own makers, unmodified, used as their documentation shows. It is told its major and the endpoint's address and nothing else;
-// what it comes to it writes line by line, in JSON, and reads likewise what to do. Arguments: the folder with the packages, one of `1`, `2` and
-// `2-newest`, the address.
+// An unmodified client of the protocol's own authors, used as their documentation shows. Its arguments are the folder with the packages, one of `1`,
+// `2` and `2-newest`, and the endpoint's URL. It writes its results line by line in JSON, and reads commands in the same way.
 
 import { createServer } from 'node:http';
 import { once } from 'node:events';
@@ -21,7 +20,7 @@ const { Client, StreamableHTTPClientTransport, UnauthorizedError } =
 
 const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
 
-// Where the person's browser comes back to.
+// The redirect target of the user's browser.
 let returned;
 const listener = createServer((request, response) => {
     const url = new URL(request.url, 'http://127.0.0.1');
@@ -36,7 +35,7 @@ listener.listen(0, '127.0.0.1');
 await once(listener, 'listening');
 const redirectUrl = `http://127.0.0.1:${listener.address().port}/callback`;
 
-// What is kept, in memory, and how often it was new.
+// Stored in memory, with the number of new registrations and tokens.
 const kept = { registrations: 0, tokens: 0 };
 let information, tokens, verifier, discovered;
 const authProvider = {
@@ -89,7 +88,7 @@ const connected = async () => {
         if (!(error instanceof UnauthorizedError)) throw error;
         const answer = await back;
         if (answer.get('state') !== 'a-state') throw new Error('another state came back');
-        // The second major looks at `iss` itself.
+        // The second major checks `iss` itself.
         await transport.finishAuth(major === '1' ? answer.get('code') : answer);
         return connected();
     }

@@ -1,4 +1,4 @@
-"""What the attack scripts share: arguments, HTTP requests, and the verdict.
+"""Shared code of the attack scripts: arguments, HTTP requests, and the verdict.
 
 Each script runs one attack against a deployment and ends with status 0 if the deployment withstands it, 1 if it does not, and 2 for wrong arguments. The scripts
 need Python 3.9 and nothing else. Passwords come from the environment, so that they are in no list of processes.

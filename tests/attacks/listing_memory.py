@@ -28,13 +28,13 @@ def total():
 
 
 def reset_peak():
-    """Makes the current memory the highest one (proc(5), clear_refs). The memory that was used before would hide the growth."""
+    """Resets the peak to the current memory (proc(5), clear_refs). An earlier peak would hide the growth."""
     with open(f"/proc/{options.pid}/clear_refs", "w", encoding="ascii") as clear:
         clear.write("5")
 
 
 def peak():
-    """The highest memory so far, in MiB."""
+    """The peak memory, in MiB."""
     with open(f"/proc/{options.pid}/status", encoding="ascii") as status:
         return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM"))
 

@@ -44,7 +44,7 @@ def victim_p95():
 
 
 def slow_send(announced, sent):
-    """Begins to send a message and does not go on."""
+    """Starts to send a message and then sends nothing more."""
     head = (
         f"POST /api/v1/mail/send HTTP/1.1\r\nHost: attack\r\nAuthorization: Bearer {attacker}\r\nContent-Type: application/json\r\n"
         f'Content-Length: {announced}\r\n\r\n{{"attachments": [{{"filename": "a", "content": "'

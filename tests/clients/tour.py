@@ -24,7 +24,7 @@ called = set()
 
 
 def resolved(value):
-    """What a value refers to, or the value itself."""
+    """The target of a reference, or the value itself."""
     while "$ref" in value:
         found = description
         for step in value["$ref"][2:].split("/"):
@@ -229,7 +229,7 @@ def sealed_in(page):
     return re.search(r'name="request" value="([^"]+)"', page.content.decode()).group(1)
 
 
-# A client of its own, which keeps the cookie.
+# A separate client, which keeps the cookie.
 browser = client()
 page = detailed(
     "show_sign_in",
@@ -268,7 +268,7 @@ assert call("call_agent_endpoint", agent, body=request, mcp_protocol_version="20
 detailed("open_agent_stream", agent, 405)
 detailed("end_agent_session", agent, 405)
 
-# What ends other sessions comes last.
+# Last, because it ends other sessions.
 changed = models.PasswordRequest(current_password=world["password"], new_password=world["password"] + "x")
 call("change_password", me, body=changed)
 

@@ -1,4 +1,4 @@
-//! An agent of somebody's, and a proxy that adds a token for a client that has none.
+//! An agent of a user, and a proxy that adds a token for clients without one.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{Answer, Person, Service};
 
-/// An agent that was let in.
+/// An agent with an access token.
 #[derive(Clone, Debug)]
 pub struct Agent<'a> {
     service: &'a Service,
@@ -17,7 +17,7 @@ pub struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    /// One of this person's.
+    /// An agent for this person's mailbox.
     pub async fn of(person: &Person<'a>) -> Self {
         Self {
             service: person.service,
@@ -25,7 +25,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// The answer to a request of its own, in revision 2026-07-28.
+    /// The response to a request in revision 2026-07-28.
     pub async fn ask(&self, method: &str, mut params: Value) -> Answer {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -57,16 +57,16 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// A proxy on this machine that adds a token to every request. Whatever it is asked it hands on as it is, one request a connection.
+/// A local proxy that adds a token to every request and otherwise forwards the request unchanged, one per connection.
 #[derive(Debug)]
 pub struct TokenProxy {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
 impl TokenProxy {
-    /// One before the service at `base`, `http://address`.
+    /// Starts a proxy in front of the service at `base`, `http://address`.
     pub async fn start(base: &str, token: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -77,7 +77,7 @@ impl TokenProxy {
             while let Ok((client, _)) = listener.accept().await {
                 let added = added.clone();
                 connections.spawn(async move {
-                    // A client that goes away ends its connection and nothing else.
+                    // A client that disconnects ends only its own connection.
                     let _ = handed_on(client, behind, &added).await;
                 });
             }

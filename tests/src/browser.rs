@@ -1,4 +1,4 @@
-//! A real browser: headless Chromium, driven over the W3C's protocol by the driver that Debian packages with it.
+//! A real browser: headless Chromium, controlled through the W3C protocol of the driver that Debian packages.
 //!
 //! ```ignore
 //! let browser = Browser::open(&service.state, &Look::PHONE).await;
@@ -26,21 +26,21 @@ pub use look::Look;
 
 use crate::EVENTUALLY;
 
-/// Names the folder that screenshots go to; without it there are none.
+/// The variable that names the folder for screenshots. If it is not set, none are taken.
 const SCREENSHOTS: &str = "LATCHMAIL_TEST_SCREENSHOTS";
 
-/// The file with what the driver says of itself, in the browser's folder.
+/// The driver's log file in the browser's folder.
 const SAID: &str = "driver.log";
 
-/// How long it is waited before it is looked again.
+/// The interval between checks of a condition.
 const MOMENT: Duration = Duration::from_millis(25);
 
-/// The Tab key, as the driver's protocol writes it.
+/// The Tab key in the driver's protocol.
 pub const TAB: &str = "\u{E004}";
 /// The Enter key.
 pub const ENTER: &str = "\u{E007}";
 
-/// A browser with one page, a profile of its own, and nothing in it. It is ended when it is dropped.
+/// A browser with one page and a new profile. Dropping it ends the browser.
 #[derive(Debug)]
 pub struct Browser {
     session: String,
@@ -48,7 +48,7 @@ pub struct Browser {
     _driver: Driver,
 }
 
-/// The process that drives it, and its group, in which the browser's own processes are.
+/// The driver process and its process group, which contains the browser's processes.
 #[derive(Debug)]
 struct Driver {
     child: Child,
@@ -56,7 +56,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// Starts one on a port that it finds itself. It takes one of IPv6 and gives up where somebody has the same of IPv4: then another is started.
+    /// Starts a driver on a free port. The driver chooses a port of IPv6, and exits if the same port of IPv4 is in use; then another driver is
+    /// started.
     async fn start(folder: &Path) -> (Self, String) {
         let patience = Instant::now() + EVENTUALLY;
         loop {
@@ -71,7 +72,7 @@ impl Driver {
         let said = folder.join(SAID);
         let child = Command::new("/usr/bin/chromedriver")
             .arg("--port=0")
-            // What Chromium keeps beside its profile is this browser's own too.
+            // Keeps the files outside the profile in this browser's folder too.
             .env("HOME", folder)
             .env("TMPDIR", folder)
             .stdin(Stdio::null())
@@ -86,7 +87,7 @@ impl Driver {
         }
     }
 
-    /// Where it can be spoken to; none where it gave up.
+    /// The driver's address; `None` if it has exited.
     async fn address(&self, patience: Instant) -> Option<String> {
         loop {
             let text = read_to_string(self.folder.join(SAID)).unwrap();
@@ -111,7 +112,7 @@ impl Drop for Driver {
         let group = Pid::from_child(&self.child);
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
-        // Until the last has ended, the profile's folder cannot be taken away.
+        // The profile's folder cannot be removed until all processes have ended.
         let patience = Instant::now() + EVENTUALLY;
         while is_alive(self.child.id(), &self.folder) && Instant::now() < patience {
             std::thread::sleep(MOMENT);
@@ -119,13 +120,12 @@ impl Drop for Driver {
     }
 }
 
-/// Whether a process still runs that is of this group or was started for this folder, as the one is that would report a crash. What has ended and was not
-/// asked how runs no more.
+/// Whether a process of this group, or one started for this folder (such as the crash handler), still runs. Zombies do not count.
 fn is_alive(group: u32, folder: &Path) -> bool {
     let (group, folder) = (group.to_string(), folder.to_str().unwrap());
     let runs = |process: std::fs::DirEntry| {
         let stat = read_to_string(process.path().join("stat")).ok()?;
-        // The name before may hold anything.
+        // The name before it may contain any characters.
         let (_, stat) = stat.rsplit_once(") ")?;
         let mut fields = stat.split(' ');
         let (state, its) = (fields.next()?, fields.nth(1)?);
@@ -138,7 +138,7 @@ fn is_alive(group: u32, folder: &Path) -> bool {
 }
 
 impl Browser {
-    /// One that looks like this, with its profile in a new folder below `state`.
+    /// Opens a browser with this look and a profile in a new folder below `state`.
     pub async fn open(state: &Path, look: &Look) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("browser")
@@ -159,7 +159,7 @@ impl Browser {
         browser
     }
 
-    /// Gives it the size and colours of another look, and no cookies. Whether scripts run and which hosts it knows stay as they are.
+    /// Changes size and colours to another look, and deletes all cookies. Scripts and host names stay as they are.
     pub async fn look_like(&self, look: &Look) {
         self.devtools("Network.clearBrowserCookies", json!({}))
             .await;
@@ -168,22 +168,22 @@ impl Browser {
         }
     }
 
-    /// Goes to an address, and waits until what is there has loaded.
+    /// Loads a URL and waits until the page has loaded.
     pub async fn go(&self, address: &str) {
         self.ask("/url", json!({ "url": address })).await;
     }
 
-    /// The address of the page.
+    /// The URL of the page.
     pub async fn address(&self) -> String {
         self.get("/url").await.as_str().unwrap().to_owned()
     }
 
-    /// Its title.
+    /// The title of the page.
     pub async fn title(&self) -> String {
         self.get("/title").await.as_str().unwrap().to_owned()
     }
 
-    /// Waits until a person can read this on it.
+    /// Waits until the page shows this text.
     pub async fn shows(&self, text: &str) {
         let patience = Instant::now() + EVENTUALLY;
         loop {
@@ -196,7 +196,7 @@ impl Browser {
         }
     }
 
-    /// Waits until its address begins so, and says the whole of it.
+    /// Waits until the URL begins with `beginning`, and returns the URL.
     pub async fn arrives(&self, beginning: &str) -> String {
         let patience = Instant::now() + EVENTUALLY;
         loop {
@@ -210,7 +210,7 @@ impl Browser {
         }
     }
 
-    /// What a person reads on it, if it is there yet.
+    /// The visible text, if the page has a body yet.
     async fn read(&self) -> String {
         match self.all("body").await.first() {
             Some(body) => body.try_text().await.unwrap_or_default(),
@@ -218,7 +218,7 @@ impl Browser {
         }
     }
 
-    /// What its address says of this name.
+    /// The value of this query parameter in the URL.
     pub async fn told(&self, name: &str) -> Option<String> {
         let address = Url::parse(&self.address().await).unwrap();
         let mut pairs = address.query_pairs();
@@ -226,7 +226,7 @@ impl Browser {
         pair.map(|(_, value)| value.into_owned())
     }
 
-    /// Everything that a CSS selector finds.
+    /// All elements that match a CSS selector.
     pub async fn all(&self, selector: &str) -> Vec<Element<'_>> {
         let wish = json!({ "using": "css selector", "value": selector });
         let found = self.ask("/elements", wish).await;
@@ -234,14 +234,14 @@ impl Browser {
         found.map(|found| Element::of(self, found)).collect()
     }
 
-    /// The only thing that it finds.
+    /// The only element that matches.
     pub async fn find(&self, selector: &str) -> Element<'_> {
         let mut all = self.all(selector).await;
         assert_eq!(all.len(), 1, "{selector}");
         all.remove(0)
     }
 
-    /// The button or link of this name.
+    /// Presses the button or link with this name.
     pub async fn press(&self, name: &str) {
         for element in self.all("button, a").await {
             if element.name().await == name {
@@ -251,19 +251,19 @@ impl Browser {
         panic!("no {name:?}: {}", self.read().await);
     }
 
-    /// Signs in on a page of the service's that asks for it.
+    /// Signs in on a page of the service that shows the form.
     pub async fn sign_in(&self, address: &str, password: &str) {
         self.find("#email").await.enter(address).await;
         self.find("#password").await.enter(password).await;
         self.press("Sign in and allow").await;
     }
 
-    /// What the keyboard is with.
+    /// The element that has the keyboard focus.
     pub async fn focused(&self) -> Element<'_> {
         Element::of(self, &self.get("/element/active").await)
     }
 
-    /// Types on the keyboard, wherever that is.
+    /// Types on the keyboard, into the focused element.
     pub async fn keys(&self, keys: &str) {
         let strokes = keys.chars().flat_map(|key| {
             ["keyDown", "keyUp"].map(|way| json!({ "type": way, "value": key.to_string() }))
@@ -273,13 +273,13 @@ impl Browser {
         self.ask("/actions", json!({ "actions": actions })).await;
     }
 
-    /// What JavaScript says of the page. The page's own policy does not hold for it.
+    /// Evaluates JavaScript in the page. The page's own policy does not apply to it.
     pub async fn measure(&self, script: &str) -> Value {
         let wish = json!({ "script": format!("return {script};"), "args": [] });
         self.ask("/execute/sync", wish).await
     }
 
-    /// Waits until JavaScript says this of it.
+    /// Waits until an expression in JavaScript has this value.
     pub async fn becomes(&self, script: &str, expected: &Value) {
         let patience = Instant::now() + EVENTUALLY;
         loop {
@@ -292,12 +292,12 @@ impl Browser {
         }
     }
 
-    /// Goes into the only frame of the page.
+    /// Enters the only frame of the page.
     pub async fn enter_frame(&self) {
         self.ask("/frame", json!({ "id": 0 })).await;
     }
 
-    /// What the browser has complained of since it was last asked.
+    /// The browser's log entries since the last call.
     pub async fn complaints(&self) -> Vec<String> {
         let log = self.ask("/se/log", json!({ "type": "browser" })).await;
         let log = log.as_array().unwrap().iter();
@@ -305,7 +305,7 @@ impl Browser {
             .collect()
     }
 
-    /// Keeps a picture of the page, where one is wanted.
+    /// Saves a screenshot of the page if the variable is set.
     pub async fn picture(&self, name: &str) {
         let Some(folder) = std::env::var_os(SCREENSHOTS) else {
             return;
@@ -342,7 +342,7 @@ impl Browser {
     }
 }
 
-/// The driver's answer, or what it says went wrong.
+/// The driver's result, or its error message.
 async fn answered(request: reqwest::RequestBuilder) -> Result<Value, String> {
     let response = request.send().await.map_err(|e| e.to_string())?;
     let well = response.status().is_success();

@@ -1,14 +1,14 @@
-//! A client of the authorization server, with the browser of whoever signs in for it: what an agent and its person do, step by step.
+//! An OAuth client and the browser of the user who signs in for it, step by step.
 
 use serde_json::{Value, json};
 
 use crate::{Answer, PASSWORD, Person, Service};
 
-/// The verifier of every sign-in, and its challenge (RFC 7636, appendix B).
+/// The code verifier of every sign-in, and its challenge (RFC 7636, appendix B).
 pub const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-/// Its hash.
+/// The challenge.
 pub const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-/// Where people are sent back to.
+/// The redirect URI.
 pub const RETURN: &str = "http://127.0.0.1:33418/callback";
 
 /// A client that registered itself, and a browser.
@@ -18,24 +18,24 @@ pub struct Client<'a> {
     pub service: &'a Service,
     /// Its id.
     pub client_id: String,
-    /// Follows nothing by itself.
+    /// A browser that follows no redirects.
     pub browser: reqwest::Client,
 }
 
 /// A page with a form.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// As it was answered.
+    /// The response.
     pub answer: Answer,
     /// The body as text.
     pub text: String,
-    /// What its form carries along.
+    /// The hidden field of its form.
     pub request: String,
-    /// The cookie that came with it.
+    /// The cookie of the response.
     pub cookie: String,
 }
 
-/// What came of an exchange.
+/// The tokens of a successful exchange.
 #[derive(Clone, Debug)]
 pub struct Granted {
     /// The access token.
@@ -57,14 +57,14 @@ impl Page {
         }
     }
 
-    /// The parameters that the person is sent back with, by name.
+    /// The query parameters of the redirect.
     pub fn sent_back(&self) -> Vec<(String, String)> {
         let location = self.answer.header("location").unwrap_or_default();
         let (_, query) = location.split_once('?').unwrap_or_default();
         form_urlencoded(query)
     }
 
-    /// One of them.
+    /// One query parameter of the redirect.
     pub fn sent(&self, name: &str) -> Option<String> {
         let mut all = self.sent_back().into_iter();
         all.find(|(key, _)| key == name).map(|(_, value)| value)
@@ -82,12 +82,12 @@ impl Granted {
 }
 
 impl<'a> Client<'a> {
-    /// Registers.
+    /// Registers a client.
     pub async fn register(service: &'a Service) -> Self {
         Self::called(service, "Test agent", &[RETURN]).await
     }
 
-    /// Registers under this name, with these addresses to return to.
+    /// Registers a client with this name and these redirect URIs.
     pub async fn called(service: &'a Service, name: &str, returns: &[&str]) -> Self {
         let grants = [
             "authorization_code",
@@ -101,7 +101,7 @@ impl<'a> Client<'a> {
         Self::known(service, registered["client_id"].as_str().unwrap())
     }
 
-    /// A client that is known by this id.
+    /// A client with an existing id.
     pub fn known(service: &'a Service, client_id: &str) -> Self {
         let redirect = reqwest::redirect::Policy::none();
         let browser = reqwest::Client::builder().no_proxy().redirect(redirect);
@@ -112,7 +112,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What is asked for when nothing else is said.
+    /// The default parameters of an authorization request.
     pub fn usual(&self) -> Vec<(String, String)> {
         [
             ("response_type", "code"),
@@ -126,7 +126,7 @@ impl<'a> Client<'a> {
         .to_vec()
     }
 
-    /// The usual wish with these parameters instead; an empty value takes one away.
+    /// The default parameters with these changes. An empty value removes a parameter.
     fn wish(&self, changes: &[(&str, &str)]) -> Vec<(String, String)> {
         let mut wish = self.usual();
         wish.retain(|(name, _)| !changes.iter().any(|(changed, _)| changed == name));
@@ -135,12 +135,12 @@ impl<'a> Client<'a> {
         wish
     }
 
-    /// The sign-in page for that wish.
+    /// The sign-in page for these changes.
     pub async fn page_with(&self, changes: &[(&str, &str)]) -> Page {
         self.page("/login", &self.wish(changes)).await
     }
 
-    /// Where a browser is sent for it.
+    /// The URL of that page.
     pub fn asking(&self, changes: &[(&str, &str)]) -> String {
         format!(
             "{}/login?{}",
@@ -149,13 +149,13 @@ impl<'a> Client<'a> {
         )
     }
 
-    /// A page.
+    /// Loads a page.
     pub async fn page(&self, path: &str, query: &[(String, String)]) -> Page {
         let url = format!("http://{}{path}?{}", self.address(), encoded(query));
         Page::of(self.browser.get(url)).await
     }
 
-    /// What comes of filling a page in.
+    /// Submits a page's form, and returns the next page.
     pub async fn fill(&self, path: &str, page: &Page, fields: &[(&str, &str)]) -> Page {
         let mut form = vec![("request".to_owned(), page.request.clone())];
         form.extend(
@@ -176,13 +176,13 @@ impl<'a> Client<'a> {
         next
     }
 
-    /// Somebody signs in on a page.
+    /// Signs in on a page.
     pub async fn sign_in(&self, page: &Page, address: &str, password: &str) -> Page {
         let fields = [("email", address), ("password", password)];
         self.fill("/login", page, &fields).await
     }
 
-    /// A code for somebody's mailbox.
+    /// Signs in, and returns the code.
     pub async fn code(&self, person: &Person<'_>) -> String {
         let page = self.page_with(&[]).await;
         assert_eq!(page.answer.status, 200, "{}", page.text);
@@ -191,7 +191,7 @@ impl<'a> Client<'a> {
         back.sent("code").unwrap()
     }
 
-    /// The answer of the token endpoint.
+    /// The token endpoint's response.
     pub async fn token(&self, fields: &[(&str, &str)]) -> Answer {
         let form: Vec<_> = fields
             .iter()
@@ -205,12 +205,12 @@ impl<'a> Client<'a> {
         Answer::of(request).await
     }
 
-    /// A code exchanged as it should be.
+    /// Exchanges a code with the default redirect URI.
     pub async fn exchange(&self, code: &str) -> Answer {
         self.exchange_for(code, RETURN).await
     }
 
-    /// The same of a code that was sent elsewhere.
+    /// Exchanges a code with another redirect URI.
     pub async fn exchange_for(&self, code: &str, back: &str) -> Answer {
         self.token(&[
             ("grant_type", "authorization_code"),
@@ -222,7 +222,7 @@ impl<'a> Client<'a> {
         .await
     }
 
-    /// A device begins to wait; `more` is what stands in the form behind the client's id.
+    /// Starts a device grant. `more` is added to the form after the client's id.
     pub async fn begin(&self, more: &str) -> Answer {
         let request = self
             .browser
@@ -232,12 +232,12 @@ impl<'a> Client<'a> {
         Answer::of(request).await
     }
 
-    /// A device that waits, as it should.
+    /// Starts a device grant that succeeds.
     pub async fn device(&self) -> Value {
         self.begin("").await.succeeds(200)
     }
 
-    /// It asks whether it was let in.
+    /// Polls a device grant.
     pub async fn poll(&self, device: &Value) -> Answer {
         self.token(&[
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
@@ -247,7 +247,7 @@ impl<'a> Client<'a> {
         .await
     }
 
-    /// A refresh token exchanged as it should be.
+    /// Exchanges a refresh token.
     pub async fn refresh(&self, token: &str) -> Answer {
         self.token(&[
             ("grant_type", "refresh_token"),
@@ -257,13 +257,13 @@ impl<'a> Client<'a> {
         .await
     }
 
-    /// Everything: somebody signs in, and the client has its tokens.
+    /// Signs in, and exchanges the code for tokens.
     pub async fn granted(&self, person: &Person<'_>) -> Granted {
         let code = self.code(person).await;
         Granted::of(&self.exchange(&code).await.succeeds(200))
     }
 
-    /// The next tokens.
+    /// Refreshes the tokens.
     pub async fn refreshed(&self, granted: &Granted) -> Granted {
         Granted::of(&self.refresh(&granted.refresh).await.succeeds(200))
     }
@@ -274,14 +274,14 @@ impl<'a> Client<'a> {
 }
 
 impl Person<'_> {
-    /// An OAuth access token for their mailbox.
+    /// An OAuth access token for this person's mailbox.
     pub async fn oauth_token(&self) -> String {
         let client = Client::register(self.service).await;
         client.granted(self).await.access
     }
 }
 
-/// What stands between two texts; nothing where they are not there.
+/// The text between two texts; empty if they do not occur.
 pub fn between(text: &str, before: &str, after: &str) -> String {
     let from = text.split_once(before).map_or("", |(_, rest)| rest);
     from.split_once(after)

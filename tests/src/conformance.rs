@@ -1,4 +1,4 @@
-//! What tries an endpoint for agents and its authorization server: the protocol's own conformance suite.
+//! Runs the protocol's own conformance suite against the endpoint for agents and its authorization server.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,21 +14,21 @@ use crate::TokenProxy;
 use crate::process::free_address;
 use crate::sdk::installed;
 
-/// How long one scenario may take.
+/// The time limit of one scenario.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The conformance suite, as `scripts/setup --tests` installed it.
+/// The conformance suite, as `scripts/setup --tests` installs it.
 #[derive(Debug)]
 pub struct Conformance {
     tools: PathBuf,
 }
 
-/// What a scenario came to: the checks by what became of them.
+/// The results of a scenario's checks.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Those that were passed, by id.
+    /// The passed checks, by id.
     pub passed: Vec<String>,
-    /// Those that were not, by id, each with why.
+    /// The failed checks, by id, each with the reason.
     pub failed: Vec<(String, String)>,
 }
 
@@ -44,7 +44,7 @@ impl Conformance {
         let mut command = Command::new(self.tools.join("guests/bin/node"));
         command
             .arg(self.tools.join(suite))
-            // A third of each run's time is compiling the same scripts.
+            // Without the cache, a third of each run compiles the same scripts.
             .env(
                 "NODE_COMPILE_CACHE",
                 std::env::temp_dir().join("node-compiled"),
@@ -81,7 +81,7 @@ impl Conformance {
         Report::of(results.path()).unwrap_or_else(|| panic!("{scenario}: {said}"))
     }
 
-    /// Begins its scenarios of a revision for the authorization server at `issuer`, as a public client that it knows. They wait for a person.
+    /// Starts its scenarios of a revision for the authorization server at `issuer`, as a public client that the server knows. They wait for a user.
     pub async fn authorization(&self, issuer: &str, client_id: &str, revision: &str) -> Waiting {
         let results = TempDir::new().unwrap();
         let port = free_address().port();
@@ -113,10 +113,10 @@ impl Conformance {
     }
 }
 
-/// The suite, while it waits for a person.
+/// The suite while it waits for a user.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Where the person signs in.
+    /// The page on which the user signs in.
     pub page: String,
     running: Child,
     says: Lines<BufReader<ChildStdout>>,
@@ -124,7 +124,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What it comes to when they have.
+    /// The results after the user has signed in.
     pub async fn report(mut self) -> Report {
         let mut said = Vec::new();
         while let Some(line) = timeout(PATIENCE, self.says.next_line())
@@ -143,7 +143,7 @@ impl Waiting {
 }
 
 impl Report {
-    /// What the scenarios wrote down, each in a folder of its own; none where none did.
+    /// Reads the results of the scenarios, each in a folder of its own; `None` if there are none.
     fn of(results: &Path) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut report = Self::default();

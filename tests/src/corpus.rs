@@ -1,6 +1,6 @@
-//! Mail in all its shapes: the files of `tests/mail`, put into a mailbox and read back as a client reads them.
+//! The corpus of mail in `tests/mail`: puts the files into a mailbox and reads them as a client does.
 //!
-//! What a message is answered as is agreed in `tests/mail/answers`; what each file is, in `tests/mail/README.md`.
+//! `tests/mail/answers` has the expected responses, and `tests/mail/README.md` describes each file.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use crate::{Person, imap};
 
-/// When the messages that Postfix does not deliver are said to have arrived.
+/// The time of arrival of messages that are not delivered by Postfix.
 const ARRIVED: &str = "20-Nov-2026 08:00:00 +0000";
 
-/// The folder that they are put into.
+/// The folder of those messages.
 const APPENDED: &str = "Appended";
 
-/// What Postfix would change though nothing of it is forbidden: it ends the header where a line is no field, and completes addresses.
+/// Messages that Postfix would change although they are valid for it: it ends the header at a line that is not a field, and completes addresses.
 const CHANGED_BY_POSTFIX: [&str; 4] = [
     "address-odd",
     "address-unquoted",
@@ -35,12 +35,12 @@ pub struct Sample {
     pub bytes: Vec<u8>,
 }
 
-/// A message of the corpus as a client is answered.
+/// A message of the corpus as the API returns it.
 #[derive(Clone, Debug)]
 pub struct Read {
-    /// Which.
+    /// The file.
     pub sample: Sample,
-    /// Whether Postfix delivered it: a few fields then stand before its own.
+    /// Whether Postfix delivered it and so added some fields before its own.
     pub delivered: bool,
     /// Its entry in the listing of its folder.
     pub summary: Value,
@@ -48,12 +48,12 @@ pub struct Read {
     pub detail: Value,
 }
 
-/// Where the files are.
+/// The folder of the files.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("mail")
 }
 
-/// Every message, by name.
+/// All messages, by name.
 pub fn samples() -> Vec<Sample> {
     let mut samples: Vec<Sample> = std::fs::read_dir(folder())
         .unwrap()
@@ -70,21 +70,21 @@ pub fn samples() -> Vec<Sample> {
 }
 
 impl Sample {
-    /// Whether Postfix takes it and hands it on byte for byte.
+    /// Whether Postfix accepts and delivers the message byte for byte.
     fn survives_postfix(&self) -> bool {
         let text = &self.bytes;
         let lines = text.split_inclusive(|b| *b == b'\n').all(|line| {
             let line = line.strip_suffix(b"\r\n").unwrap_or(b"\n");
             line.len() < 998 && !line.iter().any(|b| b"\r\n\0".contains(b))
         });
-        // It adds the fields that are missing.
+        // Postfix adds missing fields.
         let lower = [b"\n", text.to_ascii_lowercase().as_slice()].concat();
         let fields = ["\nfrom:", "\ndate:", "\nmessage-id:"];
         let fields = fields
             .iter()
             .all(|field| contains(&lower, field.as_bytes()));
         let name = self.name.as_str();
-        // Its date is when it comes, and has to be the same each time.
+        // Without a readable date, the date is the time of arrival, which must be the same in every run.
         let timeless = name == "date-unreadable";
         lines && fields && !timeless && !CHANGED_BY_POSTFIX.contains(&name)
     }
@@ -94,13 +94,13 @@ fn contains(text: &[u8], piece: &[u8]) -> bool {
     text.windows(piece.len()).any(|window| window == piece)
 }
 
-/// Puts the whole corpus into a person's mailbox, through Postfix what it leaves alone and over IMAP what it does not, and reads it.
+/// Puts the whole corpus into a person's mailbox and reads it. Messages that Postfix would change are appended over IMAP; the others are delivered.
 pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
     let (delivered, appended): (Vec<_>, Vec<_>) =
         samples().into_iter().partition(Sample::survives_postfix);
     futures_util::stream::iter(&delivered)
         .for_each_concurrent(8, |sample| {
-            // The SMTP client puts a line break of its own before the last dot.
+            // The SMTP client adds a line break of its own before the final dot.
             let text = sample.bytes.strip_suffix(b"\r\n").unwrap();
             person.service.deliver_raw(&person.address, text)
         })
@@ -123,7 +123,7 @@ pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
         assert!(tokio::time::Instant::now() < patience, "mail never came");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Mail that is sent at once arrives in any order.
+    // Messages that are sent concurrently arrive in any order.
     client.select("INBOX").await.unwrap();
     let stored: Vec<_> = client
         .fetch("1:*", "BODY.PEEK[]")
@@ -148,7 +148,7 @@ pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
     read
 }
 
-/// The messages of a folder, of which `places` tells what stands where.
+/// Reads the messages of a folder. `places` maps them to their positions.
 async fn both(
     person: &Person<'_>,
     folder: &str,

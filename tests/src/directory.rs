@@ -1,4 +1,4 @@
-//! The service's directory, changed behind its back: what no route changes yet.
+//! Changes the service's directory directly, for states that no route can create.
 
 use latchmail::config::Database;
 use latchmail::directory::{Db, Directory};
@@ -8,12 +8,12 @@ use crate::Person;
 const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, active) \
      VALUES ($1, 'alias', (SELECT id FROM accounts WHERE address = $2), $3)";
 
-/// The directory in that database, beside the service that runs.
+/// Opens the database beside the running service.
 pub(crate) async fn open(database: &Database) -> Directory {
     Directory::beside(database).await.unwrap()
 }
 
-/// Gives a person one more address, which delivers and may be sent from where it is active.
+/// Adds an alias to a person, which receives and may be used as a sender if it is active.
 pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
     let directory = open(person.service.database()).await;
     match directory.db() {

@@ -1,4 +1,4 @@
-//! DKIM as a recipient sees it: signatures verified by dkimpy, which shares no code with what signs.
+//! Verifies DKIM as a recipient does: with dkimpy, which shares no code with the signer.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,17 +18,17 @@ use serde_json::json;
 
 use crate::{Person, directory};
 
-/// Debian's own, for which its package of dkimpy is.
+/// Debian's Python, for which Debian packages dkimpy.
 const PYTHON: &str = "/usr/bin/python3";
 const VERIFY: &str = include_str!("verify.py");
 
 const CLAIM: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, dkim_selector, dkim_public_key, dkim_private_key) \
      VALUES ((SELECT id FROM accounts WHERE address = $1), $2, 'challenge', 0, 0, $3, $4, $5)";
 
-/// How openssl makes a key.
+/// Arguments of openssl that create a key.
 pub const PKCS8: &str = "genpkey -quiet -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE";
 
-/// Makes a key in that file, as openssl is told; answers its public half as it is published.
+/// Creates a key in that file with these arguments of openssl, and returns its public half as it is published.
 pub fn key_file(file: &Path, told: &str) -> String {
     let openssl = |told: &str| {
         let words = told.split(' ').map(|word| match word {
@@ -46,16 +46,16 @@ pub fn key_file(file: &Path, told: &str) -> String {
     public.collect()
 }
 
-/// What the DNS says: texts by names.
+/// DNS records: texts by name.
 pub type Records = BTreeMap<String, String>;
 
-/// Where a key is published, and as what.
+/// The name and text of a key's record.
 pub fn published(domain: &str, selector: &str, public_key: &str) -> (String, String) {
     let name = format!("{selector}._domainkey.{domain}");
     (name, dkim_value(public_key))
 }
 
-/// For each message, whether each of its signatures is good.
+/// For each message, whether each of its signatures is valid.
 pub fn verified<'a>(
     messages: impl IntoIterator<Item = &'a [u8]>,
     records: &Records,
@@ -84,12 +84,12 @@ pub fn verified<'a>(
     answers.map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// The same of one message.
+/// The same for one message.
 pub fn verifies(message: &[u8], records: &Records) -> Vec<bool> {
     verified([message], records).remove(0)
 }
 
-/// Gives a person a domain, verified, with a new key; answers what it publishes.
+/// Gives a person a verified domain with a new key, and returns its record.
 pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
     let keys = Keyring::load(&person.service.state.join("latchmail.key")).unwrap();
     let pair = KeyPair::generate().await.unwrap();

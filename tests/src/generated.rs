@@ -1,4 +1,4 @@
-//! Clients that others' tools generate from the API description, as `scripts/setup --tests` installed these tools. Each makes a tour of all operations
+//! Clients that other tools generate from the API description (`scripts/setup --tests` installs these tools). Each makes a tour of all operations
 //! (`tests/clients`) and checks every response against the description.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::Service;
 use crate::sdk::installed;
 
-/// The tours.
+/// The folder of the tours.
 const TOURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
 
 /// A folder for one generated client.
@@ -21,7 +21,7 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// A folder with the description of a service and with what a tour needs to know.
+    /// A folder with the description of a service and the data that a tour needs.
     pub async fn of(service: &Service, world: &Value) -> Self {
         let description = service.ask("GET /api/openapi.json").await.succeeds(200);
         let folder = TempDir::new().unwrap();
@@ -34,7 +34,7 @@ impl Generated {
         generated
     }
 
-    /// Generates a client for TypeScript, checks the types of its tour, and makes the tour.
+    /// Generates a TypeScript client, checks the types of its tour, and makes the tour.
     pub async fn typescript(&self) {
         let modules = self.tools.join("node_modules");
         std::os::unix::fs::symlink(&modules, self.path("node_modules")).unwrap();
@@ -55,10 +55,10 @@ impl Generated {
         self.run(&node, &["tour.ts"]).await;
     }
 
-    /// Generates a client for Python and makes its tour.
+    /// Generates a Python client and makes its tour.
     pub async fn python(&self) {
         self.copy("tour.py");
-        // Formatting the generated code would take longer than the rest.
+        // Formatting the generated code would take longer than everything else.
         self.write("config.yaml", "post_hooks: []\n");
         let bin = self.tools.join("python/bin");
         let arguments = "generate --path openapi.json --meta none --output-path generated --config config.yaml --fail-on-warning";

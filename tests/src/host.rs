@@ -1,4 +1,4 @@
-//! The host as a process of its own, for a test that kills it.
+//! The host in a separate process, for tests that kill it.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::process::free_address;
 use crate::{EVENTUALLY, Service, program};
 
-/// A process that serves on one address as often as it is started.
+/// A host process that can be started again on the same address.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -20,7 +20,7 @@ pub struct Process {
 }
 
 impl Service {
-    /// Ends the host in this process and starts it as a process of its own, on the same state.
+    /// Stops the host in this process and starts it in a process of its own, with the same state.
     pub async fn become_process(&mut self) -> Process {
         self.stop().await;
         let address = free_address();
@@ -39,7 +39,7 @@ impl Service {
 }
 
 impl Process {
-    /// Its id.
+    /// The process id.
     pub fn pid(&self) -> Pid {
         let pid = self
             .child

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::{Imap, Person, Service, directory};
 
-/// A connection of another IMAP client to a person's mailbox, with an app password of its own.
+/// Connects another IMAP client to a person's mailbox, with an app password of its own.
 pub async fn imap(person: &Person<'_>) -> Imap {
     let made = person.app_password("another client").await;
     let password = made["password"].as_str().unwrap();
@@ -21,10 +21,10 @@ pub async fn imap(person: &Person<'_>) -> Imap {
         .unwrap()
 }
 
-/// A connection of an IMAP client, where the mail server takes the password.
+/// Connects an IMAP client.
 ///
 /// # Errors
-/// What the mail server said.
+/// The mail server's response if it refuses the password.
 pub async fn log_in(
     service: &Service,
     address: &str,
@@ -39,7 +39,7 @@ pub async fn log_in(
         .map_err(|(error, _)| error)
 }
 
-/// A new app password of the account with that address, put into the service's database.
+/// Adds a new app password for the account with that address to the service's database.
 pub async fn app_password(database: &Database, address: &str, now: Timestamp) -> String {
     let directory = directory::open(database).await;
     let account = directory
@@ -73,7 +73,7 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
     password.secret().expose_secret().to_owned()
 }
 
-/// Deletes whatever is in a person's inbox, as another IMAP client does.
+/// Deletes all messages in a person's inbox, as another IMAP client does.
 pub async fn expunge_all(person: &Person<'_>) {
     let mut client = imap(person).await;
     client.select("INBOX").await.unwrap();
@@ -86,7 +86,7 @@ pub async fn expunge_all(person: &Person<'_>) {
     expunged.try_collect::<Vec<_>>().await.unwrap();
 }
 
-/// A message with a text, an HTML, a file and a message in it.
+/// A message with text, HTML, a file and an attached message.
 pub const RICH: &str = "From: Grace <grace@outside.test>
 To: ada@first.test
 Subject: Rich

@@ -1,5 +1,5 @@
-//! An authorization server that is not the service's, as far as it is asked about tokens (RFC 7662). A stub: no real one can be told to hang, to lie, or
-//! how often it was asked.
+//! Another authorization server with token introspection (RFC 7662). It is a stub, because no real server can be made to hang or to return wrong
+//! data, or counts its requests.
 //!
 //! ```ignore
 //! let issuer = Issuer::start().await;
@@ -26,16 +26,16 @@ use tokio::time::timeout;
 
 use crate::{EVENTUALLY, Service};
 
-/// The service's secret there, with what a form has to write otherwise.
+/// The service's secret at this server. It contains characters that a form must escape.
 pub const CLIENT_SECRET: &str = "s3cret+/%=:~";
 const CLIENT_SECRET_IN_A_FORM: &str = "s3cret%2B%2F%25%3D%3A%7E";
-/// Dovecot's.
+/// Dovecot's secret at this server.
 const DOVECOT_SECRET: &str = "d0vecot";
 
-/// The server, until it is dropped.
+/// The server. Dropping it ends the server.
 #[derive(Debug)]
 pub struct Issuer {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     state: Arc<State>,
     secret: NamedTempFile,
@@ -44,9 +44,9 @@ pub struct Issuer {
 
 #[derive(Debug)]
 struct State {
-    /// What it says of tokens. Of others it says that they are not active.
+    /// The response for each token. Other tokens are not active.
     tokens: Mutex<HashMap<String, Value>>,
-    /// What it says to the service of every token instead, with the status.
+    /// If set, the status and body for the service's requests about any token.
     instead: Mutex<Option<(u16, String)>>,
     /// The tokens that the service asked about.
     asked: watch::Sender<Vec<String>>,
@@ -54,7 +54,7 @@ struct State {
 }
 
 impl Issuer {
-    /// One that has given out no token.
+    /// Starts a server without tokens.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut secret = NamedTempFile::new().unwrap();
@@ -73,7 +73,7 @@ impl Issuer {
         }
     }
 
-    /// The lines with which a service leaves authorization to it.
+    /// The configuration of a service that uses this server.
     pub fn settings(&self) -> String {
         format!(
             "auth_url = 'http://{at}'\n\
@@ -85,12 +85,12 @@ impl Issuer {
         )
     }
 
-    /// Has a service's Dovecot take its tokens, by these mechanisms.
+    /// Makes a service's Dovecot accept the tokens with these mechanisms.
     pub async fn believed_by(&self, service: &mut Service, mechanisms: &str) {
         let folder = service.state.join("mail/dovecot");
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-        // As docs/oauth-external.md says it to operators.
+        // As in docs/oauth-external.md.
         let main = read("dovecot.conf");
         let introspection_url = format!(
             "http://dovecot:{DOVECOT_SECRET}@{}/introspect",
@@ -128,7 +128,7 @@ impl Issuer {
             &format!("{local}\nauth_mechanisms = plain login {mechanisms}\n{added}"),
         );
         service.stack().restart_imap().await.unwrap();
-        // Each process of Postfix remembers what Dovecot offered when it began.
+        // Each process of Postfix keeps the mechanisms that Dovecot offered when it started.
         let master = service.state.join("mail/queue/pid/master.pid");
         let master: i32 = std::fs::read_to_string(master)
             .unwrap()
@@ -138,7 +138,7 @@ impl Issuer {
         kill_process(Pid::from_raw(master).unwrap(), Signal::HUP).unwrap();
     }
 
-    /// A token that is good for an account of the tests' service.
+    /// Makes a token valid for an account of the service.
     pub fn gives(&self, token: &str, address: &str) {
         let answer = json!({
             "active": true, "username": address, "aud": "http://service.test/mcp",
@@ -147,24 +147,24 @@ impl Issuer {
         self.says(token, answer);
     }
 
-    /// What it says of a token from now on.
+    /// Sets the response for a token.
     pub fn says(&self, token: &str, answer: Value) {
         let mut tokens = self.state.tokens.lock().unwrap();
         tokens.insert(token.to_owned(), answer);
     }
 
-    /// The same with one member of the answer that is another.
+    /// Changes one member of the response for a token.
     pub fn says_otherwise(&self, token: &str, member: &str, value: Value) {
         let mut tokens = self.state.tokens.lock().unwrap();
         tokens.get_mut(token).unwrap()[member] = value;
     }
 
-    /// The token is no longer good.
+    /// Revokes the token.
     pub fn withdraws(&self, token: &str) {
         self.state.tokens.lock().unwrap().remove(token);
     }
 
-    /// What it answers to the service from now on, whatever the token; where it is none, what it should.
+    /// Sets the response to the service for all tokens; `None` restores the normal responses.
     pub fn answers(&self, instead: Option<(u16, &str)>) {
         let instead = instead.map(|(status, body)| (status, body.to_owned()));
         *self.state.instead.lock().unwrap() = instead;
@@ -176,7 +176,7 @@ impl Issuer {
         asked.iter().filter(|one| *one == token).count()
     }
 
-    /// Answers nobody until [`Issuer::release`].
+    /// Holds all responses until [`Issuer::release`].
     pub fn hold(&self) {
         self.state.open.send_replace(false);
     }
@@ -188,7 +188,7 @@ impl Issuer {
         timeout(EVENTUALLY, there).await.unwrap().unwrap();
     }
 
-    /// Answers whom it kept waiting, and everybody.
+    /// Sends the held responses, and holds no further ones.
     pub fn release(&self) {
         self.state.open.send_replace(true);
     }
@@ -207,7 +207,7 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
     }
 }
 
-/// One request, which is all that a connection has.
+/// Serves one request, which is the only one of its connection.
 async fn serve(mut stream: TcpStream, state: Arc<State>) -> Option<()> {
     let (head, body) = request(&mut stream).await?;
     let (status, answer) = answered(&head, &body, &state).await;
@@ -274,7 +274,7 @@ async fn answered(head: &str, body: &str, state: &State) -> (u16, String) {
     (200, answer.to_string())
 }
 
-/// What is written with percent signs.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> String {
     let mut parts = text.split('%');
     let mut decoded = parts.next().unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
-//! The service as its clients see it: what the tests under `tests/` share.
+//! Test support: the service as its clients see it.
 //!
-//! [`Service::start`] makes one for one test: a database, the host with its modules, a clock of its own. [`Service::with_mail`] adds Dovecot and Postfix,
-//! which tests use one after another, and [`Service::with_own_mail`] private ones. What a test asserts is what a client would notice.
+//! [`Service::start`] creates a service for one test: a database, the host with its modules, and a clock of its own. [`Service::with_mail`] adds
+//! Dovecot and Postfix, which tests use one after another, and [`Service::with_own_mail`] private ones. Tests assert only what a client can notice.
 
 mod agent;
 mod answer;

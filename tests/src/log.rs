@@ -1,4 +1,4 @@
-//! The service's log, kept for a test to read.
+//! Captures the service's log for a test.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -6,20 +6,21 @@ use std::sync::{Arc, Mutex};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged since [`Log::keep`].
+/// The lines since [`Log::keep`].
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Keeps what the whole process logs from now on: one line an event, the request's id in it. Once in a process, so once in a test.
+    /// Captures the log of the whole process from now on, one line per event with the request's id. It can be called once per process, so once per
+    /// test.
     pub fn keep() -> Self {
         Self::keep_at("info")
     }
 
-    /// The same down to a level. The tests' own IMAP client, which says its password aloud, is not heard.
+    /// The same with a level. The tests' own IMAP client is excluded, because it logs its password.
     pub fn keep_at(level: &str) -> Self {
         let log = Self::default();
-        // As the service keeps them quiet itself.
+        // The service excludes these too.
         let quiet =
             "cranelift=warn,mio=warn,regalloc2=warn,rustls=warn,wasmtime=warn,async_imap=warn";
         tracing_subscriber::fmt()
@@ -30,7 +31,7 @@ impl Log {
         log
     }
 
-    /// The lines that mention something.
+    /// The lines that contain `mention`.
     pub fn about(&self, mention: &str) -> Vec<String> {
         let log = self.0.lock().unwrap();
         String::from_utf8_lossy(&log)

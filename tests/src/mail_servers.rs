@@ -22,14 +22,14 @@ const SHARED: &str = "LATCHMAIL_TEST_SERVERS";
 const SETTLES: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
-/// Where a pair of mail servers is.
+/// The addresses and folders of a pair of mail servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MailServers {
-    /// IMAP, plain.
+    /// IMAP without TLS.
     pub imap: SocketAddr,
-    /// Submission with log-in, plain.
+    /// Submission with login, without TLS.
     pub submission: SocketAddr,
-    /// SMTP without log-in, for local recipients.
+    /// SMTP without login, for local recipients.
     pub smtp: SocketAddr,
     /// Dovecot's doveadm API.
     pub doveadm: SocketAddr,
@@ -68,7 +68,7 @@ impl MailServers {
         )
     }
 
-    /// Waits until no mail is on its way, and removes what an earlier test left. Returns whether that succeeded.
+    /// Waits until no mail is on its way, and removes the remains of earlier tests. Returns whether that succeeded.
     async fn settle(&self) -> bool {
         let deadline = Instant::now() + SETTLES;
         while ["maildrop", "incoming", "active"]
@@ -98,7 +98,7 @@ impl MailServers {
     }
 }
 
-/// Whether there is a file in or below a folder whose files may vanish at any moment.
+/// Whether a folder or its subfolders contain a file. Files may be removed concurrently.
 pub fn holds_a_file(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let mut entries = entries.map(|entry| (entry.file_type(), entry.path()));
@@ -116,7 +116,7 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// A pair that is this test's until it is dropped, or until the test's process ends.
+/// A pair that belongs to this test until it is dropped or the test's process ends.
 #[derive(Debug)]
 pub(crate) struct Borrowed {
     pub(crate) servers: MailServers,
@@ -125,7 +125,7 @@ pub(crate) struct Borrowed {
     _lock: File,
 }
 
-/// What is kept of a running pair for the next test.
+/// The stored data of a running pair, for the next test.
 #[derive(Serialize, Deserialize)]
 struct Record {
     servers: MailServers,
@@ -149,7 +149,7 @@ impl Borrowed {
             }
             match Self::of(&shared, &folder, kind, lock).await {
                 Some(pair) => return Some(pair),
-                // It ends with the run; the next number is another pair.
+                // The pair runs until the end of the run. The next number is another pair.
                 None => drop(File::create(folder.join("unusable")).unwrap()),
             }
         }
@@ -203,12 +203,12 @@ fn lookup(folder: &Path, database: Option<String>) -> Lookup {
     }
 }
 
-/// The logs of a pair from one moment on.
+/// The logs of a pair from a given moment on.
 #[derive(Debug)]
 pub(crate) struct Logs(Vec<(PathBuf, u64)>);
 
 impl Logs {
-    /// From now on.
+    /// Starts at the current end of the logs.
     pub(crate) fn of(servers: &MailServers) -> Self {
         let logs = ["dovecot.log", "postfix.log"].map(|name| servers.log.join(name));
         Self(
@@ -221,7 +221,7 @@ impl Logs {
         )
     }
 
-    /// Prints what was logged since then.
+    /// Prints the lines since then.
     pub(crate) fn print(&self) {
         for (log, from) in &self.0 {
             let text = fs::read(log).unwrap_or_default();

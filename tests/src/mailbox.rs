@@ -1,6 +1,6 @@
-//! What a folder holds, as another IMAP client puts it there and reads it.
+//! The contents of a folder, written and read by another IMAP client.
 //!
-//! Folders are named as the protocol has them: beyond ASCII in modified UTF-7 (RFC 3501, section 5.1.3).
+//! Folder names are in the form of the protocol: modified UTF-7 beyond ASCII (RFC 3501, section 5.1.3).
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,19 @@ use tokio::net::TcpStream;
 /// A connection of another IMAP client.
 pub type Imap = Session<TcpStream>;
 
-/// A message as it is stored.
+/// A stored message.
 #[derive(Clone, Debug)]
 pub struct Stored {
     /// Its IMAP UID, which is not the service's number.
     pub imap_uid: u32,
-    /// Its flags, without `\Recent`: that one tells of the connection, not of the message.
+    /// Its flags without `\Recent`, which depends on the connection.
     pub flags: BTreeSet<String>,
-    /// All of it.
+    /// The complete message.
     pub bytes: Vec<u8>,
 }
 
 impl Stored {
-    /// Its first header field of that name, unfolded and not decoded.
+    /// The first header field with that name, unfolded but not decoded.
     pub fn header(&self, name: &str) -> Option<String> {
         let text = String::from_utf8_lossy(&self.bytes);
         let head = text.split("\r\n\r\n").next().unwrap_or_default();
@@ -37,7 +37,7 @@ impl Stored {
         })
     }
 
-    /// Its subject, as it is stored.
+    /// Its subject, not decoded.
     pub fn subject(&self) -> String {
         self.header("subject").unwrap_or_default()
     }
@@ -70,20 +70,20 @@ pub async fn subjects(client: &mut Imap, folder: &str) -> Vec<String> {
     stored.iter().map(Stored::subject).collect()
 }
 
-/// Puts a message of that subject into a folder.
+/// Adds a message with that subject to a folder.
 pub async fn put(client: &mut Imap, folder: &str, subject: &str) {
     let message = letter(subject);
     client.append(folder, None, None, message).await.unwrap();
 }
 
-/// Changes the flags of a message as a command says: `mark(&mut client, "INBOX", 7, "+FLAGS (\\Deleted)")`.
+/// Changes the flags of a message with a STORE command: `mark(&mut client, "INBOX", 7, "+FLAGS (\\Deleted)")`.
 pub async fn mark(client: &mut Imap, folder: &str, imap_uid: u32, command: &str) {
     client.select(folder).await.unwrap();
     let marked = client.uid_store(imap_uid.to_string(), command).await;
     marked.unwrap().try_collect::<Vec<_>>().await.unwrap();
 }
 
-/// A message of that subject, which says the subject once more.
+/// A message with that subject, and the same text as its body.
 pub fn letter(subject: &str) -> String {
     let id = subject.replace(' ', "-");
     format!(
@@ -92,7 +92,7 @@ pub fn letter(subject: &str) -> String {
     )
 }
 
-/// Bytes that repeat nowhere near.
+/// Pseudo-random bytes that do not compress.
 pub fn noise(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {

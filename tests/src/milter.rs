@@ -1,4 +1,4 @@
-//! OpenDKIM as docs/dkim.md has it, between people's programs and Postfix.
+//! OpenDKIM between mail clients and Postfix, configured as in docs/dkim.md.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -22,15 +22,15 @@ const CONFIGURATION: &str = include_str!("../../host/mailserver/opendkim/opendki
 const SUBMISSIONS: &str = include_str!("../../host/mailserver/postfix/production-master.cf");
 const POLL: Duration = Duration::from_millis(20);
 
-/// The user that Debian's package makes.
+/// The user that Debian's package creates.
 const USER: &str = "opendkim";
 
-/// A service whose mail server signs what clients submit themselves.
+/// A service whose mail server signs what mail clients submit.
 #[derive(Debug)]
 pub struct Signing {
     /// The service.
     pub service: Service,
-    /// Where people's programs submit.
+    /// The submission port for mail clients.
     submissions: SocketAddr,
     milter: Child,
     _folder: TempDir,
@@ -44,7 +44,7 @@ impl Drop for Signing {
 }
 
 impl Signing {
-    /// Starts everything, with these further lines of configuration.
+    /// Starts all servers with these additional settings.
     pub async fn start(settings: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("lmdk").tempdir().unwrap();
         let keys = folder.path().join("milter/dkim-keys.db");
@@ -86,7 +86,7 @@ impl Signing {
     /// Submits a message as a mail client does, with an app password.
     ///
     /// # Errors
-    /// What the mail server said.
+    /// The mail server's response.
     pub async fn submit(
         &self,
         app_password: &Value,
@@ -110,7 +110,7 @@ impl Signing {
     }
 }
 
-/// What an operator does first: a folder of its own, whose group is the milter's.
+/// Prepares the milter's folder as an operator does, with the milter's group.
 fn open_to_the_milter(outer: &Path, folder: &Path) {
     std::fs::set_permissions(outer, std::fs::Permissions::from_mode(0o711)).unwrap();
     std::fs::create_dir(folder).unwrap();
@@ -146,7 +146,7 @@ async fn configuration(service: &Service, folder: &Path, milter: SocketAddr) -> 
     values.iter().fold(CONFIGURATION.to_owned(), fill)
 }
 
-/// A log-in that may read the keys and nothing else; where it does so.
+/// Creates a login that can only read the keys, and returns its connection parameters.
 async fn role(url: &str) -> (String, String, String, String) {
     let mut administrator = PgConnection::connect(url).await.unwrap();
     let (place, database) = url.rsplit_once('/').unwrap();
@@ -161,7 +161,7 @@ async fn role(url: &str) -> (String, String, String, String) {
     (role, host.into(), port.into(), database.into())
 }
 
-/// Adds the template's submission for people's programs, but for its TLS.
+/// Adds the template's submission port for mail clients, without TLS.
 fn submit_through(service: &Service, submissions: SocketAddr, milter: SocketAddr) {
     let mail = service.state.join("mail");
     let file = mail.join("postfix/master.cf");

@@ -1,4 +1,4 @@
-//! A DNS server on loopback, by UDP and TCP, with what a test publishes. Its answers are a name server's own: hickory-server writes them, and says when they do not fit UDP.
+//! A DNS server on loopback, by UDP and TCP, with the records of a test. hickory-server writes the responses, and says when they do not fit UDP.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,20 +16,20 @@ use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseI
 use hickory_server::zone_handler::MessageResponseBuilder;
 use tokio::net::{TcpListener, UdpSocket};
 
-/// Aliases that a resolver follows in one answer.
+/// The maximum number of aliases that a resolver follows in one response.
 const MOST_ALIASES: usize = 16;
 
-/// What is published, until it is dropped.
+/// The server with its records. Dropping it ends the server.
 pub struct Nameserver {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     published: Published,
     _server: Server<Handler>,
-    /// Never read from, in a server that listens by TCP only.
+    /// A socket without a reader, in a server that listens by TCP only.
     _silent: Option<UdpSocket>,
 }
 
-/// By name, in lower case.
+/// Records by name, in lower case.
 type Published = Arc<Mutex<HashMap<String, Zone>>>;
 
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct Zone {
     records: Vec<RData>,
     answer: Answer,
     asked: usize,
-    /// Of those, by TCP.
+    /// The number of those by TCP.
     by_tcp: usize,
 }
 
@@ -51,18 +51,18 @@ enum Answer {
 }
 
 impl Nameserver {
-    /// Starts one that publishes nothing. It answers an alias with the alias alone, as the server of a zone does whose alias leads
-    /// out of it, and whoever asks has to follow.
+    /// Starts a server without records. For an alias it returns only the alias, like an authoritative server whose alias leads out of its zone; the
+    /// client must follow it.
     pub async fn start() -> Self {
         Self::of(false, true).await
     }
 
-    /// Starts one that never answers by UDP, as where a firewall drops it.
+    /// Starts a server that never responds by UDP, as behind a firewall that drops UDP.
     pub async fn by_tcp_only() -> Self {
         Self::of(false, false).await
     }
 
-    /// Starts one that follows aliases itself, as resolvers do.
+    /// Starts a server that follows aliases, as resolvers do.
     pub async fn resolver() -> Self {
         Self::of(true, true).await
     }
@@ -103,29 +103,29 @@ impl Nameserver {
         });
     }
 
-    /// One TXT record of some strings, in place of what was at the name.
+    /// Publishes one TXT record of some strings, and removes other records of the name.
     pub fn txt(&self, name: &str, strings: &[&str]) {
         let strings = strings.iter().map(ToString::to_string).collect();
         self.publish(name, vec![RData::TXT(TXT::new(strings))]);
     }
 
-    /// TXT records of a string each.
+    /// Publishes TXT records of one string each.
     pub fn txts(&self, name: &str, all: &[&str]) {
         let one = |text: &&str| RData::TXT(TXT::new(vec![(*text).to_owned()]));
         self.publish(name, all.iter().map(one).collect());
     }
 
-    /// An MX record.
+    /// Publishes an MX record.
     pub fn mx(&self, name: &str, host: &str) {
         self.publish(name, vec![RData::MX(MX::new(10, fqdn(host)))]);
     }
 
-    /// An address, and nothing else.
+    /// Publishes one address and nothing else.
     pub fn a(&self, name: &str) {
         self.publish(name, vec![RData::A(A(Ipv4Addr::LOCALHOST))]);
     }
 
-    /// Addresses of either family.
+    /// Publishes IPv4 and IPv6 addresses.
     pub fn addresses(&self, name: &str, addresses: &[IpAddr]) {
         let record = |address: &IpAddr| match address {
             IpAddr::V4(v4) => RData::A(A(*v4)),
@@ -134,12 +134,12 @@ impl Nameserver {
         self.publish(name, addresses.iter().map(record).collect());
     }
 
-    /// An alias.
+    /// Publishes an alias.
     pub fn cname(&self, name: &str, to: &str) {
         self.publish(name, vec![RData::CNAME(CNAME(fqdn(to)))]);
     }
 
-    /// Adds a record of another kind to those of a name that has some: an MX to TXT.
+    /// Adds an MX record to the records of a name.
     pub fn also_mx(&self, name: &str, host: &str) {
         self.at(name, |zone| {
             zone.records.push(RData::MX(MX::new(10, fqdn(host))));
@@ -152,36 +152,36 @@ impl Nameserver {
         self.at(name, |zone| zone.records.push(address));
     }
 
-    /// Fails whoever asks for the name.
+    /// Responds SERVFAIL for the name.
     pub fn servfail(&self, name: &str) {
         self.at(name, |zone| {
             zone.answer = Answer::Code(ResponseCode::ServFail);
         });
     }
 
-    /// Answers whoever asks for the name with a code.
+    /// Responds with this code for the name.
     pub fn code(&self, name: &str, code: ResponseCode) {
         self.at(name, |zone| zone.answer = Answer::Code(code));
     }
 
-    /// Refers whoever asks for the name to another server, as one does that is no resolver.
+    /// Responds with a referral for the name, as an authoritative server does.
     pub fn refers(&self, name: &str) {
         self.at(name, |zone| zone.answer = Answer::Referral);
     }
 
-    /// Refuses whoever asks for the name.
+    /// Responds REFUSED for the name.
     pub fn refused(&self, name: &str) {
         self.at(name, |zone| {
             zone.answer = Answer::Code(ResponseCode::Refused);
         });
     }
 
-    /// Never answers who asks for the name.
+    /// Never responds for the name.
     pub fn silent(&self, name: &str) {
         self.at(name, |zone| zone.answer = Answer::Silence);
     }
 
-    /// Publishes nothing any more.
+    /// Removes all records.
     pub fn clear(&self) {
         let mut published = self
             .published
@@ -193,12 +193,12 @@ impl Nameserver {
         }
     }
 
-    /// How often a name was asked for.
+    /// The number of queries for a name.
     pub fn asked(&self, name: &str) -> usize {
         self.at(name, |zone| zone.asked)
     }
 
-    /// How often of these by TCP.
+    /// The number of those by TCP.
     pub fn asked_by_tcp(&self, name: &str) -> usize {
         self.at(name, |zone| zone.by_tcp)
     }
@@ -212,7 +212,7 @@ impl std::fmt::Debug for Nameserver {
     }
 }
 
-/// Both on one port, as clients expect it.
+/// Binds UDP and TCP on the same port, as clients expect.
 async fn sockets() -> (UdpSocket, TcpListener) {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
@@ -229,12 +229,11 @@ fn fqdn(name: &str) -> Name {
 
 struct Handler {
     published: Published,
-    /// Whether aliases are followed.
     follows: bool,
 }
 
 impl Handler {
-    /// What is said of a name, by how it was asked for: records, each with whose it is, of the name and of what it is an alias of.
+    /// The response for a name and a query type: records, each with its owner, of the name and of the targets of its alias.
     fn answer(
         &self,
         asked: &str,
@@ -271,12 +270,12 @@ impl Handler {
     }
 }
 
-/// A name as tests write it.
+/// The name in the form that tests use.
 fn written(name: &Name) -> String {
     name.to_string().trim_end_matches('.').to_lowercase()
 }
 
-/// Whose a negative answer is (RFC 2308, section 3).
+/// The SOA record of a negative response (RFC 2308, section 3).
 fn authority() -> Record {
     let soa = SOA::new(
         fqdn("ns.example"),

@@ -1,4 +1,4 @@
-//! The operator at the command line: the program itself, run on a service's database.
+//! The operator's command line: runs the program on a service's database.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,14 +8,14 @@ use tokio::process::Command;
 
 use crate::{DOMAIN, MailServers, Service};
 
-/// The program, built beside this test's own binary.
+/// The path of the program, which is built beside the test binary.
 pub fn program() -> PathBuf {
     let binary = std::env::current_exe().unwrap();
     let profile = binary.ancestors().find(|p| p.join("deps").is_dir());
     profile.unwrap().join("latchmail-program")
 }
 
-/// What the program said, and how it ended.
+/// The output and the exit status of the program.
 #[derive(Clone, Debug)]
 pub struct Said {
     /// The exit status.
@@ -27,7 +27,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// Runs the program, with this on its standard input.
+    /// Runs the program with this standard input.
     pub async fn by(command: &mut Command, input: &str) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -36,7 +36,7 @@ impl Said {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        // It may end without having read.
+        // The program may end without reading its input.
         let _ = child
             .stdin
             .take()
@@ -51,14 +51,14 @@ impl Said {
         }
     }
 
-    /// What it said of a success.
+    /// Asserts success, and returns the output.
     #[track_caller]
     pub fn done(self) -> String {
         assert_eq!((self.status, self.err.as_str()), (0, ""), "{}", self.out);
         self.out
     }
 
-    /// Whether it failed with one sentence that mentions something.
+    /// Asserts a failure with one sentence that contains `mention`.
     #[track_caller]
     pub fn fails_about(&self, mention: &str) {
         let sentence = self.err.starts_with("latchmail: ") && self.err.lines().count() == 1;
@@ -70,13 +70,13 @@ impl Said {
 }
 
 impl Service {
-    /// Runs a verb of the operator's on this service's database: `service.operator("account list", "")`.
+    /// Runs an operator's command on this service's database: `service.operator("account list", "")`.
     pub async fn operator(&self, verb: &str, input: &str) -> Said {
         let arguments: Vec<&str> = verb.split(' ').collect();
         self.operator_with(&arguments, input).await
     }
 
-    /// The same with arguments that have blanks in them.
+    /// The same for arguments that contain spaces.
     pub async fn operator_with(&self, arguments: &[&str], input: &str) -> Said {
         let mut command = Command::new(program());
         command.env_clear().args(arguments);
@@ -84,7 +84,7 @@ impl Service {
         Said::by(&mut command, input).await
     }
 
-    /// The configuration that the operator's verbs are given.
+    /// The configuration file for the operator's commands.
     pub fn operator_config(&self) -> PathBuf {
         let file = self.state.join("operator.toml");
         let database = self.database();

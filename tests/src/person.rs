@@ -1,4 +1,4 @@
-//! Somebody with an account and a web session.
+//! A person with an account and a web session.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use crate::{Answer, DOMAIN, Service};
 
-/// Everybody's password.
+/// The password of all persons.
 pub const PASSWORD: &str = "Correct-Horse-7";
 
-/// Somebody who is signed in.
+/// A person who is signed in.
 #[derive(Clone, Debug)]
 pub struct Person<'a> {
-    /// The service that knows them.
+    /// The service of the account.
     pub service: &'a Service,
-    /// Their address.
+    /// The account's address.
     pub address: String,
     /// Their access token.
     pub access: String,
@@ -33,12 +33,12 @@ impl<'a> Person<'a> {
         Self::signed_in(service, &answer.succeeds(201))
     }
 
-    /// Signs in once more, elsewhere.
+    /// Signs in again, for a second session.
     pub async fn again(&self) -> Self {
         Self::sign_in(self.service, &self.address, PASSWORD).await
     }
 
-    /// Somebody who has an account signs in.
+    /// Signs in to an existing account.
     pub async fn sign_in(service: &'a Service, address: &str, password: &str) -> Self {
         let body = json!({ "email": address, "password": password });
         let answer = service.post("/api/v1/auth/login", &body).await;
@@ -55,12 +55,12 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// The answer to a request of theirs without a body.
+    /// The response to a request without a body.
     pub async fn ask(&self, line: &str) -> Answer {
         Answer::of(self.service.request(line).bearer_auth(&self.access)).await
     }
 
-    /// The answer to a request of theirs with a JSON body.
+    /// The response to a request with a JSON body.
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(&format!("POST {path}"), body).await
     }
@@ -71,13 +71,13 @@ impl<'a> Person<'a> {
         Answer::of_json(request.bearer_auth(&self.access), body).await
     }
 
-    /// A new API token of theirs with these scopes, as it is answered.
+    /// Creates an API token with these scopes, and returns the response.
     pub async fn token(&self, scopes: &[&str]) -> Value {
         let body = json!({ "label": "a token", "scopes": scopes });
         self.post("/api/v1/tokens", &body).await.succeeds(201)
     }
 
-    /// A new app password of theirs, as it is answered.
+    /// Creates an app password, and returns the response.
     pub async fn app_password(&self, label: &str) -> Value {
         let body = json!({ "label": label });
         self.post("/api/v1/app-passwords", &body)
@@ -85,7 +85,7 @@ impl<'a> Person<'a> {
             .succeeds(201)
     }
 
-    /// The same with a body as it is, said to be JSON.
+    /// The response to a request with a body of any bytes, declared as JSON.
     pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
         let request = self.service.request(&format!("POST {path}"));
         let request = request
@@ -94,13 +94,13 @@ impl<'a> Person<'a> {
         Answer::of(request.body(body)).await
     }
 
-    /// Delivers a message to them and waits until their inbox has it.
+    /// Delivers a message and waits until the inbox contains it.
     pub async fn receives(&self, message: &str) {
         self.receives_raw(&message.replace('\n', "\r\n").into_bytes())
             .await;
     }
 
-    /// The same with bytes as they are.
+    /// The same with exact bytes.
     pub async fn receives_raw(&self, message: &[u8]) {
         let before = self.total("INBOX").await;
         self.service.deliver_raw(&self.address, message).await;
@@ -114,7 +114,7 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// Waits until a message of that subject is in their inbox.
+    /// Waits until the inbox contains a message with that subject.
     pub async fn arrives(&self, subject: &str) {
         let patience = tokio::time::Instant::now() + Duration::from_secs(20);
         let is_it = |message: &Value| message["subject"] == subject;
@@ -127,7 +127,7 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// How many messages a folder holds.
+    /// The number of messages in a folder.
     pub async fn total(&self, folder: &str) -> u64 {
         let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=1");
         self.ask(&line).await.succeeds(200)["total"]
@@ -142,7 +142,7 @@ impl<'a> Person<'a> {
         listing["messages"].as_array().unwrap().clone()
     }
 
-    /// The newest message of their inbox, whole.
+    /// The newest message of the inbox, complete.
     pub async fn newest(&self) -> Value {
         let uid = &self.messages("INBOX").await[0]["uid"];
         let line = format!("GET /api/v1/mail/messages/{uid}");
@@ -156,7 +156,7 @@ impl<'a> Person<'a> {
         uids.collect()
     }
 
-    /// The number of the message of that subject in a folder.
+    /// The number of the message with that subject in a folder.
     #[track_caller]
     pub fn uid_of(&self, folder: &str, subject: &str) -> impl Future<Output = u64> {
         let at = std::panic::Location::caller();
@@ -178,20 +178,20 @@ impl<'a> Person<'a> {
         folder["id"].as_str().unwrap().to_owned()
     }
 
-    /// The answer to moving the message of that number.
+    /// Moves the message with that number, and returns the response.
     pub async fn move_to(&self, uid: u64, destination: &str) -> Answer {
         let path = format!("/api/v1/mail/messages/{uid}/move");
         self.post(&path, &json!({ "destination": destination }))
             .await
     }
 
-    /// The answer to deleting it.
+    /// Deletes the message with that number, and returns the response.
     pub async fn delete(&self, uid: u64) -> Answer {
         let line = format!("DELETE /api/v1/mail/messages/{uid}");
         self.ask(&line).await
     }
 
-    /// The message of that number, whole.
+    /// The message with that number, complete.
     pub async fn message(&self, uid: u64) -> Value {
         let line = format!("GET /api/v1/mail/messages/{uid}");
         self.ask(&line).await.succeeds(200)

@@ -1,4 +1,4 @@
-//! What processes take of the machine, and their end. The service of a test runs in the test's own process, so its clients count too.
+//! Resources of processes, and how to end them. A test's service and its clients share the test's process, so both count.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Open descriptors.
+/// Open descriptors of this process.
 pub fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Resident memory, in KiB.
+/// Resident memory of this process, in KiB.
 pub fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let kib = status
@@ -21,8 +21,8 @@ pub fn memory() -> u64 {
     kib.parse().unwrap()
 }
 
-/// A loopback address for a program that takes no free port by itself. The system gives its port to nobody else before the program has it. A second call returns
-/// the same one until then.
+/// A loopback address for a program that cannot choose a free port itself. The system gives its port to no other program before this one binds it.
+/// Until then, further calls return the same address.
 pub fn free_address() -> SocketAddr {
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
     let mut addresses = (first..32_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -30,7 +30,7 @@ pub fn free_address() -> SocketAddr {
     free.unwrap_or_else(|| panic!("no port is free from {first} on"))
 }
 
-/// The processes that a process started, with their names.
+/// The child processes of a process, with their names.
 pub fn children_of(parent: Pid) -> Vec<(Pid, String)> {
     let parent = parent.as_raw_nonzero().to_string();
     let is_child = |pid: &Pid| {
@@ -44,14 +44,14 @@ pub fn children_of(parent: Pid) -> Vec<(Pid, String)> {
         .collect()
 }
 
-/// The process of this name whose command line mentions a folder.
+/// The process with this name whose command line contains the path of a folder.
 pub fn pid_of(name: &str, folder: &Path) -> Option<Pid> {
     let folder = folder.display().to_string();
     let mut pids = pids().into_iter();
     pids.find(|pid| read(*pid, "comm").trim() == name && read(*pid, "cmdline").contains(&folder))
 }
 
-/// Ends a process at once, if it is there.
+/// Kills a process, if it exists.
 pub fn kill(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }

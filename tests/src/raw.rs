@@ -1,4 +1,4 @@
-//! A client that writes what it likes.
+//! A client that sends arbitrary bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::Service;
 
-/// However loaded the machine is, what a test waits for comes in this time, or never.
+/// The longest time that a test waits for a condition, also on a loaded machine.
 pub const EVENTUALLY: Duration = Duration::from_secs(30);
 
 /// A connection to a service.
@@ -21,12 +21,12 @@ pub struct Raw {
     came: Vec<u8>,
 }
 
-/// An answer, byte for byte.
+/// A response, byte for byte.
 #[derive(Clone, Debug)]
 pub struct RawAnswer {
     /// The status.
     pub status: u16,
-    /// The head, up to its empty line.
+    /// The head, including its empty line.
     pub head: String,
     /// The body.
     pub body: Vec<u8>,
@@ -38,7 +38,7 @@ impl Raw {
         Self::of(TcpStream::connect(service.address()).await.unwrap())
     }
 
-    /// A new connection from one address of this machine to another.
+    /// A new connection from a local address to another.
     pub async fn between(from: [u8; 4], to: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from((from, 0))).unwrap();
@@ -53,7 +53,7 @@ impl Raw {
         }
     }
 
-    /// Writes all of this.
+    /// Sends all bytes.
     pub async fn say(&mut self, bytes: impl AsRef<[u8]>) {
         timeout(EVENTUALLY, self.stream.write_all(bytes.as_ref()))
             .await
@@ -61,17 +61,17 @@ impl Raw {
             .unwrap();
     }
 
-    /// Writes as much of this as the service takes.
+    /// Sends the bytes, and returns whether the service accepted all of them.
     pub async fn try_to_say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
-    /// Says that no more will come.
+    /// Shuts down the sending side.
     pub async fn say_no_more(&mut self) {
         self.stream.shutdown().await.unwrap();
     }
 
-    /// The next answer; none where the service closed the connection without one.
+    /// The next response; `None` if the service closed the connection without one.
     pub async fn answer(&mut self) -> Option<RawAnswer> {
         let head = loop {
             if let Some(at) = self.came.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -103,7 +103,7 @@ impl Raw {
         Some(answer)
     }
 
-    /// All answers until the service closes the connection.
+    /// All responses until the service closes the connection.
     pub async fn answers(&mut self) -> Vec<RawAnswer> {
         let mut answers = Vec::new();
         while let Some(answer) = self.answer().await {
@@ -122,7 +122,7 @@ impl Raw {
 }
 
 impl RawAnswer {
-    /// A header's value.
+    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (given, value) = line.split_once(": ")?;
@@ -136,7 +136,7 @@ impl RawAnswer {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}: no JSON", self.head))
     }
 
-    /// The text of a failure with exactly this status, which has the one form of the specification.
+    /// Asserts a failure with exactly this status in the form of the specification, and returns its text.
     #[track_caller]
     pub fn error(&self, status: u16) -> String {
         assert_eq!(
@@ -152,14 +152,14 @@ impl RawAnswer {
         json["error"].as_str().unwrap().to_owned()
     }
 
-    /// Whether the connection ends with it.
+    /// Whether the response announces the end of the connection.
     pub fn closes(&self) -> bool {
         self.header("connection") == Some("close")
     }
 }
 
 impl Service {
-    /// Where it listens.
+    /// The address on which the service listens.
     pub fn address(&self) -> SocketAddr {
         self.base.trim_start_matches("http://").parse().unwrap()
     }

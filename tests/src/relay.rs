@@ -1,4 +1,4 @@
-//! A relay to a mail server. A test can block it, delay it, and change what passes through it.
+//! A relay to a mail server. A test can block it, delay it, and change the data that pass through it.
 //!
 //! ```ignore
 //! let mut relay = Relay::new().await;
@@ -17,13 +17,13 @@ use tokio::time::timeout;
 
 use crate::EVENTUALLY;
 
-/// Hands on what comes, in both directions.
+/// Forwards data in both directions.
 #[derive(Debug)]
 pub struct Relay {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     way: Arc<Way>,
-    /// None while it is barred.
+    /// `None` while it refuses connections.
     accepting: Option<JoinHandle<()>>,
 }
 
@@ -33,15 +33,15 @@ struct Way {
     rewritten: Mutex<Option<[&'static str; 2]>>,
     held_at: Mutex<Option<&'static str>>,
     stalls_at: watch::Sender<Option<&'static str>>,
-    /// Connections that said it.
+    /// The number of connections whose client has sent the text.
     stalled: watch::Sender<usize>,
     open: watch::Sender<bool>,
-    /// Whether something came that was not handed on.
+    /// Whether data arrived that were not forwarded.
     held: watch::Sender<bool>,
 }
 
 impl Relay {
-    /// One that leads nowhere yet.
+    /// A relay without a target.
     pub async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let way = Arc::new(Way {
@@ -60,7 +60,7 @@ impl Relay {
         }
     }
 
-    /// From now on it leads there.
+    /// Sets the target of new connections.
     pub fn leads_to(&self, server: SocketAddr) {
         *self.way.to.lock().unwrap() = Some(server);
     }
@@ -70,7 +70,7 @@ impl Relay {
         *self.way.rewritten.lock().unwrap() = Some([from, to]);
     }
 
-    /// Cuts every connection, and refuses new ones, as a server does that has ended.
+    /// Closes all connections and refuses new ones, like a server that has stopped.
     pub async fn bar(&mut self) {
         if let Some(accepting) = self.accepting.take() {
             accepting.abort();
@@ -78,26 +78,26 @@ impl Relay {
         }
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub async fn clear(&mut self) {
         self.bar().await;
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.accepting = Some(tokio::spawn(accept(listener, self.way.clone())));
     }
 
-    /// Hands nothing on to the server until [`Relay::release`]. What the server says still comes.
+    /// Forwards nothing to the server until [`Relay::release`]. The server's data are still forwarded.
     pub fn hold(&self) {
         self.way.held.send_replace(false);
         self.way.open.send_replace(false);
     }
 
-    /// Holds from the next line that has this text on.
+    /// Holds data from the next line with this text on.
     pub fn hold_at(&self, text: &'static str) {
         self.way.held.send_replace(false);
         *self.way.held_at.lock().unwrap() = Some(text);
     }
 
-    /// Waits until something was to be handed on since [`Relay::hold`].
+    /// Waits until data have been held since [`Relay::hold`].
     pub async fn holds(&self) {
         let mut held = self.way.held.subscribe();
         timeout(EVENTUALLY, held.wait_for(|held| *held))
@@ -106,23 +106,23 @@ impl Relay {
             .unwrap();
     }
 
-    /// Holds every connection on which a client says this text, and no other.
+    /// Holds each connection on which a client sends this text, and no other.
     pub fn stalls(&self, text: &'static str) {
         self.way.stalls_at.send_replace(Some(text));
     }
 
-    /// How many connections are held by [`Relay::stalls`].
+    /// The number of connections that [`Relay::stalls`] holds.
     pub fn stalled(&self) -> usize {
         *self.way.stalled.borrow()
     }
 
-    /// Waits until `many` connections are held by [`Relay::stalls`].
+    /// Waits until [`Relay::stalls`] holds `many` connections.
     pub async fn has_stalled(&self, many: usize) {
         let mut stalled = self.way.stalled.subscribe();
         stalled.wait_for(|stalled| *stalled >= many).await.unwrap();
     }
 
-    /// Hands on what was held, and what comes.
+    /// Forwards the held data and all later data.
     pub fn release(&self) {
         self.way.stalls_at.send_replace(None);
         self.way.open.send_replace(true);
@@ -137,7 +137,7 @@ impl Drop for Relay {
     }
 }
 
-/// Dropped, it closes its connections too.
+/// Dropping this future closes its connections too.
 async fn accept(listener: TcpListener, way: Arc<Way>) {
     let mut connections = JoinSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! An agent that somebody else wrote: the client of the protocol's own makers, as `scripts/setup --tests` installed it, in a process of its own.
+//! An agent by other authors: the client of the protocol's own SDK, as `scripts/setup --tests` installs it, in a process of its own.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use crate::EVENTUALLY;
 
-/// How it is used.
+/// The script that uses the SDK.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/agent.mjs");
 
-/// One of its clients. It is ended when it is dropped.
+/// A client of the SDK. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Sdk {
     _process: Child,
@@ -22,7 +22,7 @@ pub struct Sdk {
 }
 
 impl Sdk {
-    /// One of this major that is told the endpoint's address alone: `1`, `2`, or `2-newest`, which takes the newest revision that there is.
+    /// Starts a client that knows only the endpoint's URL. `major` is `1`, `2`, or `2-newest` for the newest revision of the protocol.
     pub fn start(major: &str, endpoint: &str) -> Self {
         let tools = installed();
         let mut process = Command::new(tools.join("guests/bin/node"))
@@ -42,7 +42,7 @@ impl Sdk {
         }
     }
 
-    /// What it says next, of which this is the name.
+    /// The next line of output, which must have this name.
     pub async fn says(&mut self, name: &str) -> Value {
         let line = timeout(EVENTUALLY, self.says.next_line()).await.unwrap();
         let line = line.unwrap().expect("it ended; why stands above");
@@ -51,20 +51,20 @@ impl Sdk {
         said
     }
 
-    /// Tells it to do something: to list the tools, or with `call` to call one.
+    /// Sends a command: list the tools, or `call` one.
     pub async fn wish(&mut self, wish: &Value) {
         let line = format!("{wish}\n");
         self.wishes.write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// What it says to that.
+    /// Sends a command and returns the result.
     pub async fn asked(&mut self, wish: &Value) -> Value {
         self.wish(wish).await;
         self.says("answer").await
     }
 }
 
-/// Where `scripts/setup` puts what it installs.
+/// The folder into which `scripts/setup` installs.
 pub(crate) fn installed() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"),

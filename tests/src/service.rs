@@ -1,4 +1,4 @@
-//! One whole service for one test.
+//! A complete service for one test.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::{Answer, MailServers, PASSWORD, Person};
 /// The first of the service's registration domains; the second is `second.test`.
 pub const DOMAIN: &str = "first.test";
 
-/// A service to be started.
+/// The settings of a service before its start.
 #[derive(Debug, Default)]
 pub struct Setup {
     settings: String,
@@ -36,15 +36,15 @@ pub struct Setup {
     mail: Mail,
 }
 
-/// Which mail servers a test asks for.
+/// The mail servers that a test needs.
 #[derive(Clone, Copy, Debug, Default)]
 enum Mail {
-    /// None: nothing listens where the service looks for them.
+    /// None. Nothing listens at the configured addresses.
     #[default]
     None,
-    /// Some that other tests use before and after it.
+    /// A pair that other tests use before and after this one.
     Shared,
-    /// Its own, which it can stop, break and configure.
+    /// A pair of its own, which the test can stop, break and configure.
     Own,
 }
 
@@ -53,9 +53,9 @@ enum Mail {
 pub struct Service {
     /// `http://address`, without a slash.
     pub base: String,
-    /// The service's time.
+    /// The service's clock.
     pub clock: Clock,
-    /// Where everything of this service is kept.
+    /// The folder with all files of this service.
     pub state: PathBuf,
     mail: Option<MailServers>,
     stack: Option<Stack>,
@@ -71,7 +71,7 @@ pub struct Service {
 }
 
 impl Setup {
-    /// With these lines of configuration besides the usual ones.
+    /// Adds lines to the default configuration.
     #[must_use]
     pub fn with(mut self, settings: &str) -> Self {
         self.settings.push_str(settings);
@@ -79,35 +79,35 @@ impl Setup {
         self
     }
 
-    /// With the limits that a service has when nothing is said. Otherwise a test may ask as often as it likes.
+    /// Uses the default rate limits. Otherwise no test reaches a limit.
     #[must_use]
     pub fn with_default_limits(mut self) -> Self {
         self.default_limits = true;
         self
     }
 
-    /// With its directory in SQLite, whatever the run.
+    /// Keeps its directory in SQLite in every run.
     #[must_use]
     pub fn on_sqlite(mut self) -> Self {
         self.sqlite = true;
         self
     }
 
-    /// With mail servers, which other tests use before and after it.
+    /// Uses mail servers that other tests use before and after this one.
     #[must_use]
     pub fn with_mail(mut self) -> Self {
         self.mail = Mail::Shared;
         self
     }
 
-    /// With mail servers of its own, below `mail` in its state folder, for a test that stops, breaks or configures them.
+    /// Uses mail servers of its own, below `mail` in the state folder, for a test that stops, breaks or configures them.
     #[must_use]
     pub fn with_own_mail(mut self) -> Self {
         self.mail = Mail::Own;
         self
     }
 
-    /// Starts it.
+    /// Starts the service.
     pub async fn start(self) -> Service {
         let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
         let state = folder.path().to_owned();
@@ -149,7 +149,7 @@ impl Setup {
         };
         let borrowed_servers = borrowed.as_ref().map(|pair| pair.servers.clone());
         let mail = borrowed_servers.or_else(|| stack.as_ref().map(MailServers::from));
-        // It begins at the real time, because the database expires app passwords by its own clock, and moves only when told to.
+        // The clock begins at the real time, because the database expires app passwords by its own clock. It moves only when a test advances it.
         let clock = Clock::manual(Clock::system().now());
         let limits = if self.default_limits { "" } else { &generous() };
         let own = format!("database.url = '{url}'\n{}", self.settings);
@@ -174,7 +174,7 @@ impl Setup {
     }
 }
 
-/// Starts the host. Where this run has an aliases module that is not in Rust, that one takes the place of the usual one while the service runs.
+/// Starts the host. If this run uses an aliases module in another language, that module replaces the Rust one.
 async fn begin(config: &Config, clock: &Clock) -> Running {
     let usual = |module: &Module| module.source.as_deref() == Some(&*rust_aliases());
     let other = foreign_aliases().filter(|_| config.modules.get("aliases").is_some_and(usual));
@@ -189,7 +189,7 @@ async fn begin(config: &Config, clock: &Clock) -> Running {
     running
 }
 
-/// Whether the services of this run keep their directory in PostgreSQL: `./just test` runs these tests once on each database.
+/// Whether this run keeps directories in PostgreSQL: `./just test` runs these tests once on each database.
 fn on_postgres() -> bool {
     match std::env::var("LATCHMAIL_TEST_DATABASE").as_deref() {
         Ok("postgres") => true,
@@ -198,7 +198,7 @@ fn on_postgres() -> bool {
     }
 }
 
-/// The aliases module of this run, where it is not the one in Rust: `./just test` runs its tests with each of those that there are.
+/// The aliases module of this run if it is not the Rust one: `./just test` runs its tests with each implementation.
 fn foreign_aliases() -> Option<PathBuf> {
     match std::env::var("LATCHMAIL_TEST_ALIASES").as_deref() {
         Ok("rust") | Err(_) => None,
@@ -214,7 +214,7 @@ fn rust_aliases() -> PathBuf {
     modules().join("latchmail_aliases.wasm")
 }
 
-/// The sentence with which the service refuses to start on these further lines of configuration. No mail server is started for it.
+/// The error with which the service refuses to start with these additional lines of configuration. No mail server is started.
 pub async fn refusal(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     match without_mail(folder.path(), settings).await {
@@ -226,7 +226,7 @@ pub async fn refusal(settings: &str) -> String {
     }
 }
 
-/// Why the one module does not serve that does not on these further lines of configuration. No mail server is started for it.
+/// Why a module cannot be loaded with these additional lines of configuration; exactly one must fail. No mail server is started.
 pub async fn unloadable(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let running = without_mail(folder.path(), settings).await.unwrap();
@@ -243,7 +243,7 @@ async fn without_mail(folder: &Path, settings: &str) -> Result<Running, StartErr
     App::start(config, Clock::system()).await
 }
 
-/// Limits that no test meets.
+/// Limits that no test reaches.
 fn generous() -> String {
     [
         "mail",
@@ -283,11 +283,11 @@ fn settings(
     limits: &str,
     own: &str,
 ) -> String {
-    // Nothing listens there.
+    // Nothing listens on this port.
     let away = SocketAddr::from(([127, 0, 0, 1], 1));
     let state = state.display();
     let doveadm = mail.map_or_else(String::new, MailServers::doveadm_settings);
-    // A test's own lines come last and in dotted form, so that they go over these.
+    // A test's own lines come last and in dotted form, so that they override these.
     let text = format!(
         "listen = '127.0.0.1:0'
 base_url = 'http://service.test'
@@ -318,7 +318,7 @@ modules.mcp.paths = ['/mcp']
 {limits}
 ",
         aliases = rust_aliases().display(),
-        // As an operator would have an interpreter.
+        // An interpreter needs reuse, as in production.
         keeps = foreign_aliases().is_some(),
         cache = cache().display(),
         imap = mail.map_or(away, |servers| servers.imap),
@@ -336,22 +336,22 @@ modules.mcp.paths = ['/mcp']
     kept + own
 }
 
-/// Where `./just modules` puts the built components: `LATCHMAIL_MODULES`, else beside this test's own binary.
+/// The folder into which `./just modules` builds: `LATCHMAIL_MODULES`, otherwise beside the test binary.
 pub fn modules() -> PathBuf {
     std::env::var_os("LATCHMAIL_MODULES").map_or_else(|| target().join("modules"), PathBuf::from)
 }
 
-/// Where `./just modules` puts the components that only tests use.
+/// The folder into which `./just fixtures` builds the components that only tests use.
 pub fn fixtures() -> PathBuf {
     modules().with_file_name("fixtures")
 }
 
-/// Where `./just examples` puts the components of the examples.
+/// The folder of the examples' components.
 pub fn examples() -> PathBuf {
     modules().with_file_name("examples")
 }
 
-/// Compiled components are shared by all tests: they are kept by their digests.
+/// The cache of compiled components, which all tests share. Its entries are named by digest.
 pub fn cache() -> PathBuf {
     target().join("compiled-modules")
 }
@@ -363,38 +363,38 @@ fn target() -> PathBuf {
 }
 
 impl Service {
-    /// One with the usual configuration, without mail servers.
+    /// Starts a service with the default configuration, without mail servers.
     pub async fn start() -> Self {
         Setup::default().start().await
     }
 
-    /// The same with further lines of configuration, in dotted form (`limits.sign_in = 5`).
+    /// The same with additional lines of configuration, in dotted form (`limits.sign_in = 5`).
     pub async fn with(settings: &str) -> Self {
         Setup::default().with(settings).start().await
     }
 
-    /// One with the usual configuration and mail servers.
+    /// Starts a service with the default configuration and mail servers.
     pub async fn with_mail() -> Self {
         Setup::default().with_mail().start().await
     }
 
-    /// The same with further lines of configuration.
+    /// The same with additional lines of configuration.
     pub async fn with_mail_and(settings: &str) -> Self {
         Setup::default().with_mail().with(settings).start().await
     }
 
-    /// One with the usual configuration and mail servers of its own (see [`Setup::with_own_mail`]).
+    /// Starts a service with the default configuration and mail servers of its own (see [`Setup::with_own_mail`]).
     pub async fn with_own_mail() -> Self {
         Setup::default().with_own_mail().start().await
     }
 
-    /// The mail servers that the test asked for.
+    /// The mail servers that the test requested.
     #[track_caller]
     pub fn mail(&self) -> &MailServers {
         self.mail.as_ref().expect("the test asked for mail servers")
     }
 
-    /// The mail servers of its own that the test asked for.
+    /// The private mail servers that the test requested.
     #[track_caller]
     pub fn stack(&mut self) -> &mut Stack {
         self.stack
@@ -406,7 +406,7 @@ impl Service {
         self.mail.as_ref()
     }
 
-    /// Ends the host, finishing what is in flight, and starts it again on the same state. Its address changes.
+    /// Stops the host after its active requests, and starts it again with the same state. Its address changes.
     pub async fn restart(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop().await;
@@ -416,52 +416,52 @@ impl Service {
         self.running = Some(running);
     }
 
-    /// The same with another configuration.
+    /// The same with a changed configuration.
     pub async fn restart_with(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
         self.restart().await;
     }
 
-    /// Where its database is.
+    /// Its database.
     pub fn database(&self) -> &Database {
         &self.config.database
     }
 
-    /// The DNS server that it asks; empty: the system's.
+    /// The configured DNS server; empty for the system's.
     pub fn dns_server(&self) -> &str {
         &self.config.dns.server
     }
 
-    /// Ends the host, finishing what is in flight.
+    /// Stops the host after its active requests.
     pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop().await;
         }
     }
 
-    /// A request of this service: `service.request("GET /api/health")`.
+    /// A request to this service: `service.request("GET /api/health")`.
     pub fn request(&self, line: &str) -> reqwest::RequestBuilder {
         let (method, path) = line.split_once(' ').unwrap();
         self.client
             .request(method.parse().unwrap(), format!("{}{path}", self.base))
     }
 
-    /// The answer to a request without credential or body.
+    /// The response to a request without credential or body.
     pub async fn ask(&self, line: &str) -> Answer {
         Answer::of(self.request(line)).await
     }
 
-    /// The answer to a request with a JSON body.
+    /// The response to a request with a JSON body.
     pub async fn post(&self, path: &str, body: &serde_json::Value) -> Answer {
         Answer::of_json(self.request(&format!("POST {path}")), body).await
     }
 
-    /// The answer to a request without a body that carries this credential.
+    /// The response to a request without a body, with this credential.
     pub async fn with_bearer(&self, line: &str, credential: &str) -> Answer {
         Answer::of(self.request(line).bearer_auth(credential)).await
     }
 
-    /// Every route that it serves now: method, path and who may call it, as the router has them.
+    /// All routes that it serves: method, path and access, as in the router.
     pub fn routes(&self) -> Vec<(String, String, Access)> {
         let table = self.running.as_ref().unwrap().app.http.table();
         let route = |entry: &Arc<Entry<App>>| {
@@ -471,25 +471,25 @@ impl Service {
         table.entries().iter().map(route).collect()
     }
 
-    /// Its rooms, for what no client can ask for.
+    /// The host's parts, for what no client can reach.
     pub fn app(&self) -> &App {
         &self.running.as_ref().unwrap().app
     }
 
-    /// Makes an account as the operator does: without a profile, its password everybody's.
+    /// Creates an account as the operator does: without a profile, with the password of all persons.
     pub async fn create_account(&self, address: &str) {
         let auth = &self.running.as_ref().unwrap().app.auth;
         let made = auth.create_account(address, PASSWORD.into()).await;
         assert_eq!(made.unwrap(), Provision::Created);
     }
 
-    /// Makes what a milter reads what it ought to be, as every hour does.
+    /// Syncs the milter's keys, as happens every hour.
     pub async fn tell_milter(&self) {
         let dkim = &self.running.as_ref().unwrap().app.dkim;
         dkim.tell_milter().await.unwrap();
     }
 
-    /// Installs components as the operator does, with a yes to whatever they may do.
+    /// Installs components as the operator does, with consent to everything.
     pub async fn install(&self, components: &[Vec<u8>]) {
         let app = &self.running.as_ref().unwrap().app;
         let components = components.iter().map(|one| one.clone().into()).collect();
@@ -498,13 +498,13 @@ impl Service {
         installed.await.unwrap();
     }
 
-    /// Changes its tables behind its back.
+    /// Changes the database directly.
     pub async fn execute(&self, query: &'static str) {
         let db = self.running.as_ref().unwrap().app.directory.db();
         execute(db, query).await.unwrap();
     }
 
-    /// Every row of every table, as text.
+    /// All rows of all tables, as text.
     pub async fn dump(&self) -> Vec<String> {
         match self.running.as_ref().unwrap().app.directory.db() {
             Db::Sqlite(pool) => {
@@ -542,7 +542,7 @@ impl Service {
         }
     }
 
-    /// The account and the id of a web session that lives.
+    /// The account and the id of an active web session.
     pub async fn a_session(&self) -> (String, String) {
         let query = "SELECT account_id, sid FROM sessions";
         match self.running.as_ref().unwrap().app.directory.db() {
@@ -552,18 +552,18 @@ impl Service {
         .unwrap()
     }
 
-    /// Somebody who has registered.
+    /// Registers a person.
     pub async fn person(&self, name: &str) -> Person<'_> {
         Person::register(self, name).await
     }
 
-    /// Hands a message to the mail server, as one from outside, and answers once it was taken.
+    /// Delivers a message to the mail server like an external sender, and returns when the server has accepted it.
     pub async fn deliver(&self, to: &str, message: &str) {
         self.deliver_raw(to, &message.replace('\n', "\r\n").into_bytes())
             .await;
     }
 
-    /// The same with bytes as they are.
+    /// The same with exact bytes.
     pub async fn deliver_raw(&self, to: &str, message: &[u8]) {
         let envelope = Envelope::new(
             Some("sender@outside.test".parse().unwrap()),
@@ -579,7 +579,7 @@ impl Service {
     }
 }
 
-/// A test that fails shows what the mail servers had to say. A database of its own on PostgreSQL is dropped.
+/// Prints the logs of the mail servers if the test failed, and drops the test's PostgreSQL database.
 impl Drop for Service {
     fn drop(&mut self) {
         if std::thread::panicking()
@@ -590,7 +590,7 @@ impl Drop for Service {
         let Some(database) = self.database.take() else {
             return;
         };
-        // The test's runtime may be the one that runs this.
+        // This may run on the test's own runtime.
         let drop = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

@@ -1,4 +1,4 @@
-//! Somebody else's site, as far as a browser is led there: it answers every request with a page, and remembers what it was asked.
+//! A web site of another party: it returns one page for every request, and records the requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,26 +12,26 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Nobody's secret.
+/// A key for tests, which protects nothing.
 const CERTIFICATE: &[u8] = include_bytes!("../../host/src/fetch/tests/certificate.pem");
 const KEY: &[u8] = include_bytes!("../../host/src/fetch/tests/key.pem");
 
-/// The site, until it is dropped.
+/// The site. Dropping it ends it.
 #[derive(Debug)]
 pub struct Site {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
 }
 
 impl Site {
-    /// One whose every page is this.
+    /// Starts a site that returns this page.
     pub async fn start(page: &str) -> Self {
         Self::serve(page, "127.0.0.1:0", None).await
     }
 
-    /// One that redirects every request to a URL.
+    /// Starts a site that redirects every request to a URL.
     pub async fn redirecting(to: &str) -> Self {
         let answer = format!(
             "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -39,12 +39,12 @@ impl Site {
         Self::answering(answer, "127.0.0.1:0", None).await
     }
 
-    /// The same at this machine's address of IPv6.
+    /// The same on this machine's IPv6 address.
     pub async fn start_v6(page: &str) -> Self {
         Self::serve(page, "[::1]:0", None).await
     }
 
-    /// The same over TLS. Its certificate is nobody's.
+    /// The same over TLS, with a certificate that no client trusts.
     pub async fn start_tls(page: &str) -> Self {
         let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
         let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
@@ -58,7 +58,7 @@ impl Site {
         Self::serve(page, "127.0.0.1:0", Some(tls)).await
     }
 
-    /// The targets of the requests so far that begin so.
+    /// The targets of the previous requests that begin with `beginning`.
     pub fn asked(&self, beginning: &str) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
         let mut targets = asked.clone();
@@ -66,7 +66,7 @@ impl Site {
         targets
     }
 
-    /// An address on it, without TLS.
+    /// A URL of this site, without TLS.
     pub fn at(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -113,7 +113,7 @@ impl Drop for Site {
     }
 }
 
-/// One request. A browser that opens a connection for later and never uses it asks nothing.
+/// Serves one request. A browser may also open a connection and never use it.
 async fn answered<S>(mut stream: S, answer: &str, kept: &Mutex<Vec<String>>) -> Option<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,17 +1,17 @@
-//! Versions of one module, made by writing into the data of a component that was compiled for it (`tests/fixtures/variant`).
+//! Versions of one module, created by overwriting fields in the data of a compiled component (`tests/fixtures/variant`).
 
 use crate::fixtures;
 
-/// What one version is like. Each field holds at most 24 bytes.
+/// The properties of one version. Each field holds at most 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant<'a> {
     /// The module's name.
     pub name: &'a str,
     /// Its version.
     pub version: &'a str,
-    /// What it does: `serve`, `trap`, `fail` with 500, `wait` for an hour, have `more` routes, be for a `session`, `trap in describe`.
+    /// What it does: `serve`, `trap`, `fail` with 500, `wait` for an hour, have `more` routes, need a `session`, `trap in describe`.
     pub does: &'a str,
-    /// The beginning of its paths.
+    /// The prefix of its paths.
     pub path: &'a str,
 }
 

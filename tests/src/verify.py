@@ -1,6 +1,6 @@
-"""Says of each message whether its DKIM signatures are good, with dkimpy and the records that it is given.
+"""Verifies the DKIM signatures of messages with dkimpy and the given DNS records.
 
-A line in is a JSON object: the message in base64, and the records by their names. A line out is a JSON list: for each signature, whether it is good.
+Each input line is a JSON object: the message in base64, and the records by name. Each output line is a JSON list: for each signature, whether it is valid.
 """
 
 import base64

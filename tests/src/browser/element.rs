@@ -1,10 +1,10 @@
-//! Something on a page.
+//! An element of a page.
 
 use serde_json::{Value, json};
 
 use super::Browser;
 
-/// Something on a page, while that is shown.
+/// An element of a page, valid while the page is shown.
 #[derive(Clone, Debug)]
 pub struct Element<'a> {
     browser: &'a Browser,
@@ -21,28 +21,28 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// What a screen reader calls it.
+    /// The accessible name.
     pub async fn name(&self) -> String {
         self.said("computedlabel").await
     }
 
-    /// What a screen reader says it is.
+    /// The accessible role.
     pub async fn role(&self) -> String {
         self.said("computedrole").await
     }
 
-    /// What a person reads in it.
+    /// The visible text.
     pub async fn text(&self) -> String {
         self.said("text").await
     }
 
-    /// The same of something that may be gone.
+    /// The same for an element that may no longer exist.
     pub(super) async fn try_text(&self) -> Result<String, String> {
         let text = self.browser.try_get(&format!("{}/text", self.path)).await?;
         Ok(text.as_str().unwrap_or_default().to_owned())
     }
 
-    /// What is filled in.
+    /// The value of the field.
     pub async fn value(&self) -> String {
         self.said("property/value").await
     }
@@ -58,7 +58,7 @@ impl<'a> Element<'a> {
         self.browser.ask(&path, json!({ "text": text })).await;
     }
 
-    /// Presses it.
+    /// Clicks it.
     pub async fn click(&self) {
         let path = format!("{}/click", self.path);
         self.browser.ask(&path, json!({})).await;

@@ -1,14 +1,14 @@
-//! What a browser is like: how large its page is, in which colours, and what it knows of the network.
+//! The properties of a browser: its size, its colours, and its network.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// What a browser is like.
+/// The properties of a browser.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// What it is called.
+    /// The name of the look.
     pub name: &'static str,
     width: u32,
     height: u32,
@@ -19,7 +19,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// A window on a desk.
+    /// A desktop window.
     pub const DESK: Self = Self {
         name: "desk",
         width: 1280,
@@ -29,7 +29,7 @@ impl Look {
         scripts: true,
         hosts: Vec::new(),
     };
-    /// A phone, upright.
+    /// A phone in portrait format.
     pub const PHONE: Self = Self {
         name: "phone",
         width: 390,
@@ -40,7 +40,7 @@ impl Look {
         hosts: Vec::new(),
     };
 
-    /// In dark colours.
+    /// With dark colours.
     #[must_use]
     pub fn dark(self) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Look {
         }
     }
 
-    /// With JavaScript switched off.
+    /// With JavaScript disabled.
     #[must_use]
     pub fn without_scripts(self) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Look {
         }
     }
 
-    /// With somebody's host and port, as `host:port`, at an address on this machine.
+    /// Resolves `host`, a `host:port`, to an address on this machine.
     #[must_use]
     pub fn knowing(mut self, host: &str, at: SocketAddr) -> Self {
         self.hosts.push(format!("MAP {host} {at}"));
@@ -77,10 +77,10 @@ impl Look {
             "--disable-dev-shm-usage".to_owned(),
             "--no-first-run".to_owned(),
             format!("--user-data-dir={}/profile", folder.display()),
-            // Nothing leaves this machine.
+            // Nothing may leave this machine.
             "--disable-background-networking".to_owned(),
             "--disable-component-update".to_owned(),
-            // What no test needs takes a seventh of a start's CPU time.
+            // Features that no test needs would take a seventh of the CPU time of a start.
             "--disable-gpu".to_owned(),
             "--disable-extensions".to_owned(),
             "--disable-sync".to_owned(),
@@ -104,7 +104,7 @@ impl Look {
         })
     }
 
-    /// What is set up on its page, by the developer tools' protocol.
+    /// The commands of the developer tools' protocol that configure a page.
     pub(super) fn commands(&self) -> [(&'static str, Value); 2] {
         let size = json!({
             "width": self.width,
