@@ -1,4 +1,4 @@
-# The tasks of Latchmail. `./just` runs them with a just of its own where the machine has none.
+# The tasks of Latchmail. `./just` runs them, and installs just if the machine has none.
 
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
@@ -9,62 +9,62 @@ export CARGO_TARGET_DIR := env("CARGO_TARGET_DIR", justfile_directory() / "targe
 default:
     @{{ just_executable() }} --justfile {{ quote(justfile()) }} --list --unsorted
 
-# Start the service with mail servers of its own; --database postgres://… keeps the directory there
+# Start the service with its own mail servers; --database postgres://… keeps the directory in PostgreSQL
 [positional-arguments]
 run *arguments:
     @exec ./scripts/run "$@"
 
-# Run every test; arguments go to cargo nextest run
+# Run all tests; arguments go to cargo nextest run
 [positional-arguments]
 test *arguments: build-tests
     ./scripts/with-servers ./scripts/test "$@"
 
-# Run every test, the long ones and all service tests on PostgreSQL too
+# Run all tests, including the long ones, and all service tests on PostgreSQL too
 [positional-arguments]
 test-all *arguments: build-tests
     ./scripts/with-servers ./scripts/test --all "$@"
 
-# Run the service tests N times, each time in another order; --loaded runs four busy loops beside them
+# Run the service tests N times in different orders; --loaded runs four busy loops at the same time
 [positional-arguments]
 test-repeat *arguments: build-tests
     ./scripts/with-servers ./scripts/test-repeat "$@"
 
-# Compile everything that the tests run, and run nothing
+# Build everything that the tests need, without running them
 build-tests: (setup "--tests")
     ./scripts/build-tests
 
 # Check format, lints, the WIT contract, scripts, licences and advisories
 check: (setup "--check")
     cargo fmt --all --check
-    # The bindings parse and resolve the whole of wit/; a contract that is not valid does not compile.
+    # This also checks wit/: the bindings parse all of it, so an invalid contract does not compile.
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
     for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
 
-# Measure the service beside raw IMAP and the sandbox beside native code; --quick for a short run, --strict to fail on a missed target
+# Compare the service with raw IMAP, and the sandbox with native code; --quick for a short run, --strict to fail on a missed target
 [positional-arguments]
 bench *arguments: setup (modules "component") (fixtures "component")
     cargo build --locked --release -p latchmail-bench
-    # Apart from it: what is measured is the program without what is there for tests.
+    # A separate build, so that the measured program has no features for tests.
     cargo build --locked --release -p latchmail
     "$CARGO_TARGET_DIR/release/latchmail-bench" --host "$CARGO_TARGET_DIR/release/latchmail" --modules "$CARGO_TARGET_DIR/modules" \
         --fixtures "$CARGO_TARGET_DIR/fixtures" --results "$CARGO_TARGET_DIR/bench" "$@"
 
-# Build the modules into <target>/modules; `component` builds them as they are released
+# Build the modules into <target>/modules; `component` builds the release versions
 modules profile="dev": setup
     ./scripts/build-components components "$CARGO_TARGET_DIR/modules" {{ profile }}
 
-# Build the modules that the tests try the sandbox with into <target>/fixtures
+# Build the modules for tests of the sandbox into <target>/fixtures
 fixtures profile="dev": setup
     ./scripts/build-components tests/fixtures "$CARGO_TARGET_DIR/fixtures" {{ profile }}
 
-# Do what a page of docs/ says, pasting its blocks one after the other: `./just follow docs/modules.md`
+# Run all shell blocks of a page of docs/, one after another: `./just follow docs/modules.md`
 follow page: setup
     ./scripts/follow {{ quote(page) }}
 
-# Start a clean clone on another system and do what it says to try: `./just try-on trixie`, Debian 13
+# Start a clean clone on another system and run the suggested commands: `./just try-on trixie`, Debian 13
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 

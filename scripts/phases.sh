@@ -1,4 +1,4 @@
-# Sourced by scripts that consist of phases: `phase NAME COMMAND…` runs one, and `phases` prints how long each took.
+# Sourced by scripts that consist of phases. `phase NAME COMMAND…` runs a phase, and `phases` prints the duration of each.
 
 phase_names=()
 phase_seconds=()

@@ -1,4 +1,4 @@
-//! What `./just run` says on a machine where it cannot work, before it compiles anything, and that it works beside other mail servers.
+//! What `./just run` prints on a machine where it cannot work, before it compiles anything, and that it works beside other mail servers.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -21,7 +21,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// Runs a command that must fail, and returns what it printed last.
+/// Runs a command that must fail without compiling, and returns its last line.
 fn last_words(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -36,7 +36,7 @@ fn run() -> Command {
     run
 }
 
-/// A folder with links to the system's programs, but for some.
+/// A folder with links to the system's programs, except for some.
 fn programs_without(folder: &Path, without: &[&str]) -> PathBuf {
     let programs = folder.join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -67,11 +67,11 @@ fn without_a_rust_toolchain_it_says_where_to_get_one() {
     let programs = programs_without(folder.path(), &["cargo", "rustc", "rustup"]);
     assert_eq!(
         last_words(run().env("PATH", programs)),
-        "setup: Rust is not installed; https://rustup.rs tells how"
+        "setup: Rust is not installed; see https://rustup.rs"
     );
 }
 
-/// The name of the system is a stub's: the tests run on Linux.
+/// A stub of `uname`, because the tests run on Linux.
 #[test]
 fn another_operating_system_is_named() {
     let folder = folder();
@@ -92,7 +92,7 @@ fn a_linux_without_debians_packages_is_told_what_is_missing() {
     let cargo = std::env::var("CARGO_HOME")
         .unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap()));
     let path = format!("{}:{cargo}/bin", programs.display());
-    // Postfix is hidden from this process alone.
+    // Hides Postfix from this process only.
     let hidden = "mount -t tmpfs none /usr/lib/postfix && exec \"$0\"";
     let mut command = Command::new("unshare");
     command
@@ -101,11 +101,11 @@ fn a_linux_without_debians_packages_is_told_what_is_missing() {
         .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
         .env("PATH", path);
     let said = last_words(&mut command);
-    let expected = "setup: this is neither Debian nor Ubuntu, and Dovecot or Postfix is missing; install what Debian has in dovecot-core ";
+    let expected = "setup: this is neither Debian nor Ubuntu, and Dovecot or Postfix is missing; install the equivalents of dovecot-core ";
     assert!(said.starts_with(expected), "{said}");
 }
 
-/// In the Debian 13 of the tests, which lacks PostgreSQL, cut off from every network.
+/// In the tests' Debian 13, which has no PostgreSQL, without any network.
 #[test]
 fn missing_packages_without_a_network_are_named() {
     let home = std::env::var("HOME").unwrap();
@@ -118,7 +118,7 @@ fn missing_packages_without_a_network_are_named() {
         .arg(project().join("scripts/setup"))
         .arg("--tests");
     let said = last_words(&mut command);
-    let expected = "setup: apt-get could not install the missing packages (its words are above); with a network: apt-get install postgresql ";
+    let expected = "setup: apt-get could not install the missing packages (see its messages above); with a network: apt-get install postgresql ";
     assert!(said.starts_with(expected), "{said}");
 }
 
@@ -142,7 +142,7 @@ fn a_user_without_subordinate_ids_is_told_the_command_with_sudo() {
     assert!(said.ends_with(way_out), "{said}");
 }
 
-/// Another Dovecot and Postfix have the usual ports and folders, in a network of their own.
+/// Another Dovecot and Postfix use the standard ports and folders, in a separate network namespace.
 #[test]
 fn it_runs_beside_other_mail_servers() {
     let folder = folder();
