@@ -1,15 +1,15 @@
-//! The scripts of `tests/attacks` against a service that withstands them.
+//! Runs the scripts of `tests/attacks` against a service that withstands them.
 
 use std::path::Path;
 
 use latchmail_tests::{PASSWORD, Person, Said, Service, Setup, fixtures};
 use tokio::process::Command;
 
-/// Runs a script with these arguments after `--url`, and every password that it may need.
+/// Runs a script with these arguments after `--url`, and all passwords that it may need.
 async fn attack(service: &Service, script: &str, arguments: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks");
     let mut command = Command::new("python3");
-    // Scripts leave nothing in the source tree.
+    // Without `-B`, scripts would write caches into the source tree.
     command.arg("-B").arg(folder.join(script));
     command.args(["--url", &service.base]).args(arguments);
     for who in ["ATTACKER", "VICTIM", "ACCOUNT", "OWNER", "MEMBER"] {
@@ -20,7 +20,7 @@ async fn attack(service: &Service, script: &str, arguments: &[&str]) {
     assert!(said.out.ends_with("withstood\n"), "{script}: {said:?}");
 }
 
-/// A service on which a script finds an origin, with the modules that attack.
+/// A service whose base URL is its own address, with the modules that attack.
 async fn service() -> Service {
     let module = |name: &str, grants: &str| {
         format!(

@@ -1,7 +1,7 @@
-//! What belongs to an account, as its clients see it: credentials, profile, teams, sharing, authorization, keys at rest.
+//! Parts of an account as its clients see them: credentials, profile, teams, sharing, authorization, stored keys.
 //!
-//! Each statement behind these routes is tested on both databases in the host, by the tests of `directory`. So these run on SQLite alone;
-//! `./just test-all` runs them on PostgreSQL too.
+//! The host's tests of `directory` test each statement behind these routes on both databases. So these tests run on SQLite only; `./just test-all`
+//! runs them on PostgreSQL too.
 
 mod s4_2_two_factor;
 mod s4_5_profile;

@@ -1,4 +1,4 @@
-//! Signing in with two-factor on: the whole way from the operator's verb to the session.
+//! Two-factor sign-in, from the operator's command to the session.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const LOGIN: &str = "/api/v1/auth/login";
 const INVALID: &str = "Invalid credentials";
 const REQUIRED: &str = "Two-factor code required";
 
-/// What the operator was shown when two-factor was switched on.
+/// What the operator's command printed when two-factor sign-in was turned on.
 struct Device {
     secret: String,
     recovery: Vec<String>,
@@ -39,7 +39,7 @@ impl Device {
         }
     }
 
-    /// The code so many seconds from now.
+    /// The code at that number of seconds from now.
     fn code(&self, service: &Service, seconds: i64) -> String {
         let secret = Secret::try_from_base32(&self.secret).unwrap();
         let totp = Builder::new().with_secret(secret).build().unwrap();
@@ -48,7 +48,7 @@ impl Device {
     }
 }
 
-/// The codes that are shown, which stand last.
+/// The recovery codes, which are printed last.
 fn recovery(shown: &str) -> Vec<String> {
     let (_, codes) = shown.split_once("in place of a code:\n").unwrap();
     let codes: Vec<String> = codes.lines().map(ToOwned::to_owned).collect();
@@ -90,7 +90,7 @@ async fn a_code_is_asked_for_once_the_password_was_right_and_is_good_once() {
     sign_in(&service, PASSWORD, json!(code))
         .await
         .fails(401, INVALID);
-    // What was begun before goes on.
+    // Existing sessions continue.
     ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
@@ -137,7 +137,7 @@ async fn a_clock_may_be_one_step_off_and_not_two() {
         let answer = sign_in(&service, PASSWORD, json!(code)).await;
         assert_eq!(answer.status, status, "{seconds}");
     }
-    // A later one was taken: the earlier are over, used or not.
+    // A later code was accepted, so earlier ones are no longer valid, used or not.
     service.clock.advance(Duration::from_secs(30));
     let code = device.code(&service, -30);
     sign_in(&service, PASSWORD, json!(code))
@@ -181,7 +181,7 @@ async fn a_recovery_code_is_good_once_however_it_is_typed() {
     sign_in(&service, PASSWORD, json!(anew[4]))
         .await
         .succeeds(200);
-    // The device goes on as before.
+    // The device works as before.
     let code = device.code(&service, 0);
     sign_in(&service, PASSWORD, json!(code)).await.succeeds(200);
 }
@@ -212,7 +212,7 @@ async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
     sign_in(&service, PASSWORD, json!(right()))
         .await
         .fails(401, INVALID);
-    // What was refused was not counted, so the time is a minute all the same.
+    // Refused attempts were not counted, so the time is still one minute.
     service.clock.advance(Duration::from_secs(59));
     sign_in(&service, PASSWORD, json!(right()))
         .await
@@ -226,7 +226,7 @@ async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
     sign_in(&service, PASSWORD, Value::Null)
         .await
         .fails(401, REQUIRED);
-    // Whoever has a recovery code is not shut out, and sets it back.
+    // A recovery code is still accepted, and resets the count.
     sign_in(&service, PASSWORD, json!(device.recovery[0]))
         .await
         .succeeds(200);
@@ -291,7 +291,7 @@ async fn another_key_of_the_service_changes_nothing_for_whoever_has_a_device() {
     let newer = STANDARD.encode([7_u8; 32]);
     std::fs::write(&file, format!("{newer}\n{earlier}")).unwrap();
     service.restart().await;
-    // It was sealed anew: the earlier key can go.
+    // The restart sealed the secret with the new key, so the earlier key can be removed.
     std::fs::write(&file, format!("{newer}\n")).unwrap();
     service.restart().await;
     let code = device.code(&service, 0);
@@ -304,7 +304,7 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
-    // The verb has the time of the machine: what comes is to be newer.
+    // The command uses the machine's time, so later codes must be newer.
     service.clock.advance(Duration::from_mins(10));
     let code = device.code(&service, 0);
     let wrong = if code == "000000" { "000001" } else { "000000" };

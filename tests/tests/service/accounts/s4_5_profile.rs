@@ -16,7 +16,7 @@ fn passwords(current: &str, new: &str) -> Value {
     json!({ "current_password": current, "new_password": new })
 }
 
-/// Somebody whose mailbox the operator made.
+/// A person whose account the operator created.
 async fn made_by_the_operator(service: &Service) -> Person<'_> {
     let address = format!("ops@{DOMAIN}");
     service.create_account(&address).await;

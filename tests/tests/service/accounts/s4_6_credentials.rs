@@ -1,4 +1,4 @@
-//! Specification, section 4.6: API tokens, app passwords, and the list of all that can reach an account.
+//! Specification, section 4.6: API tokens, app passwords, and the list of all credentials.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn revoke(person: &Person<'_>, id: &str) -> Answer {
     person.ask(&format!("DELETE {TOKENS}/{id}")).await
 }
 
-/// The list of all that can reach an account, one view of it.
+/// One view of the list of credentials.
 async fn listed(person: &Person<'_>, view: &str) -> Vec<Value> {
     let lists = person.ask(SESSIONS).await.succeeds(200);
     lists[view].as_array().unwrap().clone()
@@ -173,7 +173,7 @@ async fn tokens_are_listed_newest_first_expired_ones_too() {
     assert_eq!(labels, ["a token", "short"]);
     let refused = service.with_bearer(FOLDERS, text(&short, "token")).await;
     refused.fails(401, "This API token has expired");
-    // An expired one is revoked like any other.
+    // An expired token is revoked like any other.
     revoke(&ada, text(&short, "id")).await.succeeds(200);
     service
         .with_bearer(FOLDERS, text(&short, "token"))
@@ -189,7 +189,7 @@ async fn a_revoked_token_is_refused_at_once_on_every_connection_and_no_longer_li
     let token = ada.token(&["mail:read"]).await;
     let other = ada.token(&["mail:read"]).await;
     let secret = text(&token, "token");
-    // Several connections of one client, each warm.
+    // Warms up several connections of one client.
     let warm = (0..4).map(|_| service.with_bearer(FOLDERS, secret));
     for answer in join_all(warm).await {
         answer.succeeds(200);
@@ -232,7 +232,7 @@ async fn twenty_made_at_once_beside_nineteen_leave_twenty() {
     }
     assert_eq!(kept, 1);
     assert_eq!(tokens(&ada).await.len(), 20);
-    // A place that was freed can be taken.
+    // Revoking a token frees its place.
     let first = tokens(&ada).await.remove(0);
     revoke(&ada, text(&first, "id")).await.succeeds(200);
     ada.post(TOKENS, &body).await.succeeds(201);
@@ -312,8 +312,7 @@ async fn a_mail_server_that_refuses_a_token_is_told_in_other_words_than_to_a_ses
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
-    // The directory has it still, and the mail server takes it no more.
-    // No password has this hash.
+    // The directory still has the app password, but the mail server no longer accepts it. No password has this hash.
     service
         .execute(
             "UPDATE app_passwords SET secret_hash = '0000000000000000000000000000000000000000000000000000000000000000'",
@@ -322,7 +321,7 @@ async fn a_mail_server_that_refuses_a_token_is_told_in_other_words_than_to_a_ses
     let refused = service.with_bearer(FOLDERS, text(&token, "token")).await;
     refused.fails(401, "This credential is no longer valid for mail access");
     ada.ask(FOLDERS).await.fails(401, OVER);
-    // What needs no mail is served to both.
+    // Routes without mail work with both.
     ada.ask(&format!("GET {TOKENS}")).await.succeeds(200);
 }
 
@@ -465,7 +464,7 @@ async fn the_one_that_backs_a_token_is_left_and_the_token_named() {
         .succeeds(200);
 }
 
-// The list of all that can reach the account
+// The list of all credentials
 
 #[tokio::test]
 async fn both_views_list_the_same_set_newest_first() {
@@ -558,7 +557,7 @@ async fn a_session_that_is_ended_is_over_and_the_others_live() {
     refused.fails(401, "Invalid or expired refresh token");
     ada.ask(&line).await.fails(404, "Session not found");
     ada.ask(FOLDERS).await.succeeds(200);
-    // One's own, too.
+    // The caller's own session too.
     let own = listed(&ada, "sessions").await;
     let line = format!("DELETE /api/v1/profile/sessions/{}", text(&own[0], "id"));
     ada.ask(&line).await.succeeds(200);

@@ -1,4 +1,4 @@
-//! Specification, section 4.8: shared mailboxes: who is a member, what was granted, and the key that acts for guests.
+//! Specification, section 4.8: shared mailboxes: their members, grants and standing key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,7 +43,7 @@ async fn teams(person: &Person<'_>) -> Vec<Value> {
     listed["teams"].as_array().unwrap().clone()
 }
 
-/// Somebody's own team.
+/// The id of a person's own team.
 async fn team_of(person: &Person<'_>) -> String {
     text(&teams(person).await[0]["id"])
 }
@@ -60,7 +60,7 @@ async fn member(person: &Person<'_>, team: &str, username: &str) -> Value {
     found.next().unwrap().clone()
 }
 
-/// An invitation to the whole of a mailbox.
+/// An invitation to a whole mailbox.
 fn invitation(username: &str, rights: &[&str]) -> Value {
     json!({ "username": username, "password": PASSWORD, "resource_kind": "mailbox", "rights": rights })
 }
@@ -95,7 +95,7 @@ async fn remove(person: &Person<'_>, team: &str, member: &str) -> Answer {
     person.ask(&line).await
 }
 
-/// The standing keys among what can reach somebody's account.
+/// The standing keys among the credentials of an account.
 async fn keys(person: &Person<'_>) -> Vec<Value> {
     let lists = person
         .ask("GET /api/v1/profile/sessions")
@@ -120,7 +120,7 @@ async fn ones_own_mailbox_is_a_team_with_every_right() {
     });
     assert_eq!(*own, expected);
 
-    // Who never told a name.
+    // An account without a name.
     let address = format!("operators.own@{DOMAIN}");
     service.create_account(&address).await;
     let made = Person::sign_in(&service, &address, PASSWORD).await;
@@ -225,7 +225,7 @@ async fn an_invitation_makes_a_member_at_once_and_mints_the_standing_key() {
     assert_eq!(key["expiresAt"], Value::Null);
     assert_eq!(teams(&bob).await[1]["id"], *team);
 
-    // The second guest has the same.
+    // The second member uses the same key.
     service.person("cyd").await;
     invite(&ada, &team, "cyd", &["mail:read"])
         .await
@@ -496,7 +496,7 @@ async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
         ("folder", &bobs, "mail:read", NO_FOLDER),
         ("alias", "none@first.test", "mail:send", NO_ALIAS),
         ("alias", "no address", "mail:send", NO_ALIAS),
-        // One's own address is none.
+        // The account's own address is not an alias.
         ("alias", "ada@first.test", "mail:send", NO_ALIAS),
     ] {
         let body = json!({ "resource_kind": kind, "resource_id": id, "rights": [right] });
@@ -560,7 +560,7 @@ async fn a_grant_is_narrowed_and_taken_back() {
     let revoked = revoke(&ada, &team, &id).await.succeeds(200);
     assert_eq!(revoked, json!({ "success": true }));
     revoke(&ada, &team, &id).await.fails(404, NO_GRANT);
-    // A member without a right, still.
+    // A member without rights is still a member.
     assert_eq!(teams(&bob).await.len(), 1);
     let held = member(&ada, &team, "bob").await;
     assert_eq!((&held["rights"], &held["grants"]), (&json!([]), &json!([])));
@@ -587,7 +587,7 @@ async fn a_manager_hands_on_what_it_holds_and_no_more() {
     for (kind, id, rights, status) in [
         ("folder", json!(work), ["mail:read"], 201),
         ("folder", json!(work), ["mail:write"], 403),
-        // Whether it is there is not told by who may not grant it.
+        // A caller that may not grant the right cannot tell whether the alias exists.
         ("alias", json!("shop@first.test"), ["mail:send"], 403),
         ("alias", json!("none@first.test"), ["mail:send"], 403),
         ("alias_set", json!("own"), ["mail:send"], 403),
@@ -601,7 +601,7 @@ async fn a_manager_hands_on_what_it_holds_and_no_more() {
     wider.fails(403, NOT_HELD);
     let wider = change(&bob, &team, &bobs, &EVERY_RIGHT).await;
     wider.fails(403, NOT_HELD);
-    // The owner narrows it, and it grants nothing from its next request on.
+    // The owner reduces the manager's grant, and from the next request on the manager cannot grant.
     let narrowed = change(&ada, &team, &bobs, &["mail:read"]).await;
     narrowed.succeeds(200);
     let refused = invite(&bob, &team, "dan", &["mail:read"]).await;
@@ -613,7 +613,7 @@ async fn a_manager_hands_on_what_it_holds_and_no_more() {
         .succeeds(200);
 }
 
-// Who sees and does what
+// What members see and may do
 
 #[tokio::test]
 async fn a_guest_who_manages_nothing_sees_the_owner_and_itself_and_changes_nothing() {
@@ -737,7 +737,7 @@ async fn a_revoked_key_shuts_guests_out_until_the_owner_invites_again() {
         assert!(listed["limits"]["guests"].as_u64().unwrap() > 0);
         assert_eq!(teams(&bob).await.len(), 1);
         members(&bob, &team).await.fails(404, NO_TEAM);
-        // A manager does not open it again.
+        // A manager's invitation does not create a new key.
         let refused = invite(&bob, &team, guest, &["mail:read"]).await;
         refused.fails(404, NO_TEAM);
         invite(&ada, &team, guest, &["mail:read"])
@@ -761,7 +761,7 @@ async fn a_team_outlives_its_owners_password_and_not_its_owners_account() {
     changed.succeeds(200);
     assert_eq!(keys(&ada).await, key);
     members(&bob, &team).await.succeeds(200);
-    // Its new one is asked for from then on.
+    // An invitation needs the new password.
     service.person("cyd").await;
     invite(&ada, &team, "cyd", &["mail:read"])
         .await
@@ -772,13 +772,13 @@ async fn a_team_outlives_its_owners_password_and_not_its_owners_account() {
         .await;
     assert_eq!(teams(&bob).await.len(), 1);
     members(&bob, &team).await.fails(404, NO_TEAM);
-    // It may leave all the same.
+    // The member can still leave.
     remove(&bob, &team, &team_of(&bob).await)
         .await
         .succeeds(200);
 }
 
-/// The standing key of the only mailbox that is shared, as the service's own key opens it.
+/// The standing key of the only shared mailbox, opened with the service's key.
 async fn key(service: &Service) -> SecretString {
     let directory = Directory::beside(service.database()).await.unwrap();
     let [(mailbox, sealed)] = &directory.team_keys().await.unwrap()[..] else {
@@ -804,7 +804,7 @@ async fn the_key_opens_the_mailbox_until_the_last_guest_is_gone() {
         .await
         .succeeds(200);
     assert!(opens().await.is_err());
-    // What was logged in with it is ended too.
+    // The IMAP session with it has ended too.
     assert!(client.noop().await.is_err());
 }
 

@@ -1,4 +1,4 @@
-//! Specification, section 5: the credential that a request carries, told apart by its shape.
+//! Specification, section 5: the credential of a request, recognized by its form.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn an_access_token_lives_fifteen_minutes() {
 async fn a_token_of_another_service_is_refused() {
     let (service, other) = tokio::join!(Service::with_mail(), Service::with_mail());
     let (ada, stranger) = (service.person("ada").await, other.person("ada").await);
-    // Same issuer, same audience, another key.
+    // The same issuer and audience, but another key.
     let header = format!("Bearer {}", stranger.access);
     with_header(&service, &header).await.fails(401, UNUSABLE);
     ada.ask(FOLDERS).await.succeeds(200);
@@ -79,21 +79,21 @@ async fn a_token_that_was_tampered_with_is_refused() {
     let parts: Vec<&str> = ada.access.split('.').collect();
     let claims = decoded(parts[1]);
     for forged in [
-        // Another account, the old signature.
+        // Another account with the old signature.
         format!(
             "{}.{}.{}",
             parts[0],
             encoded(&with(&claims, "sub", "somebody-else")),
             parts[2]
         ),
-        // No signature at all.
+        // Without a signature.
         format!(
             "{}.{}.",
             encoded(&json!({ "alg": "none", "typ": "JWT" })),
             parts[1]
         ),
         format!("{}.{}.", parts[0], parts[1]),
-        // The same key under another algorithm, and another key's name.
+        // The same key with another algorithm, and with another key's name.
         format!(
             "{}.{}.{}",
             encoded(&with(&decoded(parts[0]), "alg", "HS256")),

@@ -176,7 +176,7 @@ async fn the_operator_can_keep_the_device_grant_to_its_own_clients() {
     assert_eq!(both["grant_types"], json!(["authorization_code"]));
     let refused = register(&[DEVICE, "refresh_token"]).await.succeeds(400);
     assert_eq!(refused["error"], "invalid_client_metadata");
-    // One that registered before.
+    // A client that registered earlier.
     service
         .execute(
             "UPDATE oauth_clients SET grant_types = 'urn:ietf:params:oauth:grant-type:device_code'",
@@ -347,7 +347,7 @@ async fn a_refresh_token_is_good_once_and_coming_again_it_ends_the_grant() {
     let agent = Client::register(&service).await;
     let first = agent.granted(&ada).await;
     let second = agent.refreshed(&first).await;
-    // Those of before are good for their hour.
+    // The earlier access tokens are valid until their hour ends.
     for token in [&first.access, &second.access] {
         service.with_bearer(FOLDERS, token).await.succeeds(200);
     }
@@ -361,7 +361,7 @@ async fn a_refresh_token_is_good_once_and_coming_again_it_ends_the_grant() {
     }
     let ended = agent.refresh(&second.refresh).await.succeeds(400);
     assert_eq!(ended["error"], "invalid_grant");
-    // What others were granted goes on.
+    // The grants of other accounts continue.
     agent.granted(&ada).await;
 }
 
@@ -429,7 +429,7 @@ async fn the_operator_sees_what_was_granted_and_withdraws_it() {
     let grant = grant.unwrap();
     let label = format!("Test agent ({})", agent.client_id);
     assert_eq!(grant["label"], label);
-    // Its owner's list knows no such type.
+    // The owner's list has no such type.
     let listed = ada.ask("GET /api/v1/profile/sessions").await;
     let listed = listed.succeeds(200).to_string();
     assert!(!listed.contains("Test agent"), "{listed}");
@@ -583,7 +583,7 @@ async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
         let refused = changed(name, value).await;
         assert_eq!(refused, (status, error.into()), "{name} = {value:?}");
     }
-    // None of that cost the code.
+    // None of these requests used up the code.
     agent.exchange(&code).await.succeeds(200);
     let twice = [
         ("grant_type", "refresh_token"),
@@ -614,7 +614,7 @@ async fn a_token_is_for_what_it_was_asked_for() {
     let access = tokens["access_token"].as_str().unwrap();
     service.with_bearer(FOLDERS, access).await.succeeds(200);
     let refresh = tokens["refresh_token"].as_str().unwrap();
-    // However it is written, it is the same service.
+    // Every notation of the same URL is accepted.
     let same = agent
         .token(&[
             ("grant_type", "refresh_token"),

@@ -26,7 +26,7 @@ async fn a_device_shows_eight_letters_and_is_let_in_by_whoever_signs_in_with_the
     let waiting = agent.poll(&device).await.succeeds(400);
     assert_eq!(waiting["error"], "authorization_pending");
     let page = agent.page("/device", &[]).await;
-    // However it was typed.
+    // Notation and case of the code do not matter.
     let typed = code.to_lowercase().replace('-', " ");
     let named = agent.fill("/device", &page, &[("user_code", &typed)]).await;
     assert!(
@@ -51,7 +51,7 @@ async fn a_device_shows_eight_letters_and_is_let_in_by_whoever_signs_in_with_the
         .refresh(tokens["refresh_token"].as_str().unwrap())
         .await
         .succeeds(200);
-    // Once.
+    // Only once.
     assert_eq!(
         agent.poll(&device).await.succeeds(400)["error"],
         "invalid_grant"

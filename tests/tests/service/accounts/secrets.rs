@@ -1,4 +1,4 @@
-//! What must not be told: secrets in the log, and what a thief of the disk could make of it.
+//! Secrets that must not appear in the log, and what a thief of the disk could do.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// Does what there is to do, and answers every secret that came by.
+/// Uses all routes with secrets, and returns every secret that occurred.
 async fn tour(service: &Service) -> BTreeSet<String> {
     let ada = service.person("ada").await;
     let mut secrets = BTreeSet::from([PASSWORD, OTHER, WRONG].map(String::from));
@@ -101,7 +101,7 @@ async fn no_secret_is_ever_logged_at_whatever_level() {
     }
 }
 
-/// Every byte of the service's files, its key and the mail itself aside.
+/// All bytes of the service's files, except its key and the mail.
 fn files(state: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut folders = vec![state.to_owned()];
@@ -109,7 +109,7 @@ fn files(state: &Path) -> Vec<u8> {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                // People's mail is what is to be stolen; sockets cannot be read.
+                // The mail itself would be the loot; sockets cannot be read.
                 if path.file_name() != Some("mail".as_ref()) {
                     folders.push(path);
                 }
@@ -121,7 +121,7 @@ fn files(state: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Every word in it that could be a password.
+/// All words that could be a password.
 fn words(rows: &str) -> BTreeSet<String> {
     let word = |symbol: char| symbol.is_ascii_alphanumeric() || "_-+/=$,".contains(symbol);
     rows.split(|symbol| !word(symbol))
@@ -164,7 +164,7 @@ async fn a_stolen_disk_without_the_services_key_opens_no_mailbox_and_forges_no_s
         let token = tokens.sign(&keys, &account, &sid, service.clock.now());
         token.unwrap().expose_secret().to_owned()
     };
-    // With the service's own key this is a session, so nothing but the key was missing.
+    // With the service's own key this is a session, so only the key was missing.
     let own = forged(&service.state.join("latchmail.key"));
     service.with_bearer(FOLDERS, &own).await.succeeds(200);
     let another = forged(&service.state.join("another.key"));
@@ -173,7 +173,7 @@ async fn a_stolen_disk_without_the_services_key_opens_no_mailbox_and_forges_no_s
         .await
         .fails(401, "Invalid or expired access token");
 
-    // The database under another key: its sessions are nobody's, and people sign in anew.
+    // The database with another key: its sessions are not valid, and people must sign in again.
     std::fs::rename(
         service.state.join("another.key"),
         service.state.join("latchmail.key"),

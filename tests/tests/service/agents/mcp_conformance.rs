@@ -1,11 +1,11 @@
-//! The agent endpoint and the authorization server before the protocol's own conformance suite. What the suite tries on tools, prompts and resources of its own, which a server of
-//! mail does not have, is listed here with the reason.
+//! Runs the protocol's own conformance suite against the agent endpoint and the authorization server. Scenarios that do not apply, because they need
+//! the suite's own tools, prompts and resources, are listed with the reason.
 
 use std::collections::BTreeSet;
 
 use latchmail_tests::{Browser, Client, Conformance, Look, PASSWORD, Service, Setup, TokenProxy};
 
-/// Scenarios that apply, by revision, each with the checks of it that do not.
+/// Scenarios that apply, by revision, each with its checks that do not apply.
 const APPLY: [(&str, &str, &[&str]); 12] = [
     ("2025-06-18", "server-initialize", &[]),
     ("2025-06-18", "ping", &[]),
@@ -14,7 +14,7 @@ const APPLY: [(&str, &str, &[&str]); 12] = [
     ("2025-11-25", "ping", &[]),
     ("2025-11-25", "tools-list", &[]),
     ("2025-11-25", "dns-rebinding-protection", &[]),
-    // They call tools of the suite's own: one that needs what the client cannot, one that streams, one that logs.
+    // They call the suite's own tools: one that needs a capability that the client lacks, one that streams, one that logs.
     (
         "2026-07-28",
         "server-stateless",
@@ -28,7 +28,7 @@ const APPLY: [(&str, &str, &[&str]); 12] = [
     ("2026-07-28", "tools-list", &[]),
     ("2026-07-28", "dns-rebinding-protection", &[]),
     ("2026-07-28", "http-header-validation", &[]),
-    // It asks for prompts and resources too.
+    // It also needs prompts and resources.
     (
         "2026-07-28",
         "caching",
@@ -40,7 +40,7 @@ const APPLY: [(&str, &str, &[&str]); 12] = [
     ),
 ];
 
-/// Scenarios that apply to no server with tools of its own alone, by how they begin.
+/// Prefixes of scenarios that do not apply, because the server has only its own tools.
 const APART: [(&str, &str); 14] = [
     ("tools-call-", "they call tools of the suite's own"),
     (
@@ -67,14 +67,14 @@ const APART: [(&str, &str); 14] = [
     ("tasks-", "an extension"),
 ];
 
-/// What it tries an authorization server with: all of it applies. It is tried as a client without a secret; of one with a secret the suite sends the id alone
-/// wherever a server takes clients that have none, which must be refused here.
+/// The scenarios for authorization servers, which all apply. They run as a client without a secret: as a client with a secret, the suite sends only
+/// the id if the server also accepts public clients, which must be refused here.
 const AUTHORIZATION: [&str; 2] = [
     "authorization-server-metadata-endpoint",
     "authorization-code-grant",
 ];
 
-/// The revisions in which it tries that.
+/// The revisions of those scenarios.
 const REVISIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 #[tokio::test]

@@ -1,12 +1,12 @@
-//! Specification, section 4.9: the agent endpoint over real mail. What each revision of the protocol asks is tested beside the module; that the official
-//! suite passes, in `mcp_conformance.rs`.
+//! Specification, section 4.9: the agent endpoint with real mail. The module's own tests cover each revision of the protocol; `mcp_conformance.rs`
+//! runs the official suite.
 
 use latchmail_tests::{Agent, RICH, Service, Setup};
 use serde_json::{Value, json};
 
 const NO_TOKEN: &str = "Missing or invalid Authorization header";
 
-/// An answer of a tool without what marks mail.
+/// A result of a tool without the members that mark mail.
 fn unmarked(mut answer: Value) -> Value {
     let marks = answer.as_object_mut().unwrap();
     for mark in ["untrusted", "notice", "warnings"] {
@@ -123,7 +123,7 @@ async fn what_is_counted_is_http_requests_of_a_user_and_not_calls_of_tools() {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "list_folders" } });
     let batch: Vec<Value> = std::iter::repeat_n(call, 10).collect();
     for left in (0..120).rev() {
-        // Ten calls of a tool at a time, every now and then.
+        // Most requests are batches of ten calls.
         let request = agent.request("POST /mcp");
         let answer = if left % 40 == 0 {
             let answer = latchmail_tests::Answer::of(request.json(&batch)).await;
@@ -141,7 +141,7 @@ async fn what_is_counted_is_http_requests_of_a_user_and_not_calls_of_tools() {
     }
     let over = agent.ask("server/discover", json!({})).await;
     over.fails(429, "Too many requests, please try again later");
-    // The routes' budgets are others.
+    // The routes have separate budgets.
     let route = ada.ask("GET /api/v1/mail/folders").await;
     assert_eq!(route.header("x-ratelimit-remaining"), Some("59"));
 }

@@ -1,5 +1,5 @@
-//! Specification, section 4.9: a client that somebody else wrote, unmodified, is let in and works in a mailbox, knowing the endpoint's address alone. The
-//! browser that it opens is a real one.
+//! Specification, section 4.9: an unmodified client by other authors connects and works in a mailbox, and knows only the endpoint's URL. It opens a
+//! real browser.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn is_let_in_and_stays(major: &str, revision: &str) {
     let kept = |said: &Value| said["kept"].clone();
     assert_eq!(kept(&whole), json!({ "registrations": 1, "tokens": 1 }));
 
-    // The access token expires, and nobody is asked: it says nothing of a browser.
+    // The access token expires. The client refreshes it without a browser.
     for renewed in [2, 3] {
         service.clock.advance(Duration::from_mins(61));
         let folders = agent.asked(&json!({ "call": "list_folders" })).await;
@@ -60,7 +60,7 @@ async fn is_let_in_and_stays(major: &str, revision: &str) {
         assert_eq!(kept(&folders), expected, "{folders}");
     }
 
-    // What ends the grant ends it there too: the person is asked once more.
+    // The grant ends, so the client needs a new sign-in.
     let change = json!({ "current_password": PASSWORD, "new_password": "Another-Horse-8" });
     let ada = ada.again().await;
     ada.post("/api/v1/profile/password", &change)

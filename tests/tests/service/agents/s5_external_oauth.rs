@@ -1,7 +1,7 @@
-//! Specification, section 5, rule 3: access tokens of an authorization server elsewhere. What it is asked, how long its word counts, and that the mail
-//! server is shown the token itself.
+//! Specification, section 5, rule 3: access tokens of another authorization server: which requests it gets, how long its responses are valid, and
+//! that the mail server gets the token itself.
 //!
-//! On SQLite whatever the run: Dovecot 2.3.19 ends where its driver for PostgreSQL and its passdb for tokens are in one process.
+//! On SQLite in every run: Dovecot 2.3.19 crashes if its PostgreSQL driver and its passdb for tokens are in one process.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const TOKEN: &str = "opaque-t0ken~+/=";
 const ADA: &str = "ada@first.test";
 const MESSAGE: &str = "From: a@outside.test\nTo: ada@first.test\nSubject: one\nMessage-ID: <1@outside.test>\n\nbody\n";
 
-/// A service that leaves authorization to an issuer which its Dovecot believes by these mechanisms, and Ada, who has a good token.
+/// A service that uses an issuer, whose tokens its Dovecot accepts with these mechanisms, and Ada, who has a valid token.
 async fn world(mechanisms: &str, settings: &str) -> (Issuer, Service) {
     let issuer = Issuer::start().await;
     let settings = format!("{}\n{settings}", issuer.settings());
@@ -48,7 +48,7 @@ async fn ask(service: &Service, line: &str) -> Answer {
     service.with_bearer(line, TOKEN).await
 }
 
-/// Waits until something comes to be so.
+/// Waits until a condition holds.
 async fn comes_to_be(what: &str, is_so: impl AsyncFn() -> bool) {
     let waiting = async {
         while !is_so().await {
@@ -59,7 +59,7 @@ async fn comes_to_be(what: &str, is_so: impl AsyncFn() -> bool) {
     assert!(came.is_ok(), "{what}");
 }
 
-/// Whether Dovecot's log has a line with all of these.
+/// Whether Dovecot's log has a line with all of these texts.
 fn dovecot_says(service: &Service, mentions: &[&str]) -> bool {
     let log = std::fs::read_to_string(service.mail().log.join("dovecot.log")).unwrap();
     log.lines()
@@ -102,7 +102,7 @@ async fn a_token_reads_and_changes_the_mail_of_its_account_and_the_mail_server_s
     let flagged = Answer::of(request.bearer_auth(TOKEN).json(&flag)).await;
     flagged.succeeds(200);
     ask(&service, "GET /api/v1/aliases").await.succeeds(200);
-    // What has nothing to do with it goes on as ever.
+    // Other credentials work as before.
     let api_token = ada.token(&["mail:read"]).await;
     let api_token = api_token["token"].as_str().unwrap();
     service.with_bearer(FOLDERS, api_token).await.succeeds(200);
@@ -159,7 +159,7 @@ async fn where_the_mail_server_takes_no_tokens_it_is_shown_none() {
 #[tokio::test]
 async fn a_token_that_the_mail_server_refuses_is_told_so() {
     let (issuer, service) = world(BOTH, "").await;
-    // What the service remembers for a minute, the mail server asks about at once.
+    // The service remembers a response for a minute; the mail server asks each time.
     ask(&service, "GET /api/v1/aliases").await.succeeds(200);
     issuer.withdraws(TOKEN);
     let refused = "This credential is no longer valid for mail access";
@@ -187,7 +187,7 @@ async fn a_withdrawn_token_stops_within_a_minute_and_is_asked_about_once_in_it()
         ask(&service, FOLDERS).await.fails(401, UNUSABLE);
     }
     assert_eq!(issuer.questions(TOKEN), 2, "a no is remembered as well");
-    // What it had open is closed, long before it was idle for long.
+    // The service closes its connection before the idle timeout.
     let closed = ["imap(ada@first.test)<", "Connection closed"];
     comes_to_be("its connection closes", async || {
         dovecot_says(&service, &closed)
@@ -445,7 +445,7 @@ async fn an_issuer_that_cannot_be_asked_is_503_and_not_remembered() {
     ask(&service, FOLDERS).await.fails(503, NO_ISSUER);
     issuer.release();
     ask(&service, FOLDERS).await.succeeds(200);
-    // What it said counts for its minute, wherever it is.
+    // Its response stays valid for a minute, even if the server fails.
     issuer.answers(Some((500, "")));
     ask(&service, FOLDERS).await.succeeds(200);
 }
@@ -455,7 +455,7 @@ async fn an_issuer_that_is_away_is_asked_again_when_it_is_back() {
     let (issuer, service) = world(BOTH, "").await;
     let address = issuer.address;
     drop(issuer);
-    // Its listener is gone once its task is.
+    // The listener is closed when its task has ended.
     comes_to_be("nobody listens", async || {
         TcpStream::connect(address).await.is_err()
     })
@@ -490,7 +490,7 @@ async fn what_is_in_a_token_is_never_protocol() {
             answer.status
         );
     }
-    // Visible, and still nobody's words but its own.
+    // Visible ASCII with special characters of forms and of IMAP.
     for hostile in [
         "a&active=true&token=b",
         "%00",
@@ -541,7 +541,7 @@ async fn neither_a_token_nor_the_services_secret_is_ever_logged() {
     }
 }
 
-/// Hands a message of Ada's to the submission service by a token.
+/// Submits a message of Ada's with a token.
 async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
     let app = service.app();
     let account = app
@@ -580,7 +580,7 @@ async fn a_message_leaves_by_the_token_where_the_submission_service_takes_tokens
     for (mechanisms, better) in [(BOTH, "OAUTHBEARER"), ("xoauth2", "XOAUTH2")] {
         let (issuer, service) = world(mechanisms, "").await;
         comes_to_be(better, async || offers(&service, better).await).await;
-        // One that fits into a line with its command, and one that is asked for.
+        // One token that fits into the AUTH command, and one that is sent after the server asks.
         let long = format!("{TOKEN}{}", "x".repeat(1000));
         issuer.gives(&long, ADA);
         for token in [TOKEN, &long] {

@@ -1,4 +1,4 @@
-//! Attacks on the authorization server (RFC 9700; specification, section 5), each as whoever tries it would see it.
+//! Attacks on the authorization server (RFC 9700; specification, section 5), as an attacker sees them.
 
 use std::net::SocketAddr;
 
@@ -76,7 +76,7 @@ async fn nothing_leads_off_the_service_before_somebody_did_something() {
         let page = agent.page_with(&[changes]).await;
         assert_eq!(page.answer.status, 400, "{changes:?}");
         assert_eq!(page.answer.header("location"), None, "{changes:?}");
-        // Who goes back by hand brings the client the reason.
+        // The link back returns the reason to the client.
         let back = between(&page.text, "href=\"", "\"");
         assert!(back.starts_with(RETURN), "{changes:?}: {}", page.text);
         assert!(back.contains(&format!("error={code}&amp;")), "{back}");
@@ -93,7 +93,7 @@ async fn a_code_that_comes_a_second_time_ends_what_came_of_it() {
     let first = agent.exchange(&code).await.succeeds(200);
     let access = first["access_token"].as_str().unwrap();
     service.with_bearer(FOLDERS, access).await.succeeds(200);
-    // Another client that has it ends nothing.
+    // Another client that has the code ends nothing.
     let thief = Client::register(&service).await;
     assert_eq!(
         thief.exchange(&code).await.succeeds(400)["error"],
@@ -165,7 +165,7 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
         assert_eq!(tried.answer.header("location"), None);
         tried.answer.status
     };
-    // The attacker's form in the victim's browser, no cookie, no form.
+    // The attacker's form in the victim's browser; without a cookie; without the form.
     let mut crossed = page.clone();
     crossed.cookie.clone_from(&mine.cookie);
     assert_eq!(refused(&crossed).await, 403);
@@ -183,7 +183,7 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
     };
     changed.request.replace_range(10..11, other);
     assert_eq!(refused(&changed).await, 403);
-    // A form of the device page is none of the sign-in page.
+    // A form of the device page is not valid on the sign-in page.
     let device = agent.page("/device", &[]).await;
     assert_eq!(refused(&device).await, 403);
     let cookie = page.answer.header("set-cookie").unwrap();
@@ -216,7 +216,7 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
             .body(body.join("&"));
         assert_eq!(Answer::of(request).await.status, 403, "{name}: {value}");
     }
-    // A page is good for half an hour.
+    // A page is valid for half an hour.
     service.clock.advance(std::time::Duration::from_mins(30));
     assert_eq!(refused(&page).await, 403);
 }
@@ -295,7 +295,7 @@ async fn passwords_are_guessed_on_the_page_as_slowly_as_elsewhere() {
     }
     assert_eq!(statuses[..4], [403; 4], "{statuses:?}");
     assert_eq!(statuses[5..], [429; 2], "{statuses:?}");
-    // It counts towards the address, wherever it is tried.
+    // It counts towards the limit of the address on all routes.
     let body = json!({ "email": ada.address, "password": PASSWORD });
     let api = service.post("/api/v1/auth/login", &body).await;
     assert_eq!(api.status, 429);
@@ -351,7 +351,7 @@ async fn a_link_alone_lets_no_device_in() {
     assert_eq!(no.answer.status, 200, "{}", no.text);
     let denied = agent.token(&poll).await.succeeds(400);
     assert_eq!(denied["error"], "access_denied");
-    // What was denied is not to be agreed to any more.
+    // A denied request cannot be approved any more.
     let fields = [("email", &*ada.address), ("password", PASSWORD)];
     let late = agent.fill("/device", &named, &fields).await;
     assert_eq!(late.answer.status, 403, "{}", late.text);
@@ -379,7 +379,7 @@ async fn a_clients_description_is_fetched_from_nowhere_private() {
     }
 }
 
-/// A server of one client's description: a stub, since no real one answers with what is wrong on demand.
+/// A server for one client description. It is a stub, because no real server returns invalid responses on demand.
 async fn describes(answer: impl Fn(SocketAddr) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -514,7 +514,7 @@ async fn a_client_with_a_secret_shows_it() {
     );
     assert_eq!(wrong.succeeds(401)["error"], "invalid_client");
     by_header(id, secret).await.succeeds(200);
-    // One that has none shows none.
+    // A client without a secret must send none.
     let public = Client::register(&service).await;
     let shown = public
         .token(&[
@@ -595,7 +595,7 @@ async fn a_client_is_granted_only_what_it_registered_for() {
     let service = Service::with_mail().await;
     let id = registered(&service, &[RETURN]).await;
     let usual = Client::known(&service, &id);
-    // By a code alone: nobody shows letters in the name of a client that has no use for them.
+    // Codes only: no other party can show device codes in the name of a client that does not use them.
     let refused = usual.begin("").await.succeeds(400);
     assert_eq!(refused["error"], "unauthorized_client");
     let device = "urn:ietf:params:oauth:grant-type:device_code";
@@ -625,7 +625,7 @@ async fn a_token_that_is_over_spends_its_clients_budget_and_no_other_agents() {
         Answer::of(request.bearer_auth(token))
     };
     asked(&first.access).await.succeeds(200);
-    // It comes a second time: the grant ends.
+    // The code is used a second time, so the grant ends.
     agent.refreshed(&first).await;
     assert_eq!(agent.refresh(&first.refresh).await.status, 400);
     for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! Specification, section 5: the pages of the authorization server before a real browser, at a desk and on a phone. Where the form
-//! may lead is in `s5_oauth_pages_return.rs`, what another site cannot make a browser do in `s5_oauth_pages_attacks.rs`.
+//! Specification, section 5: the pages of the authorization server in a real browser, on a desktop and a phone. `s5_oauth_pages_return.rs` tests
+//! where the form may lead, and `s5_oauth_pages_attacks.rs` attacks by other sites.
 
 use latchmail_tests::browser::{ENTER, TAB};
 use latchmail_tests::{Browser, Client, Look, PASSWORD, Person, Service, Setup, Site};
@@ -7,11 +7,11 @@ use totp_rs::{Builder, Secret};
 
 const WELCOME: &str = "<!doctype html><meta name=viewport content='width=device-width'><title>The application</title><p>You are back.";
 const LETTERS: &str = "Sign in to let a device use your mailbox";
-/// A name as long as there may be one, with nowhere to break it.
+/// A name of the maximum length without a place for a line break.
 const LONG: &str =
     "An_application_whose_name_is_as_long_as_anybody_may_make_it_and_has_nowhere_to_break";
 
-/// A service that a browser reaches where it says that it is.
+/// A service that a browser reaches at the URL of its configuration.
 async fn service() -> Service {
     Setup::default()
         .with_mail()
@@ -24,7 +24,7 @@ async fn application() -> Site {
     Site::start(WELCOME).await
 }
 
-/// Whether a person can use the page: nothing is beside the screen, everything can be hit and has a name, and the browser has nothing to complain of.
+/// Asserts that a person can use the page: it fits the screen, all controls are large enough and have a name, and the browser logs no errors.
 async fn is_usable(browser: &Browser, look: &Look, picture: &str) {
     browser.picture(&format!("{picture}-{}", look.name)).await;
     let widths = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]";
@@ -50,14 +50,14 @@ async fn is_usable(browser: &Browser, look: &Look, picture: &str) {
     assert_eq!(of_policy, None, "{picture}");
 }
 
-/// A browser that a client has sent to sign in, and that is to come back there.
+/// A browser that a client has sent to sign in, with this redirect URI.
 async fn at_sign_in(agent: &Client<'_>, back: &str, look: &Look) -> Browser {
     let browser = Browser::open(&agent.service.state, look).await;
     browser.go(&agent.asking(&[("redirect_uri", back)])).await;
     browser
 }
 
-/// The alert of the page, as a screen reader has it.
+/// The alert of the page for screen readers.
 async fn alert(browser: &Browser) -> String {
     let alert = browser.find("[role=alert]").await;
     assert_eq!(alert.role().await, "alert");
@@ -111,7 +111,7 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
         assert_eq!(browser.focused().await.id().await, "password");
         assert!(application.asked("/callback").is_empty());
     }
-    // And then it is right.
+    // The right password succeeds.
     browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
     browser.sign_in(&ada.address, "Wrong-Horse-7").await;
     browser.shows("is not right").await;
@@ -119,7 +119,7 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
     browser.arrives(&format!("{back}?code=")).await;
 }
 
-/// The secret of somebody's authenticator.
+/// Turns two-factor sign-in on, and returns the secret.
 async fn authenticator(person: &Person<'_>) -> String {
     let verb = format!("account two-factor {} on", person.address);
     let shown = person.service.operator(&verb, "").await.done();
@@ -146,7 +146,7 @@ async fn who_has_two_factor_on_is_asked_for_a_code() {
     browser.shows("Enter your two-factor code").await;
     is_usable(&browser, &look, "two-factor").await;
     assert!(alert(&browser).await.contains("two-factor code"));
-    // What is to be filled in comes in its order; without the code the browser sends nothing.
+    // Fields are in order; the browser does not submit the form without the code.
     browser.keys(&format!("{PASSWORD}{ENTER}")).await;
     assert_eq!(browser.focused().await.name().await, "Two-factor code");
     browser.keys(&format!("{code}{ENTER}")).await;
@@ -207,7 +207,7 @@ async fn a_device_that_is_not_ones_own_is_told_no() {
     let agent = Client::register(&service).await;
     let device = agent.device().await;
     let browser = Browser::open(&service.state, &Look::PHONE).await;
-    // The letters are filled in, and nothing has begun.
+    // The code is filled in, and nothing has started.
     let complete = device["verification_uri_complete"].as_str().unwrap();
     browser.go(complete).await;
     let letters = browser.find("#user_code").await.value().await;
@@ -239,7 +239,7 @@ async fn what_cannot_be_is_told_on_a_page() {
         is_usable(&browser, &look, "error-client").await;
         assert_ne!(alert(&browser).await, "");
         assert!(browser.all("a, form").await.is_empty());
-        // Nothing leads away before the person has said so.
+        // The page does not redirect before the user presses the button.
         browser
             .go(&asking(&[("code_challenge_method", "plain")]))
             .await;

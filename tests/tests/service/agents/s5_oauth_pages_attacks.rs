@@ -1,4 +1,4 @@
-//! Specification, section 5: what another site cannot make a person's browser do with the pages of the authorization server.
+//! Specification, section 5: another site cannot misuse a user's browser on the pages of the authorization server.
 
 use latchmail_tests::{Browser, Client, Look, PASSWORD, Person, Service, Setup, Site};
 
@@ -10,7 +10,7 @@ async fn service() -> Service {
         .await
 }
 
-/// A browser that knows `evil.example`.
+/// A browser that can resolve `evil.example`.
 async fn lured(service: &Service, evil: &Site) -> Browser {
     let look = Look::DESK.knowing("evil.example:80", evil.address);
     Browser::open(&service.state, &look).await
@@ -29,7 +29,7 @@ async fn no_other_site_can_frame_a_page() {
         let evil = format!("<!doctype html><title>Evil</title><iframe src=\"{framed}\"></iframe>");
         let evil = Site::start(&evil).await;
         let browser = lured(&service, &evil).await;
-        // Alone it is shown.
+        // Outside a frame, the page is shown.
         browser.go(&page).await;
         assert_eq!(browser.all("main").await.len(), 1);
         for top in [evil.at("/"), "http://evil.example/".to_owned()] {
@@ -42,7 +42,7 @@ async fn no_other_site_can_frame_a_page() {
     }
 }
 
-/// A page whose form signs somebody in at once, with whatever else is in it.
+/// A page whose form signs a person in automatically, with additional fields.
 fn posting(service: &Service, path: &str, person: &Person<'_>, more: &str) -> String {
     format!(
         "<!doctype html><title>Evil</title><form method=post action=\"{}{path}\">
@@ -58,14 +58,14 @@ async fn a_form_of_another_site_signs_nobody_in() {
     let application = Site::start("<!doctype html><title>The application</title>").await;
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
-    // What the page gave to a browser of Mallory's own.
+    // The form that the page gave to Mallory's own browser.
     let page = agent.page_with(&[("redirect_uri", &back)]).await;
     let sealed = format!("<input name=request value=\"{}\">", page.request);
     for more in ["", &*sealed] {
         let evil = Site::start(&posting(&service, "/login", &mallory, more)).await;
         let browser = lured(&service, &evil).await;
         for top in [evil.at("/"), "http://evil.example/".to_owned()] {
-            // The person has the page open, and so its cookie.
+            // The user has the page open, and so has its cookie.
             browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
             browser.go(&top).await;
             browser.press("Win").await;

@@ -1,4 +1,4 @@
-//! The sign-in pages beside a module that tries to take over their origin, before a real browser.
+//! The sign-in pages and a module that tries to take over their origin, in a real browser.
 
 use latchmail_tests::{Answer, Browser, Client, Look, Service, Setup, fixtures};
 

@@ -1,4 +1,4 @@
-//! Specification, section 5: a real browser holds to the content policy of the sign-in page, and that lets the form lead to the application, wherever it is.
+//! Specification, section 5: the content policy of the sign-in page in a real browser. It lets the form redirect to the application, on any origin.
 
 use std::time::Duration;
 
@@ -77,14 +77,14 @@ async fn a_browser_lets_the_form_lead_to_an_application_by_its_own_scheme() {
         .shows("the application that opens “com.example.app:” links")
         .await;
     browser.sign_in(&ada.address, PASSWORD).await;
-    // There is no such application here, and so the page stays: that it was sent, the record tells alone.
+    // There is no such application here, so the page stays. Only the record shows that the form was sent.
     let patience = Instant::now() + EVENTUALLY;
     let recorded = async || service.operator("audit --account ada@first.test", "").await;
     while !recorded().await.done().contains("client_agreed_to") {
         assert!(Instant::now() < patience, "nobody agreed to anything");
         sleep(Duration::from_millis(25)).await;
     }
-    // What the policy kept from it the browser would tell.
+    // The browser logs what a policy has blocked.
     browser.go(&format!("{}/device", service.base)).await;
     assert_eq!(browser.complaints().await.join("\n"), "");
 }

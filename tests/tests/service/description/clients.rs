@@ -1,11 +1,12 @@
-//! Clients that are generated from the API description can call every operation, and every response is as described.
+//! Clients that are generated from the API description can call every operation, and every response matches the description.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail_tests::{Generated, Nameserver, PASSWORD, RICH, Setup, Variant};
 use serde_json::{Value, json};
 
-/// A service, and accounts that a tour of all operations needs: one with mail and a claimed domain, a guest and an administrator.
+/// A service with the accounts that a tour of all operations needs: one with mail and a claimed domain, a member of its mailbox, and an
+/// administrator.
 async fn tour(make: impl AsyncFnOnce(Generated)) {
     let dns = Nameserver::start().await;
     let service = Setup::default()

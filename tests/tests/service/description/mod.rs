@@ -1,4 +1,4 @@
-//! The API description: what it says of every operation, and clients that are generated from it.
+//! The API description: its statements about every operation, and clients that are generated from it.
 
 mod clients;
 mod schemas;

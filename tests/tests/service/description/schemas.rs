@@ -1,4 +1,4 @@
-//! What the API description says of every operation. Whether the service behaves as described is tested elsewhere, by generated clients and by a fuzzer.
+//! The API description's statements about every operation. Generated clients and a fuzzer test that the service behaves as described.
 
 use latchmail_tests::Service;
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn operations(description: &Value) -> impl Iterator<Item = (String, &Value)> {
     })
 }
 
-/// What a value refers to, or the value itself.
+/// The target of a reference, or the value itself.
 fn resolved<'v>(description: &'v Value, value: &'v Value) -> &'v Value {
     match value["$ref"].as_str() {
         Some(reference) => description.pointer(&reference[1..]).unwrap(),

@@ -1,4 +1,4 @@
-//! Signatures of what leaves (RFC 6376), as a verifier sees them that is not the service's own.
+//! DKIM signatures of outgoing mail (RFC 6376), verified by another implementation.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 const SEND: &str = "/api/v1/mail/send";
-/// What is said of a message that nobody signed.
+/// The result for a message without signatures.
 const NONE: [bool; 0] = [];
 const POLL: Duration = Duration::from_millis(20);
 
-/// A mail of Ada's, from her own domain.
+/// A message of Ada's from her own domain.
 fn mail(subject: &str, text: &str) -> Value {
     json!({ "from": "me@ada.example", "to": "ada@first.test", "subject": subject, "text": text })
 }
@@ -27,7 +27,7 @@ async fn sends(person: &Person<'_>, mail: &Value) -> Value {
     person.post(SEND, mail).await.succeeds(200)
 }
 
-/// The message in a folder, as soon as it is there.
+/// Waits for the message in a folder.
 async fn comes(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
     let id = sent["messageId"].as_str().unwrap();
     let comes = async {
@@ -46,7 +46,7 @@ async fn comes(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
     came.unwrap_or_else(|_| panic!("{id} never came"))
 }
 
-/// The same message with something else in the place of the first `what`.
+/// The same message with another text instead of the first `what`.
 fn altered(message: &[u8], what: &str, other: &str) -> Vec<u8> {
     let text = String::from_utf8(message.to_vec()).unwrap();
     assert!(text.contains(what), "{what:?} in {text}");
@@ -178,7 +178,7 @@ async fn a_domain_signs_from_its_verification_to_its_release_and_no_longer() {
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     alias(&ada, "me@ada.example", true).await;
-    // Hers to send from, whoever has verified it.
+    // A platform domain, so Ada may send from her alias on it.
     service
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
@@ -211,7 +211,7 @@ async fn where_a_domains_key_cannot_be_opened_nothing_is_sent() {
     assert_eq!(ada.total("Sent").await, 0);
     let count = std::fs::read_dir(&service.mail().sink).unwrap().count();
     assert_eq!(count, 0);
-    // Another's mail is not held up.
+    // The mail of other domains is still sent.
     let own =
         json!({ "from": "ada@first.test", "to": "ada@first.test", "subject": "s", "text": "t" });
     let sent = sends(&ada, &own).await;

@@ -40,7 +40,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
         .unwrap_or_else(|| panic!("no {field} in {value}"))
 }
 
-/// What an active domain publishes of its key.
+/// The DKIM record of an active domain.
 async fn key_of(person: &Person<'_>, domain: &str) -> Records {
     let active = person.ask(&format!("GET {DOMAINS}/{domain}")).await;
     let active = active.succeeds(200);
@@ -109,14 +109,14 @@ async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_
             .contains("d=ada.example")
     );
 
-    // On a domain without a key.
+    // A domain without a key.
     submit("ada@first.test", &letter("ada@first.test", "platform"))
         .await
         .unwrap();
     let message = comes(&mut at_bob, "platform").await;
     assert_eq!(verifies(&message.bytes, &records), NONE);
 
-    // Postfix compares the envelope's sender with the log-in, and nobody the header's.
+    // Postfix compares the login only with the envelope sender, and nothing with the header From.
     for (from, signatures) in [("ada@first.test", &NONE[..]), ("me@ada.example", &[true])] {
         let subject = format!("forged-{}", signatures.len());
         submit(from, &letter("boss@bob.example", &subject))
@@ -128,14 +128,14 @@ async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_
         assert!(!signature.contains("bob.example"), "{signature}");
     }
 
-    // What the service sends by itself is signed once.
+    // What the service submits itself is signed only once.
     let sent =
         json!({ "from": "me@ada.example", "to": "bob@first.test", "subject": "api", "text": "t" });
     ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
     let message = comes(&mut at_bob, "api").await;
     assert_eq!(verifies(&message.bytes, &records), [true]);
 
-    // The platform's, so that her alias stays.
+    // A platform domain, so that her alias stays.
     service
         .execute(
             "DELETE FROM domains WHERE domain = 'ada.example'; INSERT INTO platform_domains (domain) VALUES ('ada.example')",

@@ -1,4 +1,4 @@
-//! Modules changed while the service runs, as an administrator, an operator and their clients see it.
+//! Changes of modules while the service runs, as an administrator, an operator and their clients see them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Modules that are not named may be installed.
+/// Allows modules without a section of their own.
 const NEW: &str = "new_modules.paths = ['/variant/', '/other/', '/api/v1/aliases']";
 
-/// What is served at the variant's route.
+/// The response of the variant's route.
 async fn version(service: &Service) -> Answer {
     service.ask("GET /variant/version").await
 }
@@ -43,7 +43,7 @@ async fn install(admin: &Person<'_>, components: &[Vec<u8>], accept: bool) -> An
     admin.post("/api/v1/admin/modules", &body).await
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let patience = Instant::now() + EVENTUALLY;
     while !holds().await {
@@ -213,7 +213,7 @@ async fn a_module_that_traps_on_most_requests_is_rolled_back_where_the_operator_
     install(&admin, &[that_does("trap", "2.0.0")], false)
         .await
         .succeeds(201);
-    // A few fail; then the version before serves by itself.
+    // After some failures, the version before serves again without an operator.
     let mut failed = 0;
     while version(&service).await.status == 500 {
         failed += 1;
@@ -261,7 +261,7 @@ async fn what_serves_again_is_what_served_before_and_not_what_was_rolled_away_fr
         .operator(roll_back, "")
         .await
         .fails_about("no version of module `variant` before this one");
-    // What is named serves all the same, and what served before it is remembered.
+    // A version that is named serves anyway, and the version before it is remembered.
     let shown = service
         .operator("module show variant --json", "")
         .await
@@ -436,7 +436,7 @@ async fn a_version_that_may_do_more_than_the_one_before_needs_a_yes() {
         .await
         .succeeds(201);
     service.ask("GET /variant/more").await.succeeds(200);
-    // What may do less needs none.
+    // A version that may do less needs no consent.
     install(&admin, &[that_does("session", "3.0.0")], false)
         .await
         .succeeds(201);
@@ -449,7 +449,7 @@ async fn over_a_module_that_is_switched_off_a_version_is_compared_with_the_one_t
     let mut service = Service::with_mail_and(NEW).await;
     service.install(&[that_does("session", "1.0.0")]).await;
     service.operator("module disable variant", "").await.done();
-    // From what is kept, not from what is remembered.
+    // From the database, not from memory.
     service.restart().await;
     let admin = administrator(&service).await;
     let weaker = install(&admin, &[of_version("2.0.0")], false).await;
@@ -541,7 +541,7 @@ async fn the_last_good_version_serves_where_the_newest_cannot_be_loaded_at_the_s
     assert!(line.contains("2.0.0 does not serve"), "{line}");
 }
 
-/// A file with the first version of a module, in a folder that goes with its end.
+/// A file with the first version of a module, in a temporary folder.
 fn brought() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("variant.wasm");
@@ -549,7 +549,7 @@ fn brought() -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-/// A configuration that brings it.
+/// A configuration with the module's file as `source`.
 fn bringing(file: &Path) -> String {
     format!(
         "modules.variant.source = '{}'\nmodules.variant.paths = ['/variant/']",
@@ -759,7 +759,7 @@ async fn a_version_that_waits_instead_of_answering_its_probe_is_refused_within_i
     let refused = timeout(EVENTUALLY, waits).await.expect("an answer");
     refused.fails_about(400, "passed its deadline");
     serves(&service, "1.0.0").await;
-    // And nothing holds up the next change.
+    // It does not delay the next change.
     service.install(&[of_version("3.0.0")]).await;
     serves(&service, "3.0.0").await;
 }

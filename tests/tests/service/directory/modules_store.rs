@@ -1,9 +1,9 @@
-//! What a module keeps for accounts, as the clients of its routes see it.
+//! What a module stores for accounts, as the clients of its routes see it.
 
 use latchmail_tests::{Answer, Person, Service, fixtures};
 use serde_json::{Value, json};
 
-/// The module that keeps what it is told, and further lines of its section.
+/// The module with the store, and further lines of its section.
 fn keeper(more: &str) -> String {
     let source = fixtures().join("fixture_keeper.wasm");
     let mut settings = String::new();
@@ -20,7 +20,7 @@ fn keeper(more: &str) -> String {
     settings
 }
 
-/// What came of a deed: `{"ok": …}` or `{"failed": …}`.
+/// The result of an operation: `{"ok": …}` or `{"failed": …}`.
 async fn keeps(person: &Person<'_>, deed: &Value) -> Value {
     let answer = person.post("/keeper/store", deed).await;
     answer.succeeds(200)
@@ -106,7 +106,7 @@ async fn where_nobody_is_known_nothing_is_kept_or_found() {
         json!({ "do": "compare", "key": "k", "expected": "v" }),
         json!({ "do": "list", "prefix": "", "limit": 9 }),
     ] {
-        // Not even for somebody who shows a credential where none is asked for.
+        // Not even with a credential on a public route.
         let by_ada = ada.post("/keeper/public/store", &deed).await;
         failed(&by_ada.succeeds(200), "Error::Denied(");
         let by_nobody = service.post("/keeper/public/store", &deed).await;
@@ -188,7 +188,7 @@ async fn keys_values_and_lists_have_bounds_that_are_named() {
 async fn what_is_over_the_quota_of_an_account_is_refused_and_room_can_be_made() {
     let service = Service::with(&keeper("store = 10")).await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    // A key of one byte, and 64 for the entry.
+    // A key of one byte, and 64 bytes for the entry.
     let half = "x".repeat(5 * 1024 - 65);
     assert_eq!(set(&ada, "a", &half).await, done(()));
     assert_eq!(set(&ada, "b", &half).await, done(()));
@@ -205,7 +205,7 @@ async fn what_is_over_the_quota_of_an_account_is_refused_and_room_can_be_made() 
     assert_eq!(set(&ada, "c", &half).await, done(()));
 }
 
-/// The same module, not brought by the configuration but installed.
+/// The same module, installed instead of configured.
 async fn installed_keeper() -> Service {
     let source = fixtures().join("fixture_keeper.wasm");
     let settings =

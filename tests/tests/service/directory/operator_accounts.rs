@@ -1,4 +1,4 @@
-//! The operator's verbs, run as they are typed, and what becomes of the service's clients: over HTTP, IMAP and SMTP.
+//! The operator's commands, run as a user types them, and their effects on clients over HTTP, IMAP and SMTP.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -34,12 +34,12 @@ async fn register(service: &Service, name: &str) -> Answer {
     service.post("/api/v1/auth/register", &body).await
 }
 
-/// Whether the mail server's IMAP side takes this.
+/// Whether the IMAP server accepts these credentials.
 async fn opens_imap(service: &Service, address: &str, password: &str) -> bool {
     log_in(service, address, password).await.is_ok()
 }
 
-/// Whether the submission service takes it.
+/// Whether the submission service accepts them.
 async fn opens_submission(service: &Service, address: &str, password: &str) -> bool {
     let submission = service.mail().submission;
     let transport: AsyncSmtpTransport<Tokio1Executor> =
@@ -48,11 +48,11 @@ async fn opens_submission(service: &Service, address: &str, password: &str) -> b
             .authentication(vec![Mechanism::Plain])
             .credentials(Credentials::new(address.into(), password.into()))
             .build();
-    // A log-in comes with the connection.
+    // The connection includes a login.
     transport.test_connection().await.is_ok()
 }
 
-/// The status with which mail for an address from outside is taken or refused.
+/// The status of mail for an address from an external sender.
 async fn delivery(service: &Service, to: &str) -> u16 {
     let smtp = service.mail().smtp;
     let transport: AsyncSmtpTransport<Tokio1Executor> =
@@ -77,7 +77,7 @@ async fn done(service: &Service, verb: &str) -> String {
 #[tokio::test]
 async fn an_account_is_made_with_a_password_from_the_standard_input() {
     let service = Service::with_mail().await;
-    // A reserved name, which nobody may register.
+    // A reserved name, which cannot be registered.
     let made = service
         .operator("account create Postmaster@First.Test", "Pass-Word-1\n")
         .await
@@ -230,7 +230,7 @@ async fn who_gives_up_typing_a_password_has_the_terminal_as_it_was() {
         service.operator_config().display()
     );
     for key in ["\x03", "\x1c"] {
-        // It runs the verb at a terminal of its own.
+        // Runs the command in a terminal of its own.
         let mut terminal = Command::new("script")
             .args(["--quiet", "--command", &verb, "/dev/null"])
             .stdin(Stdio::piped())
@@ -392,7 +392,7 @@ async fn a_deleted_account_leaves_its_addresses_to_nobody_until_they_are_freed()
         .operator("account free ada@first.test", "")
         .await
         .fails_about("in use");
-    // Another person's mailbox, with nothing of the first one's in it.
+    // Another person's mailbox, without any mail of the first one's.
     let eve = Person {
         access: anew["accessToken"].as_str().unwrap().into(),
         ..ada
@@ -525,7 +525,7 @@ async fn the_record_tells_what_happened_to_whom_by_whom() {
     );
     assert_eq!(events[2]["client"], "127.0.0.1");
 
-    // Besides these and the other account's: the six modules that the service came with.
+    // Besides these and those of the other account: six events of the configured modules.
     assert_eq!(done(&service, "audit").await.lines().count(), 11);
     let newest = done(&service, "audit --limit 1").await;
     assert!(newest.contains("account_disabled"), "{newest}");
@@ -638,7 +638,7 @@ async fn two_factor_makes_no_key_that_the_service_does_not_have() {
     done(&service, verb).await;
 }
 
-/// What `latchmail dev` keeps in its state folder is found by the verbs, while it runs and afterwards.
+/// The commands find the configuration in the state folder of `latchmail dev`, while it runs and afterwards.
 #[tokio::test]
 async fn a_verb_finds_what_latchmail_dev_left() {
     let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();

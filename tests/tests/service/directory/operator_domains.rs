@@ -1,4 +1,4 @@
-//! `latchmail domain …`, run as it is typed, and what becomes of the service's clients.
+//! `latchmail domain …`, run as a user types it, and its effects on clients.
 
 use latchmail_tests::{Answer, Nameserver, PASSWORD, Person, Service, Setup, alias};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ impl World {
         self.service.operator(verb, "").await.done()
     }
 
-    /// What a verb prints of one object.
+    /// The object that a command prints.
     async fn json(&self, verb: &str) -> Value {
         serde_json::from_str(&self.done(&format!("{verb} --json")).await).unwrap()
     }
@@ -249,7 +249,7 @@ async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
     );
     assert_eq!(status(&ada, EXAMPLE).await, Value::Null);
 
-    // Or in so many words with them.
+    // `--aliases` is needed to release a domain with aliases.
     claim(&ada, EXAMPLE).await.succeeds(201);
     world.done("domain verify ada.example --unchecked").await;
     alias(&ada, "info@ada.example", true).await;
@@ -309,14 +309,14 @@ async fn a_platform_domain_is_added_while_the_service_runs_and_removed_again() {
     world
         .fails_about("domain remove other.example", "not a platform domain")
         .await;
-    // It survives the next start.
+    // It persists through a restart.
     world.service.restart().await;
     let ada = Person::sign_in(&world.service, "ada@first.test", PASSWORD).await;
     assert_eq!(status(&ada, "shared.example").await, Value::Null);
     let refused = claim(&ada, "shared.example").await;
     refused.fails(400, "Enter a valid domain you own (e.g. example.com)");
 
-    // Accounts are made on it by the operator alone.
+    // Only the operator can create accounts on it.
     let form = json!({
         "local_part": "eve", "domain": "shared.example", "password": PASSWORD,
         "first_name": "Eve", "last_name": "Moore", "dob": "1980-01-01",
@@ -376,7 +376,7 @@ async fn an_address_is_held_from_everybody_until_it_is_freed() {
     world
         .fails_about("domain free ada@first.test", "in use")
         .await;
-    // The other verb frees what was somebody's, not what is held.
+    // `account free` frees addresses of former owners, not held ones.
     world
         .fails_about("account free list@first.test", "in use")
         .await;

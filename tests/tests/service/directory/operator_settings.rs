@@ -1,11 +1,11 @@
-//! Settings as an operator writes them, in the file and in the environment, and what the program says of those that it refuses.
+//! Settings in the file and in the environment, and the errors for invalid ones.
 
 use std::path::Path;
 
 use latchmail_tests::{Said, program};
 use tokio::process::Command;
 
-/// Runs a program that reads this configuration and this environment.
+/// Runs the program with this configuration and this environment.
 async fn run(folder: &Path, verb: &str, settings: &str, environment: &[(&str, &str)]) -> Said {
     let file = folder.join("latchmail.toml");
     let database = folder.join("latchmail.db");

@@ -91,7 +91,7 @@ async fn the_api_description_is_made_of_the_hosts_routes_and_the_modules() {
     assert_eq!(dangling(&description), Vec::<String>::new());
 }
 
-/// References that lead nowhere.
+/// References without a target.
 fn dangling(description: &Value) -> Vec<String> {
     fn collect(value: &Value, references: &mut Vec<String>) {
         match value {
@@ -129,7 +129,7 @@ async fn requests_in_flight_are_finished_when_the_service_stops() {
     );
     client.write_all(head.as_bytes()).await.unwrap();
     client.write_all(&body.as_bytes()[..5]).await.unwrap();
-    // The service has the request's head when it answers another request that was sent after it.
+    // The service has the first request's head when it responds to a later request.
     service.ask("GET /api/health").await.succeeds(200);
     let (answered, ()) = tokio::join!(
         async {

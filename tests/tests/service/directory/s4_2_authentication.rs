@@ -1,4 +1,4 @@
-//! Specification, section 4.2: signing in, staying in, getting out, and registering.
+//! Specification, section 4.2: signing in, refreshing, signing out, and registering.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LOGOUT: &str = "/api/v1/auth/logout";
 async fn signing_in_answers_a_token_pair_and_the_user() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    // The address in any case is the same account.
+    // The case of the address does not matter.
     let body = json!({ "email": "ADA@First.Test", "password": PASSWORD });
     let pair = service.post(LOGIN, &body).await.succeeds(200);
     assert_eq!(
@@ -90,7 +90,7 @@ async fn a_refresh_answers_a_new_pair_and_nothing_else() {
         ..ada.clone()
     };
     fresh.ask("GET /api/v1/mail/folders").await.succeeds(200);
-    // The access token from before is good until its time is over.
+    // The earlier access token is valid until it expires.
     ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
@@ -204,7 +204,7 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     bob.ask("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
-/// As somebody who got hold of a session's app password would be logged in.
+/// The login is that of a thief of a session's app password.
 #[tokio::test]
 async fn signing_out_ends_what_is_open_at_the_mail_server() {
     let service = Service::with_mail().await;
@@ -446,7 +446,7 @@ async fn an_account_has_a_hundred_sessions_and_the_least_recently_used_ends() {
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(1));
     let recent = ada.again().await;
-    // 98 more of them, refreshed a day later.
+    // 98 more sessions, refreshed a day later.
     service
         .execute(
             "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \

@@ -1,4 +1,4 @@
-//! Specification, section 4.3: folders and messages are identified by the mail server's ids, whatever another IMAP client does between two requests.
+//! Specification, section 4.3: folders and messages keep the mail server's ids, whatever another IMAP client does between two requests.
 
 use latchmail_tests::{Person, Relay, Service, imap, letter, put, subjects};
 
@@ -25,7 +25,7 @@ async fn a_folder_is_listed_under_its_id_through_renames_and_the_loss_of_its_kno
         [renamed, ada.folder_id("C").await],
         [id.clone(), id.clone()]
     );
-    // Two folders exchange their names, and one that is new takes the name of one that is gone.
+    // Two folders exchange their names, and a new folder takes the name of a deleted one.
     client.create("D").await.unwrap();
     let other = ada.folder_id("D").await;
     for (from, to) in [("C", "E"), ("D", "C"), ("E", "D")] {
@@ -47,7 +47,7 @@ async fn a_moved_copy_keeps_its_number_and_the_deleted_originals_never_returns()
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     for way in [Way::Move, Way::CopyAndExpunge] {
-        // What shows the service that the original is gone.
+        // How the service finds out that the original is gone.
         for shown in ["messages", "folders", "by number"] {
             let subject = format!("{way:?}, {shown}");
             let folder = |name: &str| format!("{name} {way:?} {shown}");
@@ -88,7 +88,7 @@ async fn messages_with_copies_keep_their_numbers_when_they_move() {
     client.uid_copy("1", "B").await.unwrap();
     let (original, copy) = (ada.uids("A").await, ada.uids("B").await);
     assert_ne!(original, copy);
-    // The folder that a message left is listed before the one that it came to, and after it.
+    // The message's old folder is listed before its new one, and after it.
     moves(&mut client, Way::Move, "one", "A", "C").await;
     assert!(ada.uids("A").await.is_empty());
     assert_eq!(ada.uids("C").await, original);
@@ -96,7 +96,7 @@ async fn messages_with_copies_keep_their_numbers_when_they_move() {
     assert_eq!(ada.uids("D").await, original);
     assert!(ada.uids("C").await.is_empty());
     assert_eq!(ada.uids("B").await, copy);
-    // A folder that is deleted takes its own copy along and no other.
+    // Deleting a folder deletes the copy in it and no other.
     client.close().await.unwrap();
     client.delete("D").await.unwrap();
     let folders = ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
@@ -147,7 +147,7 @@ async fn what_another_client_moves_while_it_is_deleted_is_deleted_where_it_is_an
     }
 }
 
-/// docs/mail.md, the table: what holds of a mail server that has neither X-GUID nor OBJECTID.
+/// The table in docs/mail.md: a mail server with neither X-GUID nor OBJECTID.
 #[tokio::test]
 async fn without_the_mail_servers_ids_a_message_is_what_no_other_looks_like() {
     let relay = Relay::new().await;
@@ -171,14 +171,14 @@ async fn without_the_mail_servers_ids_a_message_is_what_no_other_looks_like() {
     let [newer, older, one] = uids[..] else {
         panic!("{uids:?}")
     };
-    // The message of which there is one keeps its number; the twin that moves gets another, and the one that stays keeps its own.
+    // The unique message keeps its number. Of the twins, the one that moves gets another number and the other keeps its own.
     client.select("A").await.unwrap();
     client.uid_mv("1:2", "B").await.unwrap();
     let moved = ada.uids("B").await;
     assert!(moved[1] == one && moved[0] > newer, "{moved:?}");
     assert_eq!(ada.uids("A").await, [newer]);
     is_gone(&ada, older).await;
-    // A folder under another name is another one, with the same messages.
+    // A renamed folder is a new folder with the same messages.
     client.close().await.unwrap();
     client.rename("B", "C").await.unwrap();
     assert_eq!(ada.message(one).await["subject"], "one");

@@ -1,6 +1,6 @@
-//! Specification, section 4.3: a message keeps its number, whoever moves it, and no number is given twice.
+//! Specification, section 4.3: a message keeps its number when any client moves it, and no number is used twice.
 //!
-//! The other client is an IMAP client that knows nothing of the service's numbers.
+//! The other client is an IMAP client without knowledge of the service's numbers.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ const NOBODY: [u64; 0] = [];
 pub(super) enum Way {
     /// UID MOVE (RFC 6851).
     Move,
-    /// As clients did before it.
+    /// COPY and EXPUNGE, for servers without MOVE.
     CopyAndExpunge,
 }
 
-/// Moves the message of that subject as another client does.
+/// Moves the message with that subject as another client does.
 pub(super) async fn moves(client: &mut Imap, way: Way, subject: &str, from: &str, to: &str) {
     let messages = stored(client, from).await;
     let message = messages.iter().find(|m| m.subject() == subject);
@@ -34,7 +34,7 @@ pub(super) async fn moves(client: &mut Imap, way: Way, subject: &str, from: &str
     }
 }
 
-/// Deletes the message of that subject as another client does.
+/// Deletes the message with that subject as another client does.
 pub(super) async fn expunges(client: &mut Imap, folder: &str, subject: &str) {
     let messages = stored(client, folder).await;
     let message = messages.iter().find(|m| m.subject() == subject).unwrap();
@@ -56,7 +56,7 @@ async fn a_number_survives_a_move_by_another_client() {
     client.create("Known").await.unwrap();
     assert_eq!(ada.total("Known").await, 0);
     for way in MOVED {
-        // To a folder that the service has seen, to one that it has not, to one that did not even exist.
+        // To a folder that the service has seen, to one that it has not seen, and to a new one.
         for to in ["Known", "Archive", "New"] {
             for read_first in [true, false] {
                 let subject = format!("{way:?} to {to}, {read_first}");
@@ -106,12 +106,12 @@ async fn a_number_survives_several_moves_before_anybody_looks() {
         moves(&mut client, way, &subject, "Trash", "Junk").await;
         moves(&mut client, way, &subject, "Junk", "INBOX").await;
         assert_eq!(ada.uid_of("INBOX", &subject).await, uid);
-        // A move by the service and one by another client after it.
+        // The service moves it first, then another client.
         ada.move_to(uid, "Archive").await.succeeds(200);
         moves(&mut client, way, &subject, "Archive", "INBOX").await;
         assert_eq!(ada.uid_of("INBOX", &subject).await, uid);
         assert_eq!(ada.message(uid).await["subject"], subject);
-        // Back to where the service saw it last: another IMAP UID, the same message.
+        // Back to its last known folder: another IMAP UID, but the same message.
         moves(&mut client, way, &subject, "INBOX", "Drafts").await;
         moves(&mut client, way, &subject, "Drafts", "INBOX").await;
         assert_eq!(ada.message(uid).await["subject"], subject);
@@ -170,19 +170,19 @@ async fn a_number_survives_a_new_name_of_its_folder() {
         .rename("Work", "Büro".replace('ü', "&APw-"))
         .await
         .unwrap();
-    // By number before any folder is looked at, and then by folder.
+    // First by number, before a folder is listed, and then by folder.
     assert_eq!(ada.message(work[0]).await["subject"], "two");
     assert_eq!(ada.message(reports[0]).await["subject"], "three");
     assert_eq!(ada.uids("B%C3%BCro").await, work);
     assert_eq!(ada.uids("B%C3%BCro%2FReports").await, reports);
-    // Another folder takes the name: its messages are others.
+    // A new folder takes the name. Its messages are different ones.
     client.create("Work").await.unwrap();
     put(&mut client, "Work", "five").await;
     let five = ada.uids("Work").await;
     let known = [&work[..], &reports, &inbox].concat();
     assert!(five[0] > *known.iter().max().unwrap());
     assert_eq!(ada.uids("B%C3%BCro").await, work);
-    // The inbox under another name leaves an empty one (RFC 3501, section 6.3.5).
+    // Renaming the inbox leaves an empty inbox (RFC 3501, section 6.3.5).
     client.rename("INBOX", "Old mail").await.unwrap();
     assert_eq!(ada.uids("INBOX").await, NOBODY);
     assert_eq!(ada.uids("Old%20mail").await, inbox);
@@ -211,7 +211,7 @@ async fn a_folder_that_was_deleted_and_made_anew_is_another_one() {
         is_gone(&ada, uid).await;
     }
     assert_eq!(ada.message(new[0]).await["subject"], "four");
-    // What was kept elsewhere meanwhile is what it was.
+    // Messages that were in another folder for some time keep their numbers.
     for read_meanwhile in [true, false] {
         client.select("Work").await.unwrap();
         client.uid_mv("1:*", "Archive").await.unwrap();
@@ -239,7 +239,7 @@ async fn a_copy_gets_a_number_of_its_own() {
     client.copy("1", "Archive").await.unwrap();
     let copy = ada.uid_of("Archive", "one").await;
     assert!(copy > original);
-    // In the same folder too.
+    // Also within one folder.
     client.copy("1", "INBOX").await.unwrap();
     let uids = ada.uids("INBOX").await;
     assert_eq!(uids.len(), 2);
@@ -247,7 +247,7 @@ async fn a_copy_gets_a_number_of_its_own() {
     for uid in [original, copy, uids[0]] {
         assert_eq!(ada.message(uid).await["subject"], "one");
     }
-    // A copy that was seen stays what it is when the original goes.
+    // A copy that was listed keeps its number when the original is deleted.
     client.select("INBOX").await.unwrap();
     client.uid_mv("1:*", "Trash").await.unwrap();
     assert_eq!(ada.uids("Archive").await, [copy]);
@@ -273,7 +273,7 @@ async fn no_number_is_given_twice() {
             given.insert(uid);
             uid
         };
-        // The newest goes each time.
+        // Always deletes the newest message.
         let uid = next("INBOX", "one").await;
         ada.delete(uid).await.succeeds(200);
         let uid = next("INBOX", "two").await;
@@ -284,7 +284,7 @@ async fn no_number_is_given_twice() {
         next("INBOX", "four").await;
         expunges(&mut imap(&ada).await, "INBOX", "four").await;
         next("INBOX", "five").await;
-        // One that was sent in place of another is another, though nothing tells them apart.
+        // A message that replaces an equal one is a different message.
         let uid = next("INBOX", "six").await;
         ada.delete(uid).await.succeeds(200);
         next("INBOX", "six").await;
@@ -418,7 +418,7 @@ async fn two_clients_that_move_the_same_messages_at_once_lose_and_double_none() 
             tokio::join!(ada.move_to(*uid, "Left"), elsewhere.move_to(*uid, "Right"));
         assert_eq!((left.status, right.status), (200, 200));
     }
-    // All of them once more, in no order.
+    // Moves all of them again, concurrently.
     let moves = uids.iter().map(|uid| async {
         let (left, right) =
             tokio::join!(elsewhere.move_to(*uid, "Left"), ada.move_to(*uid, "Right"));

@@ -1,7 +1,7 @@
-//! Specification, section 4.3: whatever another IMAP client does, the listing is what IMAP has, and every message keeps its `uid`.
+//! Specification, section 4.3: after any changes by another IMAP client, listings equal IMAP, and every message keeps its `uid`.
 //!
-//! The other client makes random changes, and a model knows which message is which, because IMAP does not say. The service is asked at checkpoints,
-//! while the client pauses. In the long run the service, Dovecot or single IMAP processes are killed while it is asked.
+//! The other client makes random changes. A model tracks the identity of messages, because IMAP does not report it. The test compares at checkpoints,
+//! while the client pauses. The long run also kills the service, Dovecot or single IMAP processes during requests.
 
 mod model;
 
@@ -16,19 +16,19 @@ use serde_json::Value;
 /// Changes between two checkpoints.
 const CHANGES: usize = 25;
 
-/// What the service told so far.
+/// What the service has returned so far.
 #[derive(Default)]
 struct Told {
     folders: BTreeMap<u64, String>,
     /// The `uid` of each message, with its subject.
     uids: BTreeMap<u64, (u64, String)>,
-    /// Every `uid` and every id of a folder there ever was.
+    /// All values of `uid` and all ids of folders that were ever returned.
     used: BTreeSet<u64>,
     used_folders: BTreeSet<String>,
 }
 
 impl Told {
-    /// The list of folders and all listings are what IMAP has, and names are kept.
+    /// Compares the list of folders and all listings with IMAP, and checks that ids are kept.
     async fn check(&mut self, model: &mut Model, client: &mut Imap, person: &Person<'_>) {
         let listed = person.ask("GET /api/v1/mail/folders").await.succeeds(200);
         let listed = listed["folders"].as_array().unwrap();
@@ -79,8 +79,8 @@ impl Told {
         model.moved.clear();
     }
 
-    /// Messages that stayed keep their numbers, those that moved do, and what is deleted never returns. Of copies of one message that moved between two
-    /// checkpoints nothing tells which is which: each has the number of one of them.
+    /// Messages that stayed or moved keep their numbers, and numbers of deleted messages never return. If several copies of one message moved between
+    /// two checkpoints, they cannot be distinguished: each has the number of one of them.
     fn keeps(&self, now: &BTreeMap<u64, (u64, String)>, moved: &BTreeSet<u64>) {
         let mut left: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
         for (id, (uid, subject)) in &self.uids {
@@ -199,7 +199,7 @@ mod long {
         }
     }
 
-    /// Asks the service for everything and kills one of three in the middle. No answer matters.
+    /// Requests everything and kills one of three processes during it. The responses do not matter.
     async fn interrupted(model: &mut Model, person: &Person<'_>, kind: usize, host: &Process) {
         let pause = Duration::from_millis(model.random.below(60) as u64);
         let asking = async {

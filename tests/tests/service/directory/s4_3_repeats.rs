@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a mail that is sent again goes out once.
+//! `Idempotency-Key`: a repeated request sends one mail.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn keyed(person: &Person<'_>, key: &str, mail: &Value) -> Answer {
     Answer::of(request.header("idempotency-key", key)).await
 }
 
-/// The answer is that of the first time.
+/// Asserts that the response is a repetition of the first one.
 #[track_caller]
 fn replayed(answer: Answer) -> Value {
     let header = answer.header("idempotent-replayed");
@@ -22,7 +22,7 @@ fn replayed(answer: Answer) -> Value {
     answer.succeeds(200)
 }
 
-/// The answer is that of a mail which was sent just now.
+/// Asserts that the mail was sent by this request.
 #[track_caller]
 fn new(answer: Answer) -> Value {
     let header = answer.header("idempotent-replayed");
@@ -38,14 +38,14 @@ async fn a_mail_that_is_sent_again_under_its_key_goes_out_once() {
     let first = new(keyed(&ada, "a-key", &mail).await);
     assert_eq!(first["savedTo"], "Sent");
     arrives(&bob, &first).await;
-    // Also from another session of the account.
+    // Another session of the account too.
     let elsewhere = ada.again().await;
     for person in [&ada, &ada, &elsewhere] {
         assert_eq!(replayed(keyed(person, "a-key", &mail).await), first);
     }
     assert_eq!(all_that_came(&ada, &bob).await, ["once"]);
     assert_eq!(ada.total("Sent").await, 2);
-    // Another key is another mail, and so is none.
+    // Another key sends another mail, and so does a request without a key.
     let second = new(keyed(&ada, "A-KEY", &mail).await);
     let third = sends(&ada, &mail).await;
     assert!(second != first && third != first && third != second);
@@ -152,7 +152,7 @@ async fn a_mail_that_was_refused_leaves_its_key_free() {
     assert_eq!(all_that_came(&ada, &bob).await, ["right"; 5]);
 }
 
-/// A service whose mail to be sent goes through a relay.
+/// A service that submits mail through a relay.
 async fn relayed() -> (Relay, Service) {
     let relay = Relay::new().await;
     let service = Service::with_mail_and(&format!("smtp.address = '{}'", relay.address)).await;

@@ -1,4 +1,4 @@
-//! Specification, section 4.4: aliases, and what they are to the mail servers. Sections 3 and 7 say what becomes of them and in which words.
+//! Specification, section 4.4: aliases in the API and at the mail servers. Sections 3 and 7 define their states and error texts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,20 +21,20 @@ const NO_PERMISSION: &str = "You do not have permission to use this domain";
 const FOREIGN: &str = "You can only send from your own address or active aliases";
 const ELSEWHERE: &str = "You do not have permission to send from this domain";
 
-/// Has a person claim a domain, and prove nothing.
+/// Claims a domain without verifying it.
 async fn claimed(person: &Person<'_>, domain: &str) {
     let body = json!({ "domain": domain });
     person.post("/api/v1/domains", &body).await.succeeds(201);
 }
 
-/// The answer to making an alias of that address.
+/// The response to creating the alias.
 async fn create(person: &Person<'_>, address: &str) -> Answer {
     let (name, domain) = address.rsplit_once('@').unwrap();
     let body = json!({ "name": name, "domain": domain });
     person.post(ALIASES, &body).await
 }
 
-/// The id of a new alias.
+/// Creates an alias and returns its id.
 async fn made(person: &Person<'_>, address: &str) -> u64 {
     let made = create(person, address).await.succeeds(201);
     assert_eq!(made["alias"], address);
@@ -70,7 +70,7 @@ async fn check(person: &Person<'_>, name: &str, domain: &str) -> Answer {
     person.ask(&format!("GET {ALIASES}/check?{query}")).await
 }
 
-/// The reason why an alias could not be made; none where it could.
+/// The reason why an alias is not available; `None` if it is.
 async fn checked(person: &Person<'_>, name: &str, domain: &str) -> Option<String> {
     let answer = check(person, name, domain).await.succeeds(200);
     let error = answer.get("error");
@@ -83,13 +83,13 @@ async fn send_from(person: &Person<'_>, from: &str, to: &str) -> Answer {
     person.post("/api/v1/mail/send", &mail).await
 }
 
-/// What an SMTP client from outside hears.
+/// An external SMTP client.
 struct Smtp {
     stream: BufReader<TcpStream>,
 }
 
 impl Smtp {
-    /// One that has said who sends.
+    /// A client that has sent EHLO and MAIL FROM.
     async fn begun(service: &Service) -> Self {
         let stream = TcpStream::connect(service.mail().smtp).await.unwrap();
         let mut smtp = Self {
@@ -101,7 +101,7 @@ impl Smtp {
         smtp
     }
 
-    /// The code of the answer to a command.
+    /// The status code of the response to a command.
     async fn say(&mut self, line: &str) -> u16 {
         let line = format!("{line}\r\n");
         self.stream.write_all(line.as_bytes()).await.unwrap();
@@ -124,7 +124,7 @@ impl Smtp {
     }
 }
 
-/// Waits until an inbox holds messages of these subjects, in any order.
+/// Waits until an inbox contains messages with these subjects, in any order.
 async fn arrive(person: &Person<'_>, expected: &[&str]) {
     let mut client = imap(person).await;
     let expected: BTreeSet<String> = expected.iter().map(|s| (*s).to_owned()).collect();
@@ -142,7 +142,7 @@ async fn arrive(person: &Person<'_>, expected: &[&str]) {
         .unwrap_or_else(|_| panic!("{expected:?} never came to {}", person.address));
 }
 
-/// Whether a mail client of theirs may send from an address.
+/// Whether a person's mail client may send from an address.
 async fn submits(person: &Person<'_>, password: &str, from: &str) -> bool {
     let submission = person.service.mail().submission;
     let transport =
@@ -158,7 +158,7 @@ async fn submits(person: &Person<'_>, password: &str, from: &str) -> bool {
     transport.send(message).await.is_ok()
 }
 
-// What the routes answer
+// Responses of the routes
 
 #[tokio::test]
 async fn an_alias_is_made_listed_switched_and_deleted() {
@@ -276,7 +276,7 @@ async fn what_is_asked_wrongly_is_refused_in_the_words_of_the_specification() {
         delete(&ada, unknown).await.fails(404, MISSING);
         set(&ada, unknown, false).await.fails(404, MISSING);
     }
-    // Known paths with a method that they do not have.
+    // Known paths with an unsupported method.
     for line in [
         "GET /api/v1/aliases/7",
         "PUT /api/v1/aliases",
@@ -287,7 +287,7 @@ async fn what_is_asked_wrongly_is_refused_in_the_words_of_the_specification() {
     assert_eq!(listed(&ada).await[0]["active"], true);
 }
 
-/// Making an alias and the check refuse it in the same words.
+/// Creating the alias and the check both refuse it, with the same text.
 async fn refused(person: &Person<'_>, name: &str, domain: &str) -> String {
     let body = json!({ "name": name, "domain": domain });
     let answer = person.post(ALIASES, &body).await;
@@ -298,7 +298,7 @@ async fn refused(person: &Person<'_>, name: &str, domain: &str) -> String {
         "{name:?} {domain:?}: {} {}",
         answer.status, answer.json
     );
-    // NUL is in no query that is taken.
+    // A query with NUL is always refused.
     if !format!("{name}{domain}").contains('\0') {
         let why = checked(person, name, domain).await;
         assert_eq!(why.as_deref(), Some(text), "{name:?} {domain:?}");
@@ -335,7 +335,7 @@ async fn a_name_that_will_not_do_is_refused_and_the_check_says_so_too() {
         "\"shop\"",
         "shop'; DROP TABLE addresses; --",
         "%73hop",
-        // Homographs, mixed scripts, what folds to ASCII, what is invisible.
+        // Homographs, mixed scripts, characters that convert to ASCII, invisible characters.
         "ѕһор",
         "shоp",
         "ｓｈｏｐ",
@@ -354,7 +354,7 @@ async fn a_name_that_will_not_do_is_refused_and_the_check_says_so_too() {
         let text = refused(&ada, name, DOMAIN).await;
         assert!(text.contains("name "), "{name:?}: {text}");
     }
-    // 64 characters before the sign and 190 behind it are more than an address may have.
+    // 64 characters before the sign and 190 after it exceed the length of an address.
     refused(&ada, &"x".repeat(64), &long).await;
     let empty = json!({ "name": "", "domain": DOMAIN });
     ada.post(ALIASES, &empty).await.fails_about(400, "name");
@@ -401,7 +401,7 @@ async fn a_domain_that_is_not_ones_to_use_is_refused_and_others_are_folded() {
         assert_eq!(refused(&ada, "shop", domain).await, NO_PERMISSION);
     }
     assert_eq!(addresses(&ada).await, [""; 0]);
-    // A domain is whatever its letters' case and script; the address has one form.
+    // Domains are accepted in any case and script; the address has one form.
     for (domain, folded) in [
         ("First.TEST", "one@first.test"),
         ("bücher.test", "one@xn--bcher-kva.test"),
@@ -438,7 +438,7 @@ async fn without_a_name_an_alias_gets_one_that_can_be_said_and_not_be_guessed() 
             names.insert(word.to_owned());
         }
     }
-    // Of 80 words of 16 bits hardly any comes twice.
+    // 80 words of 16 random bits contain few duplicates.
     assert!(names.len() > 75, "{names:?}");
     assert_eq!(listed(&ada).await.len(), 20);
 }
@@ -464,7 +464,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active() {
     let expected = of(&["first.test", "second.test", "bob.test"]);
     assert_eq!(domains(&bob).await, expected);
     create(&bob, "shop@a.test").await.fails(400, NO_PERMISSION);
-    // Nothing is reserved on a domain of one's own.
+    // On the account's own domain no name is reserved.
     for name in ["postmaster", "abuse", "info", "admin"] {
         made(&ada, &format!("{name}@a.test")).await;
         let why = checked(&ada, name, "first.test").await;
@@ -472,7 +472,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active() {
     }
 }
 
-// Whose an address is
+// Ownership of addresses
 
 #[tokio::test]
 async fn an_address_is_somebodys_alone_whatever_it_is_to_them() {
@@ -505,12 +505,12 @@ async fn an_address_is_somebodys_alone_whatever_it_is_to_them() {
             .await
             .fails(400, &taken);
     }
-    // Its owner may have it again, and it is the same.
+    // Its former owner can create it again, with the same id.
     assert_eq!(checked(&ada, "gone", DOMAIN).await, None);
     assert_eq!(made(&ada, "gone@first.test").await, gone);
-    // The same name elsewhere is another address.
+    // The same name on another domain is another address.
     assert_ne!(made(&bob, "shop@second.test").await, shop);
-    // Registration sees accounts only when it is asked beforehand.
+    // `username-available` checks only accounts.
     let line = "GET /api/v1/auth/username-available?username=shop";
     assert_eq!(service.ask(line).await.succeeds(200)["available"], true);
 }
@@ -552,7 +552,7 @@ async fn an_id_is_the_addresss_own_and_tells_nothing_of_others() {
         for n in 0..10 {
             let id = made(&ada, &format!("shop{n}@first.test")).await;
             assert!((1..1 << 53).contains(&id));
-            // That it is somebody's is not to be told from an id that is nobody's.
+            // The id of another account's alias looks like an unknown id.
             let (foreign, unknown) = (delete(&bob, id).await, delete(&bob, id ^ 1).await);
             assert_eq!(
                 (foreign.status, &foreign.json),
@@ -647,7 +647,7 @@ async fn a_credential_makes_fifty_new_aliases_a_day() {
     refused.fails(429, "Too many requests, please try again later");
     assert_eq!(refused.header("retry-after"), Some("83400"));
     assert_eq!(addresses(&stolen).await.len(), 50);
-    // An alias that there was uses up no name, and other credentials have aliases of their own to make.
+    // Creating an existing alias again does not count, and each credential has its own limit.
     let id = listed(&stolen).await[0]["id"].as_u64().unwrap();
     delete(&stolen, id).await.succeeds(200);
     made(&stolen, "n0@first.test").await;
@@ -699,7 +699,7 @@ async fn a_token_does_what_its_scope_says_and_nothing_once_it_is_revoked() {
     assert_eq!(addresses(&ada).await, [""; 0]);
 }
 
-// What the mail servers make of it
+// Aliases at the mail servers
 
 #[tokio::test]
 async fn mail_for_an_alias_is_taken_while_it_is_active_even_within_one_session() {
@@ -720,7 +720,7 @@ async fn mail_for_an_alias_is_taken_while_it_is_active_even_within_one_session()
     let message = letter("to the shop");
     assert_eq!(smtp.say(&format!("{message}.")).await, 250);
     arrive(&ada, &["to the shop"]).await;
-    // What came through it stays.
+    // Delivered mail stays.
     delete(&ada, id).await.succeeds(200);
     assert_eq!(smtp.say("MAIL FROM:<grace@outside.test>").await, 250);
     assert_eq!(smtp.to("shop@first.test").await, 550);
@@ -731,11 +731,11 @@ async fn mail_for_an_alias_is_taken_while_it_is_active_even_within_one_session()
 
 #[tokio::test]
 async fn an_alias_of_ones_own_domain_receives_and_sends_as_any_other() {
-    // Postfix remembers a domain for as long as its processes live, so no other test may have had it.
+    // A Postfix process remembers a domain for its whole life, so no other test may have used this one.
     let service = Service::with_own_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut smtp = Smtp::begun(&service).await;
-    // Postfix remembers whose a domain was, within a session and beyond it.
+    // Postfix remembers domains within a session and beyond it.
     assert_eq!(smtp.to("info@ada.test").await, 554);
     domain(&ada, "ada.test").await;
     for name in ["other", "info"] {
@@ -765,14 +765,14 @@ async fn an_alias_of_ones_own_domain_receives_and_sends_as_any_other() {
         .await
         .fails(403, FOREIGN);
     assert_eq!(smtp.to("info@ada.test").await, 550);
-    // Nobody else can have the domain, so nothing is kept there.
+    // No other account can have the domain, so nothing is reserved.
     delete(&ada, id).await.succeeds(200);
     assert_eq!(made(&ada, "info@ada.test").await, id);
     assert_eq!(smtp.to("info@ada.test").await, 250);
     assert_eq!(smtp.say("QUIT").await, 221);
     let mut later = Smtp::begun(&service).await;
     assert_eq!(later.to("info@ada.test").await, 250);
-    // A domain is given up once there is nothing on it.
+    // A domain without aliases can be released.
     delete(&ada, id).await.succeeds(200);
     service.execute("DELETE FROM domains").await;
     assert_ne!(later.to("info@ada.test").await, 250);

@@ -1,4 +1,4 @@
-//! Specification, section 4.7: domains of one's own, from a claim to mail, against a real DNS server.
+//! Specification, section 4.7: custom domains, from a claim to mail, with a real DNS server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn is_instant(value: &Value) {
     assert_eq!(text.len(), 19, "{text}");
 }
 
-/// The same zone by another name in each test: what a service and a DNS server of one test share.
+/// A service and a DNS server that share a zone.
 struct World {
     service: Service,
     dns: Nameserver,
@@ -79,7 +79,7 @@ impl World {
         Self::of(Setup::default().with(settings)).await
     }
 
-    /// With mail servers of its own, because Postfix remembers a domain for as long as its processes live.
+    /// Has its own mail servers, because Postfix processes remember domains.
     async fn with_own_mail() -> Self {
         Self::of(Setup::default().with_own_mail()).await
     }
@@ -91,20 +91,20 @@ impl World {
         Self { service, dns }
     }
 
-    /// Publishes what a claim asks for.
+    /// Publishes the record of a claim.
     fn proves(&self, claimed: &Value) {
         let wanted = &claimed["verification"];
         self.dns.txt(text(wanted, "host"), &[text(wanted, "value")]);
     }
 
-    /// A domain claimed, proved and verified.
+    /// Claims, publishes and verifies a domain.
     async fn active(&self, person: &Person<'_>, domain: &str) -> Value {
         self.proves(&claim(person, domain).await.succeeds(201));
         verify(person, domain).await.succeeds(200)
     }
 }
 
-/// A session with the mail server, as one from outside has it.
+/// An external SMTP session with the mail server.
 struct Outside(BufReader<TcpStream>);
 
 impl Outside {
@@ -136,7 +136,7 @@ impl Outside {
         }
     }
 
-    /// How a recipient is answered.
+    /// The response for a recipient.
     async fn recipient(&mut self, address: &str) -> u16 {
         assert_eq!(self.say("MAIL FROM:<sender@outside.test>").await, 250);
         let answered = self.say(&format!("RCPT TO:<{address}>")).await;
@@ -153,7 +153,7 @@ impl Outside {
     }
 }
 
-// A claim
+// Claims
 
 #[tokio::test]
 async fn a_domain_is_claimed_proved_listed_read_and_released() {
@@ -197,7 +197,7 @@ async fn a_domain_is_claimed_proved_listed_read_and_released() {
     for record in active["records"].as_array().unwrap() {
         assert_eq!(members(record), ["host", "kind", "ok", "value"]);
     }
-    // Verifying once more needs no proof any more.
+    // Verifying again does not need the record.
     world.dns.clear();
     assert_eq!(verify(&ada, EXAMPLE).await.succeeds(200), active);
     assert_eq!(read(&ada, EXAMPLE).await.succeeds(200), active);
@@ -268,7 +268,7 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
     let world = World::with("plans.default.custom_domains = 1000").await;
     let ada = world.service.person("ada").await;
     let label = "x".repeat(63);
-    // With the challenge before it this one just fits.
+    // The longest name that leaves space for the challenge.
     let longest = format!("{label}.{label}.{label}.{}.example", "y".repeat(32));
     assert_eq!(longest.len(), 232);
     for (typed, folded) in [
@@ -278,7 +278,7 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
         ("Bücher.example", "xn--bcher-kva.example"),
         ("BÜCHER.EXAMPLE", "xn--bcher-kva.example"),
         ("xn--bcher-kva.example", "xn--bcher-kva.example"),
-        // The same letter in two ways (NFC), and digits and dots of other widths.
+        // The same letter in two encodings (NFC), and digits and dots of other widths.
         ("bu\u{308}cher.example", "xn--bcher-kva.example"),
         ("ａｄａ。example", EXAMPLE),
         ("пример.example", "xn--e1afmkfd.example"),
@@ -288,7 +288,7 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
         let answer = claim(&ada, typed).await;
         assert!(matches!(answer.status, 200 | 201), "{typed}: {answer:?}");
         assert_eq!(answer.json["domain"], *folded, "{typed}");
-        // And wherever it stands in a path.
+        // In paths too.
         let path = percent_encoded(typed);
         assert_eq!(
             read(&ada, &path).await.succeeds(200)["domain"],
@@ -344,7 +344,7 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
     ] {
         claim(&ada, name).await.fails(400, INVALID);
         let path = percent_encoded(name);
-        // NUL is in no path, a client takes dots for itself, and a head has its bounds.
+        // NUL is refused in every path, clients normalize dots, and heads have a size limit.
         if name.contains('\0') || name == "." || path.len() > 8000 {
             continue;
         }
@@ -352,7 +352,7 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
         verify(&ada, &path).await.fails(404, UNKNOWN);
         release(&ada, &path).await.fails(404, UNKNOWN);
     }
-    // A homograph is another domain, told in the form that shows it.
+    // A homograph is another domain, and is returned in its ASCII form.
     let (latin, mixed) = ("paypal.example", "p\u{430}ypal.example");
     claim(&ada, latin).await.succeeds(201);
     let answer = claim(&ada, mixed).await;
@@ -370,7 +370,7 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-// Whose it is
+// Ownership of domains
 
 #[tokio::test]
 async fn claims_stand_side_by_side_and_the_first_to_verify_wins() {
@@ -381,13 +381,13 @@ async fn claims_stand_side_by_side_and_the_first_to_verify_wins() {
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     let others = claim(&bob, EXAMPLE).await.succeeds(201);
     assert_ne!(claimed["verification"], others["verification"]);
-    // Somebody else's proof is nobody's own.
+    // Another account's record does not verify the claim.
     world.proves(&claimed);
     verify(&bob, EXAMPLE).await.fails(400, MISSING);
     assert_eq!(list(&bob).await["domains"][0]["domain"], EXAMPLE);
     verify(&ada, EXAMPLE).await.succeeds(200);
 
-    // Whoever claimed it beside finds nothing, even with the record published.
+    // The other claimant gets 404, even if its record is published.
     world.proves(&others);
     service.clock.advance(MEMORY);
     verify(&bob, EXAMPLE).await.fails(404, UNKNOWN);
@@ -398,7 +398,7 @@ async fn claims_stand_side_by_side_and_the_first_to_verify_wins() {
         claim(person, EXAMPLE).await.fails(409, TAKEN);
         claim(person, "ADA.example.").await.fails(409, TAKEN);
     }
-    // A domain below it is another one.
+    // A subdomain is another domain.
     claim(&bob, "sub.ada.example").await.succeeds(201);
 
     release(&ada, EXAMPLE).await.succeeds(200);
@@ -429,7 +429,7 @@ async fn of_many_that_verify_at_the_same_moment_one_wins() {
     let host = "_latchmail-challenge.ada.example";
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     world.dns.txts(host, &values);
-    // Each twice: a client that repeats itself meets its own first request.
+    // Each account twice: a client that repeats its request competes with itself.
     let asked = people.iter().chain(&people);
     let answers = join_all(asked.map(|person| verify(person, EXAMPLE))).await;
     let mut holders = 0;
@@ -480,7 +480,7 @@ async fn a_domain_on_which_somebody_has_an_address_is_the_platforms() {
         let ada = world.service.person("ada").await;
         claim(&ada, "once.example").await.fails(400, INVALID);
     }
-    // What the configuration names no longer.
+    // A domain that is no longer in the configuration.
     world
         .service
         .restart_with(|config| config.registration.domains = vec!["second.test".into()])
@@ -571,7 +571,7 @@ async fn a_failed_check_is_remembered_for_thirty_seconds() {
     service.clock.advance(Duration::from_millis(29_999));
     verify(&ada, EXAMPLE).await.fails(400, MISSING);
     assert_eq!(world.dns.asked(host), asked, "nobody looked");
-    // It is another's claim, and another's domain, that was not checked.
+    // The cached result applies only to this account and this domain.
     world
         .dns
         .txts(host, &[text(&others["verification"], "value")]);
@@ -615,7 +615,7 @@ async fn what_is_published_is_read_however_it_is_written() {
         verify(&ada, EXAMPLE).await.fails(400, MISSING);
         service.clock.advance(MEMORY);
     };
-    // There is the name, and nothing of the kind at it; then what is nearly it.
+    // The name exists without TXT records; then with similar values.
     world.dns.a(host);
     missing().await;
     for nearly in [
@@ -630,7 +630,7 @@ async fn what_is_published_is_read_however_it_is_written() {
         world.dns.txts(host, &[nearly]);
         missing().await;
     }
-    // At the domain itself it says nothing.
+    // A record at the domain itself does not count.
     world.dns.clear();
     world.dns.txt(EXAMPLE, &[value]);
     missing().await;
@@ -639,7 +639,7 @@ async fn what_is_published_is_read_however_it_is_written() {
     verify(&ada, EXAMPLE).await.succeeds(200);
 }
 
-/// Publishes a value at a host.
+/// Publishes a value at a name.
 type Publish<'a> = &'a dyn Fn(&str, &str);
 
 #[tokio::test]
@@ -698,7 +698,7 @@ async fn what_is_not_there_is_missing_and_what_cannot_be_read_is_told_apart() {
     unreadable("SERVFAIL").await;
     world.dns.silent(host);
     unreadable("no answer").await;
-    // Neither is remembered.
+    // Neither result is cached.
     world.dns.clear();
     world.proves(&claimed);
     verify(&ada, EXAMPLE).await.succeeds(200);
@@ -716,7 +716,7 @@ async fn many_checks_at_once_of_what_cannot_be_read_look_once() {
     for answer in join_all((0..8).map(|_| verify(&ada, EXAMPLE))).await {
         answer.fails(503, UNREADABLE);
     }
-    // How often one look asks depends on the moment: some five or six times.
+    // The number of queries per lookup varies: about five or six.
     let more = world.dns.asked(host) - looks;
     assert!(2 * more < 3 * looks, "one looked for all: {looks}, {more}");
 }
@@ -731,7 +731,7 @@ async fn whoever_waits_for_a_slow_dns_server_keeps_nobody_elses_domains_waiting(
     world.dns.silent(EXAMPLE);
     let asking = join_all((0..8).map(|_| read(&ada, EXAMPLE)));
     let meanwhile = async {
-        // Once one of them looks, all of them are there.
+        // When the first lookup has started, all requests have arrived.
         while world.dns.asked(EXAMPLE) == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -771,7 +771,7 @@ async fn without_a_dns_server_a_domain_is_still_claimed_read_and_released() {
     release(&ada, EXAMPLE).await.succeeds(200);
 }
 
-/// A domain's records by their kinds.
+/// A domain's records by kind.
 fn records(domain: &Value) -> Vec<(&str, &Value)> {
     let records = domain["records"].as_array().unwrap().iter();
     records.map(|one| (text(one, "kind"), one)).collect()
@@ -804,7 +804,7 @@ async fn records_are_told_true_false_or_unknown_each_on_its_own() {
         wanted[3].2
     );
 
-    // MX and SPF are at one name, of two kinds: a server fails for the whole name or for neither.
+    // MX and SPF records have the same name, and a server failure affects the whole name.
     let states = [Some(true), Some(false), None];
     for (mx, spf) in states
         .iter()
@@ -815,7 +815,7 @@ async fn records_are_told_true_false_or_unknown_each_on_its_own() {
             for dmarc in states {
                 let expected = [mx, spf, dkim, dmarc];
                 world.dns.clear();
-                // An MX goes beside what is at the name: it comes last.
+                // The MX record is added to the others at its name, so it comes last.
                 for ((kind, host, value), state) in wanted.iter().zip(expected).rev() {
                     match state {
                         Some(true) if *kind == "MX" => world.dns.also_mx(host, value),
@@ -835,7 +835,7 @@ async fn records_are_told_true_false_or_unknown_each_on_its_own() {
     }
 }
 
-/// A text as TXT strings, none of which may have more than 255 characters.
+/// A text as TXT strings of at most 255 characters each.
 fn pieces(value: &str) -> Vec<&str> {
     let bytes = value.as_bytes().chunks(200);
     bytes.map(|one| std::str::from_utf8(one).unwrap()).collect()
@@ -866,7 +866,7 @@ async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified()
     outside.deliver(info, "To the alias").await;
     ada.arrives("To the alias").await;
 
-    // With an alias on it, the domain stays; one that is switched off is an alias, too.
+    // A domain with an alias cannot be released; a disabled alias counts too.
     release(&ada, EXAMPLE).await.fails(409, HAS_ALIASES);
     service
         .execute("UPDATE addresses SET active = FALSE WHERE address = 'info@ada.example'")
@@ -883,7 +883,7 @@ async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified()
     assert!((500..600).contains(&refused), "{refused}");
     assert_eq!(outside.recipient("ada@first.test").await, 250);
 
-    // Its next owner has every address on it.
+    // Its next owner can have every address on it.
     let bob = service.person("bob").await;
     world.active(&bob, EXAMPLE).await;
     alias(&bob, info, true).await;

@@ -7,17 +7,18 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 const MIB: usize = 1024 * 1024;
-/// The largest body of the route for sending is 40 MiB, so one account can use 40 of these 96 MiB, and one network 48. No slow body is given up during the test.
+/// The largest body of the route for sending is 40 MiB, so one account can use 40 of these 96 MiB, and one network 48. No slow body times out during
+/// the test.
 const SETTINGS: &str = "http.body_memory = 96\nhttp.body_timeout = 600";
 
-/// Begins to send a message in a body of `announced` bytes, and writes `sent` bytes of an attachment. The service holds three quarters of them.
+/// Starts to send a message with a body of `announced` bytes, and writes `sent` bytes of an attachment. The service holds three quarters of them.
 async fn slow_send(person: &Person<'_>, announced: usize, sent: usize) -> Raw {
     let mut client = Raw::to(person.service).await;
     let head = format!(
         "POST /api/v1/mail/send HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {announced}\r\n\r\n{{\"attachments\": [{{\"filename\": \"a\", \"content\": \"",
         person.access
     );
-    // A refused client is not read from.
+    // The service does not read from a client that it has refused.
     if client.try_to_say(head).await {
         client.try_to_say("x".repeat(sent)).await;
     }
@@ -40,7 +41,7 @@ async fn slow_sends_of_one_account_make_no_request_of_another_fail() {
     for _ in 0..80 {
         slow.push(slow_send(&mallory, MIB, 900 * 1024).await);
     }
-    // What was sent is held by now: Mallory has nothing left.
+    // When Mallory's next request is refused, her share is used up.
     let patience = Instant::now() + EVENTUALLY;
     loop {
         let mut probe = slow_send(&mallory, MIB, 0).await;

@@ -1,4 +1,4 @@
-//! What the service reads in the DNS, from a server on loopback.
+//! DNS lookups of the service, with a server on loopback.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ struct World {
     dns: Dns,
 }
 
-/// How long one look-up may take.
+/// The time limit of one lookup.
 const PATIENCE: Duration = Duration::from_millis(600);
 
 async fn world() -> World {
@@ -90,7 +90,7 @@ async fn nothing_there_is_told_from_what_cannot_be_read() {
         world.server.asked("silent.example") > 1,
         "one packet may be lost"
     );
-    // Nobody is there at all.
+    // No server at all.
     let nobody = Dns::new(&settings("127.0.0.1:1", HOST)).unwrap();
     nobody.txt("ada.example").await.unwrap_err();
 }
@@ -154,7 +154,7 @@ async fn where_nothing_comes_by_udp_everything_comes_by_tcp() {
         }
         assert!(world.txt("nowhere.example").await.is_empty());
     }
-    // Only the first look-up waits for an answer by UDP.
+    // Only the first lookup waits for a response by UDP.
     assert!(asked.elapsed() < PATIENCE * 3, "{:?}", asked.elapsed());
     world.server.servfail("failing.example");
     world.dns.txt("failing.example").await.unwrap_err();
@@ -244,7 +244,7 @@ async fn each_record_is_found_missing_or_unknown_by_itself() {
         ),
     ];
     assert_eq!(told, expected);
-    // What is asked for counts when it is published as told.
+    // The records count when they are published with these values.
     world.server.txt("ada.example", &[&spf]);
     world.server.also_mx("ada.example", &HOST.to_uppercase());
     world.server.txt(expected[2].1, &[expected[2].2]);
@@ -348,7 +348,7 @@ async fn what_an_spf_record_refers_to_is_followed_within_ten_look_ups() {
     ] {
         assert_eq!(world.spf(record).await, Some(false), "{record}");
     }
-    // A chain of nine and ours make ten; one more is too many.
+    // A chain of nine and the alias here make ten; one more is too many.
     let chain = |first: u32| {
         for n in first..9 {
             let next = format!("v=spf1 include:{}.chain.example", n + 1);

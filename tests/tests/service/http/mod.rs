@@ -1,4 +1,4 @@
-//! Requests as such: who may call which route, how often, and what happens to malformed ones.
+//! Requests in general: access to every route, rate limits, and malformed requests.
 
 mod body_memory;
 mod dns;

@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, gone or many: each is given up within its time, and nothing of it is left.
+//! Clients that are slow, silent, disconnected or numerous: each is dropped in time, and its resources are freed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,13 +11,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
 const HEALTH: &str = "GET /api/health HTTP/1.1\r\nHost: a\r\n\r\n";
-/// Another address of this machine than the one that the harness's own requests come from.
+/// A local address that the tests' other requests do not use.
 const ELSEWHERE: [u8; 4] = [127, 0, 0, 9];
 const PATIENT: &str = "http.header_timeout = 600\nhttp.idle_timeout = 600";
 const IMPATIENT: &str =
     "http.header_timeout = 0.3\nhttp.body_timeout = 0.1\nhttp.idle_timeout = 0.3";
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let patience = Instant::now() + EVENTUALLY;
     while !holds().await {
@@ -30,14 +30,14 @@ async fn honest_clients_are_served(service: &Service) {
     service.ask("GET /api/health").await.succeeds(200);
 }
 
-/// Writes `again` byte by byte, over and over, until the service is done with it.
+/// Sends `again` byte by byte, repeatedly, until the service closes the connection.
 async fn drip(client: &mut Raw, again: &str) {
     let gone = async {
         for byte in again.bytes().cycle() {
             if !client.try_to_say([byte]).await {
                 return;
             }
-            // What a slow client does.
+            // The pace of a slow client.
             sleep(Duration::from_millis(5)).await;
             let mut peeked = [0];
             if client.stream.try_read(&mut peeked).is_ok() {
@@ -50,7 +50,7 @@ async fn drip(client: &mut Raw, again: &str) {
         .expect("the service gives a slow client up");
 }
 
-/// The answer that a client has in the end which says `bytes`, and then drips `again`. [`drip`] has read its first byte.
+/// The final response to a client that sends `bytes` and then drips `again`. [`drip`] has read its first byte.
 async fn dripped(service: &Service, bytes: &str, again: &str) -> String {
     let mut client = Raw::to(service).await;
     client.say(bytes).await;
@@ -134,7 +134,7 @@ async fn a_client_that_stops_in_the_middle_is_told_so() {
         answers[0].error(408);
         honest_clients_are_served(&service).await;
     }
-    // One that said nothing is told nothing.
+    // A client that sent nothing gets no response.
     let mut silent = Raw::to(&service).await;
     assert!(silent.answer().await.is_none());
     let mut idle = Raw::to(&service).await;
@@ -148,7 +148,7 @@ async fn a_client_that_never_reads_its_answers_is_given_up() {
     let service = Service::with(IMPATIENT).await;
     let mut client = Raw::to(&service).await;
     let many = "GET /api/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
-    // It asks and asks; once its answers fill all buffers nothing is read from it either, until the connection is ended.
+    // The client sends requests without reading. When its responses fill all buffers, the service reads no more, until it closes the connection.
     let refused = async { while client.try_to_say(&many).await {} };
     timeout(EVENTUALLY, refused)
         .await
@@ -162,7 +162,7 @@ async fn a_client_that_has_said_all_it_has_to_say_gets_its_answer() {
     let ada = service.person("ada").await;
     let body = serde_json::json!({ "email": ada.address, "password": "Wrong-Horse-7" }).to_string();
     let length = body.len();
-    // It takes a while to see that a password is wrong: the end of what the client says comes first.
+    // Checking a wrong password takes some time, so the end of the client's data comes first.
     let login = format!(
         "POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"
     );
@@ -261,14 +261,14 @@ async fn who_comes_when_all_connections_are_taken_waits_for_one() {
     assert_eq!(waiting.answer().await.unwrap().status, 200);
 }
 
-/// How many idle connections there are.
+/// The number of idle connections.
 const CROWD: usize = 10_000;
-/// Where the crowd finds the service: set for the process that is the crowd.
+/// The address of the service for the crowd. Set only in the process of the crowd.
 const CROWD_GOES_TO: &str = "LATCHMAIL_TEST_CROWD";
 const CROWD_STANDS: &str = "the crowd stands";
 
-/// What one idle connection may cost the host, in KiB: hyper's read buffer (8 KiB), the connection's task in a build without optimization,
-/// and the allocator's overhead. Some 15 were measured; a buffer of a head's or a body's size is more.
+/// The maximum memory of the host per idle connection, in KiB: hyper's read buffer (8 KiB), the task of the connection in a debug build, and the
+/// allocator's overhead. About 15 were measured; a buffer for a head or a body would exceed the maximum.
 const KIB_A_CONNECTION: u64 = 32;
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn ten_thousand_idle_connections_are_held_and_cost_little() {
     let ada = service.person("ada").await;
     ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
     let (before, open) = (memory(), descriptors());
-    // In a process of its own: the other ends of as many sockets would not fit the limit on descriptors that a machine commonly has.
+    // A separate process, because both ends of all sockets would exceed the usual limit on descriptors.
     let mut crowd = Crowd(
         Command::new(std::env::current_exe().unwrap())
             .args([
@@ -311,7 +311,7 @@ async fn ten_thousand_idle_connections_are_held_and_cost_little() {
     assert!(cost <= KIB_A_CONNECTION, "{cost} KiB a connection");
     // Another client is served.
     honest_clients_are_served(&service).await;
-    // One of the crowd's address has no place left, and notices at once.
+    // The crowd's address has no connection left, and a further one is closed at once.
     let mut one_more = Raw::between(ELSEWHERE, service.address()).await;
     assert!(one_more.answer().await.is_none());
     drop(one_more);
@@ -329,7 +329,7 @@ impl Drop for Crowd {
     }
 }
 
-/// Not a test of its own: the clients of the one above, in their own process, which stay until they are ended.
+/// Not a test of its own: the clients of the test above, in a separate process that runs until it is killed.
 #[tokio::test]
 #[ignore = "the other side of ten_thousand_idle_connections_are_held_and_cost_little"]
 async fn the_crowd() {
@@ -375,7 +375,7 @@ fn may_open(wanted: usize) {
     setrlimit(Resource::Nofile, raised).unwrap();
 }
 
-/// What rude clients say.
+/// The requests of rude clients.
 fn rude_words() -> Vec<String> {
     let login = "POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\n";
     vec![
@@ -402,18 +402,18 @@ fn rude_words() -> Vec<String> {
     ]
 }
 
-/// How a rude client goes on when it has said what it has to say.
+/// What a rude client does after its request.
 #[derive(Clone, Copy)]
 enum Manner {
-    /// It stays until it is given up.
+    /// It stays until the service closes the connection.
     Stays,
-    /// It says that it has no more to say.
+    /// It shuts down its sending side.
     SaysNoMore,
-    /// It leaves without a word.
+    /// It disconnects.
     Leaves,
 }
 
-/// Each of `words` said in each manner, all at once.
+/// Sends each of `words` in each manner, all concurrently.
 async fn rude_clients(service: &Service, words: &[String]) {
     let manners = [Manner::Stays, Manner::SaysNoMore, Manner::Leaves];
     let clients = words
@@ -437,7 +437,7 @@ async fn rude_client(service: &Service, said: &str, manner: Manner) {
             let _ = client.stream.shutdown().await;
         }
     }
-    // Nothing is kept of what it is answered: this process's memory is what is measured.
+    // The responses are discarded, because the test measures the memory of this process.
     let mut sink = [0; 1024];
     let ended = async {
         while client
@@ -452,8 +452,8 @@ async fn rude_client(service: &Service, said: &str, manner: Manner) {
         .expect("the service closes");
 }
 
-/// What the host may keep after 480 further rude clients, in KiB: 2 KiB for each, less than the smallest of a connection's buffers. Some 60
-/// KiB in all were measured, which is the allocator's own unrest.
+/// The maximum growth of the host's memory after 480 further rude clients, in KiB: 2 KiB for each, less than the smallest buffer of a connection.
+/// About 60 KiB in total were measured, which is noise of the allocator.
 const KIB_KEPT: u64 = 1024;
 
 #[tokio::test]
@@ -461,7 +461,7 @@ async fn after_rude_clients_memory_and_descriptors_are_where_they_were() {
     let service = Service::with_mail_and(IMPATIENT).await;
     let ada = service.person("ada").await;
     ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
-    // Whatever is made once and kept (buffers of the runtime, connections of the database) is made in the first rounds.
+    // The first rounds allocate what is kept permanently: buffers of the runtime, connections of the database.
     let words = rude_words();
     for _ in 0..3 {
         rude_clients(&service, &words).await;
@@ -481,7 +481,7 @@ async fn after_rude_clients_memory_and_descriptors_are_where_they_were() {
     ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
-/// The descriptors that are open once no more are closed.
+/// The number of open descriptors when it no longer falls.
 async fn settled() -> usize {
     let mut last = descriptors();
     let mut same = 0;

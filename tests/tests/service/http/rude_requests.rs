@@ -1,5 +1,5 @@
-//! Requests that are malformed, oversized, or made to be read in two ways: each is answered in the form that every failure has, nothing that
-//! hides behind it is done, and the next honest client is served.
+//! Requests that are malformed, oversized or ambiguous: each gets the standard form of failures, nothing hidden behind it is executed, and the next
+//! honest client is served.
 
 use latchmail_tests::{DOMAIN, PASSWORD, Raw, RawAnswer, Service};
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use tokio::io::AsyncWriteExt as _;
 
 const HEALTH: &str = "GET /api/health HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A request with a chunked body, answered 400 for what is in it.
+/// A request with a chunked body whose content returns 400.
 const CHUNKED: &str = "POST /api/v1/auth/refresh HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
     1\r\n{\r\n1;x=y\r\n}\r\n0\r\nT: x\r\n\r\n";
 
-/// A request that registers somebody: whether it was executed, everybody can see.
+/// A request that registers an account, so its execution is visible.
 fn register(name: &str) -> String {
     let body = json!({
         "local_part": name, "domain": DOMAIN, "password": PASSWORD,
@@ -31,7 +31,7 @@ fn wrong_login() -> String {
     post("/api/v1/auth/login", &body)
 }
 
-/// Nobody called `hidden` was registered, and the service is well.
+/// Asserts that `hidden` was not registered, and that the service works.
 async fn nothing_was_hidden(service: &Service, case: &str) {
     let answer = service
         .ask("GET /api/v1/auth/username-available?username=hidden")
@@ -39,19 +39,19 @@ async fn nothing_was_hidden(service: &Service, case: &str) {
     assert_eq!(answer.succeeds(200)["available"], true, "{case}");
 }
 
-/// The answers to `bytes` on a connection that has served a request before and takes no more after them.
+/// The responses to `bytes` on a connection that has served a request before and accepts no more after them.
 async fn answers_to(service: &Service, bytes: &[u8]) -> Vec<RawAnswer> {
     let mut client = Raw::to(service).await;
     client.say(HEALTH).await;
     assert_eq!(client.answer().await.unwrap().status, 200);
     client.try_to_say(bytes).await;
-    // It may have been ended already.
+    // The service may have closed it already.
     let _ = client.stream.shutdown().await;
     client.answers().await
 }
 
-/// `bytes` have exactly one answer, a failure with this status, and end the connection; the request behind them is not executed. So it
-/// is for a request that comes after another was answered, and for one that comes in one piece with those before it.
+/// Asserts that `bytes` get exactly one response, a failure with this status, and end the connection without executing the request behind them.
+/// Checks this after another request, and in one piece with the requests before.
 async fn refused(service: &Service, status: u16, bytes: &[u8]) {
     let case = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
     let hidden = register("hidden");
@@ -75,7 +75,7 @@ async fn refused(service: &Service, status: u16, bytes: &[u8]) {
 
 #[tokio::test]
 async fn a_request_in_a_pipeline_is_executed_when_it_is_honest() {
-    // What every other test here relies on: this request does something that can be seen.
+    // All other tests here rely on this: the hidden request has a visible effect.
     let service = Service::start().await;
     let both = HEALTH.to_owned() + &register("hidden");
     let answers = answers_to(&service, both.as_bytes()).await;
@@ -92,7 +92,7 @@ async fn a_pipeline_is_answered_in_order() {
     let service = Service::with_mail().await;
     let mut all = String::new();
     for n in 0..20 {
-        // Every third has a body, in one piece or in chunks.
+        // Every third request has a body, in one piece or in chunks.
         let request = match n % 3 {
             0 => wrong_login(),
             1 => format!(
@@ -226,7 +226,7 @@ async fn chunks_that_are_not_as_they_must_be_are_refused() {
 async fn what_is_no_request_is_refused() {
     let service = Service::start().await;
     for request in [
-        // Bare line feeds: RFC 9112, section 2.2 lets them pass; not everybody does.
+        // Bare line feeds: RFC 9112, section 2.2 allows them, but servers differ.
         "GET /api/health HTTP/1.1\nHost: a\n\n",
         "GET /api/health HTTP/1.1\r\nHost: a\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a\r\n\n",
@@ -239,7 +239,6 @@ async fn what_is_no_request_is_refused() {
         "GET /api/health ICAP/1.0\r\nHost: a\r\n\r\n",
         "EHLO a\r\nMAIL FROM:<a@b>\r\n",
         "\x16\x03\x01\x02\0\x01\0\x01\u{fc}\x03\x03",
-        // Request lines.
         "GET  /api/health HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET\t/api/health HTTP/1.1\r\nHost: a\r\n\r\n",
         " GET /api/health HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -247,14 +246,12 @@ async fn what_is_no_request_is_refused() {
         "GET /api/health\0 HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /api/health HTTP/1.1 x\r\nHost: a\r\n\r\n",
         "G@T /api/health HTTP/1.1\r\nHost: a\r\n\r\n",
-        // Hosts.
         "GET /api/health HTTP/1.1\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost:\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a/b\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a b\r\n\r\n",
-        // Headers.
         "GET /api/health HTTP/1.1\r\nHost: a\r\nX y: z\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a\r\nX : z\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a\r\nX: y\r\n z\r\n\r\n",
@@ -313,7 +310,7 @@ async fn a_request_that_asks_for_something_else_than_a_route_is_told_so() {
     odd[0].error(405);
     let star = on("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").await;
     star[0].error(404);
-    // What the host is called is nothing that this service goes by (RFC 9112, section 3.2.2 would have it go by the target).
+    // The service does not use the host name (RFC 9112, section 3.2.2 would take it from the target).
     let absolute = on("GET http://elsewhere.example/api/health HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert_eq!(absolute[0].status, 200);
     let upgrade = on(
@@ -343,7 +340,7 @@ async fn bytes_behind_a_request_without_a_body_are_the_next_request() {
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0].status, 200);
     answers[1].error(400);
-    // A body of a route that takes none is read away where it is small.
+    // A small body of a route without a body is read and discarded.
     let request = "GET /api/health HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
     let answers = answers_to(&service, format!("{request}{HEALTH}").as_bytes()).await;
     answers[0].error(413);
@@ -367,7 +364,7 @@ async fn credentials_given_twice_are_none() {
             "Missing or invalid Authorization header"
         );
     }
-    // A body is read as JSON whatever it is called.
+    // A body is parsed as JSON for every content type.
     let body = "{\"refreshToken\": \"x\"}";
     let request = format!(
         "POST /api/v1/auth/refresh HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n\
@@ -442,7 +439,7 @@ async fn a_folder_is_named_by_one_segment_and_never_leads_elsewhere() {
         );
         answer.error(answer.status);
     }
-    // A slash that is not encoded is another path.
+    // A slash that is not encoded makes another path.
     for path in [
         "/api/v1/mail/folders/A/B/messages",
         "/api/v1/mail/folders//messages",
@@ -489,7 +486,7 @@ async fn a_query_may_be_long_and_repeat_itself() {
         ))
         .await;
     assert_eq!(answer.status, 200);
-    // Of several values the first counts, wherever a request is looked at.
+    // Of several values, the first one counts everywhere.
     let listing = "GET /api/v1/mail/folders/INBOX/messages";
     ada.ask(&format!("{listing}?limit=1&limit=1000"))
         .await
@@ -556,7 +553,7 @@ async fn a_client_that_asks_whether_to_send_its_body_is_told() {
     let answers = client.answers().await;
     assert_eq!(answers.len(), 1, "not asked for what will be refused");
     answers[0].error(413);
-    // Nor is a body asked for that nobody may send.
+    // The service does not ask for a body that the caller may not send.
     let mut client = Raw::to(&service).await;
     let head = head.replace("refresh", "logout");
     client.say(format!("{head} 2\r\n\r\n")).await;

@@ -1,5 +1,5 @@
-//! Specification, section 5: every route, asked with every kind of credential. The routes are the router's own; what each of them is to let in is
-//! written here, so a route that is added later fails until somebody says so.
+//! Specification, section 5: every route with every kind of credential. The routes come from the router, and the expected access is listed here, so a
+//! new route fails until it is added.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
-/// Who may use what (specification, section 4).
+/// The access of each route (specification, section 4).
 fn declared() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
     let (read, write) = (
@@ -79,7 +79,7 @@ fn declared() -> BTreeMap<&'static str, Access> {
     .collect()
 }
 
-/// Those of domains, teams, agents and the operator.
+/// The routes of domains, teams, agents and administration.
 fn administered() -> BTreeMap<&'static str, Access> {
     BTreeMap::from([
         ("GET /api/v1/domains", Access::Session),
@@ -133,36 +133,36 @@ fn administered() -> BTreeMap<&'static str, Access> {
     ])
 }
 
-/// Whom a credential lets in: what it is refused with everywhere, or which scopes it holds.
+/// What a credential allows: the text with which it is refused everywhere, or its scopes.
 enum Held {
     Nothing(&'static str),
     Session,
     Scopes(Vec<Scope>),
-    /// An OAuth token, and whether it is for the agent endpoint too.
+    /// An OAuth token, and whether it is valid for the agent endpoint too.
     OAuth {
         agent: bool,
     },
 }
 
-/// What OAuth tokens reach where the operator does not let agents send (specification, section 5).
+/// The scopes of OAuth tokens if agents may not send (specification, section 5).
 const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
 
-/// Forms of pages: without what the page had in it they are refused, whoever sends them.
+/// Forms of pages. Without the hidden field of the page they are refused for every caller.
 const FORMS: [&str; 2] = ["POST /login", "POST /device"];
 
-/// The refusal of a credential on a route; none where it is let in.
+/// The refusal of a credential on a route; `None` if it has access.
 fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
     match (access, held) {
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Held::Session)
         | (Access::OAuth, Held::OAuth { agent: true }) => None,
-        // The agent endpoint says the same to everybody else (section 4.9).
+        // The agent endpoint has the same response for all others (section 4.9).
         (Access::OAuth, _) => Some((401, NONE.into())),
         (_, Held::Nothing(text)) => Some((401, (*text).into())),
         (Access::Session | Access::Admin, Held::Scopes(_) | Held::OAuth { .. }) => {
             Some((403, SESSION_ONLY.into()))
         }
-        // Nobody here is an administrator's: tests/modules_life.rs has one.
+        // No account here is an administrator; directory/modules_life.rs has one.
         (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
         (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
         (Access::Scoped { scope, oauth }, Held::OAuth { .. })
@@ -194,7 +194,7 @@ async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answ
     }
 }
 
-/// A credential of some kind, what it is called, and whom it lets in.
+/// A kind of credential, its name, and what it allows.
 struct Kind {
     name: String,
     credential: Option<String>,
@@ -220,7 +220,7 @@ async fn current(person: &Person<'_>) -> String {
     text(&own["id"])
 }
 
-/// A session of theirs that they ended themselves.
+/// A session that its owner has ended.
 async fn ended(person: &Person<'_>) -> String {
     let gone = person.again().await;
     let line = format!("DELETE /api/v1/profile/sessions/{}", current(&gone).await);
@@ -228,7 +228,7 @@ async fn ended(person: &Person<'_>) -> String {
     gone.access
 }
 
-/// A token of theirs that they revoked.
+/// A token that its owner has revoked.
 async fn revoked(person: &Person<'_>) -> String {
     let token = person.token(&["mail:read"]).await;
     let line = format!("DELETE /api/v1/tokens/{}", text(&token["id"]));
@@ -236,7 +236,7 @@ async fn revoked(person: &Person<'_>) -> String {
     text(&token["token"])
 }
 
-/// One credential of every kind there is.
+/// One credential of every kind.
 async fn credentials(service: &Service) -> Vec<Kind> {
     let eve = service.person("eve").await;
     let short = json!({ "label": "short", "scopes": ["mail:read"], "expiresInDays": 1 });
@@ -377,7 +377,7 @@ async fn a_call_without_its_scope_never_reaches_the_mail_server() {
         .with_bearer("DELETE /api/v1/tokens/x", token["token"].as_str().unwrap())
         .await;
     refused.fails(403, SESSION_ONLY);
-    // No scope opens a route for sessions.
+    // No scope gives access to a route for sessions.
     assert_eq!(refused.header("www-authenticate"), None);
 }
 
@@ -441,7 +441,7 @@ async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
         .unwrap();
 }
 
-/// Whoever is shut out is shut out of what is under way, too: a body may come slowly.
+/// Ending a session also affects requests under way: a body may arrive slowly.
 #[tokio::test]
 async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
     let service = Service::with_mail().await;
@@ -469,7 +469,7 @@ async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
             );
             let mut slow = Raw::to(&service).await;
             slow.say(head).await;
-            // It was let in: it is told to go on.
+            // The request was authorized: the service asks for its body.
             assert_eq!(slow.answer().await.unwrap().status, 100);
             let over = format!("DELETE /api/v1/profile/sessions/{own}");
             ada.ask(&over).await.succeeds(200);

@@ -1,6 +1,6 @@
-//! Specification, section 8: how often one may ask, who pays for it, and what the answers say of it.
+//! Specification, section 8: rate limits, what they apply to, and their headers.
 //!
-//! The figures are those that a service has when nothing is configured.
+//! The figures are the defaults.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn limited() -> Service {
         .await
 }
 
-/// A number in a header of an answer.
+/// The number in a header of a response.
 #[track_caller]
 fn number(answer: &Answer, header: &str) -> i64 {
     let value = answer.header(header).unwrap_or_else(|| {
@@ -38,14 +38,14 @@ fn number(answer: &Answer, header: &str) -> i64 {
     value.parse().unwrap()
 }
 
-/// An answer to a request that was counted, `left` of `limit` remaining, is true in all its headers.
+/// Asserts that the headers of a counted response are correct, with `left` of `limit` requests remaining.
 #[track_caller]
 fn counted(service: &Service, answer: &Answer, limit: i64, left: i64) {
     assert_ne!(answer.status, 429, "{left} of {limit} are left");
     assert_eq!(number(answer, "x-ratelimit-limit"), limit);
     assert_eq!(number(answer, "x-ratelimit-remaining"), left);
     assert!(answer.header("retry-after").is_none());
-    // Unix seconds, rounded up: the budget fills evenly over a minute.
+    // Unix seconds, rounded up: the budget refills evenly over a minute.
     let whole_in = number(answer, "x-ratelimit-reset") * 1000 - service.clock.now().millis();
     let filling = (limit - left) * 60_000 / limit;
     assert!(
@@ -54,7 +54,7 @@ fn counted(service: &Service, answer: &Answer, limit: i64, left: i64) {
     );
 }
 
-/// An answer to a request that was too much. Answers how long it says to wait.
+/// Asserts that a request was over the limit, and returns the time in `Retry-After`.
 #[track_caller]
 fn refused(service: &Service, answer: &Answer, limit: i64) -> Duration {
     answer.fails(429, TOO_MANY);
@@ -67,14 +67,14 @@ fn refused(service: &Service, answer: &Answer, limit: i64) -> Duration {
     Duration::from_secs(wait.unsigned_abs())
 }
 
-/// Asks what `ask` asks as often as `limit` allows and once more, waits as it was told, and asks again.
+/// Repeats `ask` up to `limit` and once more, waits for the returned time, and asks again.
 async fn spends(service: &Service, limit: i64, ask: impl AsyncFn() -> Answer) {
     for left in (0..limit).rev() {
         counted(service, &ask().await, limit, left);
     }
     let wait = refused(service, &ask().await, limit);
     refused(service, &ask().await, limit);
-    // A moment earlier is too early.
+    // One millisecond earlier is too early.
     let moment = Duration::from_millis(1);
     service.clock.advance(wait.saturating_sub(moment));
     refused(service, &ask().await, limit);
@@ -90,7 +90,7 @@ async fn spends(service: &Service, limit: i64, ask: impl AsyncFn() -> Answer) {
     service.clock.advance(Duration::from_mins(1));
 }
 
-/// An attempt of a client behind a trusted proxy to sign in.
+/// A sign-in attempt of a client behind a trusted proxy.
 async fn tries(service: &Service, client: &str, email: &str) -> Answer {
     let body = json!({ "email": email, "password": "Wrong-Horse-7" });
     let request = service.request(LOGIN).header("x-forwarded-for", client);
@@ -119,7 +119,7 @@ async fn routes_of_a_session_take_what_their_area_has() {
     spends(&service, 60, || ada.ask(FOLDERS)).await;
     spends(&service, 60, || ada.ask(LISTING)).await;
     spends(&service, 60, || ada.ask("GET /api/v1/mail/messages/77")).await;
-    // Those that are refused for another reason count, too.
+    // Requests that are refused for another reason count too.
     spends(&service, 60, || {
         ada.ask("GET /api/v1/mail/folders/%ff/messages")
     })
@@ -169,7 +169,7 @@ async fn the_routes_of_teams_take_what_their_area_has() {
     spends(&service, 30, || ada.ask(&revoked)).await;
     spends(&service, 30, || ada.send(&changed, &nothing)).await;
     spends(&service, 30, || ada.post(grants, &nothing)).await;
-    // An invitation takes a password: as often as at the door.
+    // An invitation takes a password, so it has the limit of signing in.
     let invitations = "/api/v1/teams/none/invitations";
     spends(&service, 5, || ada.post(invitations, &nothing)).await;
 }
@@ -214,7 +214,7 @@ async fn each_api_token_has_a_budget_of_its_own_however_many_one_client_holds() 
         let token = ada.token(&["mail:read"]).await;
         tokens.push(token["token"].as_str().unwrap().to_owned());
     }
-    // More than the client has for what does not prove itself.
+    // More than the limit of the client for unverified credentials.
     for left in (0..60).rev() {
         for token in &tokens {
             let answer = service.with_bearer(FOLDERS, token).await;
@@ -266,7 +266,7 @@ async fn one_credential_cannot_spend_anothers_budget() {
     refused(&service, &ada.ask(FOLDERS).await, 60);
     counted(&service, &bob.ask(FOLDERS).await, 60, 59);
     counted(&service, &elsewhere.ask(FOLDERS).await, 60, 59);
-    // A fresh token of the same session is the same credential.
+    // A new token of the same session is the same credential.
     let body = json!({ "refreshToken": ada.refresh });
     let pair = service.post("/api/v1/auth/refresh", &body).await;
     let fresh = Person {
@@ -316,14 +316,14 @@ async fn strangers_cannot_lock_the_owner_of_an_address_out() {
     fails_from(0..6).await;
     let answer = login(&service, "198.51.100.1", &ada).await;
     assert_eq!(answer.status, 200);
-    // A success is not counted towards the address.
+    // A success does not count towards the limit of the address.
     counted(&service, &answer, 5, 4);
-    // All strangers together have 100 attempts a minute.
+    // All unknown networks together have 100 attempts a minute.
     fails_from(6..20).await;
     let wait = refused(&service, &login(&service, "203.0.113.1", &ada).await, 100);
     let other = tries(&service, "203.0.113.1", "bob@first.test").await;
     other.fails(401, "Invalid credentials");
-    // Where the owner signed in before, that does not matter.
+    // A network from which the owner signed in before is not affected.
     let answer = login(&service, "198.51.100.1", &ada).await;
     assert_eq!(answer.status, 200);
     service.clock.advance(wait);
@@ -362,7 +362,7 @@ async fn a_client_is_who_a_trusted_proxy_says_it_is_and_an_ipv6_network_is_one()
     assert_eq!(forwarded("192.0.2.1").await, 29);
     assert_eq!(forwarded("192.0.2.1").await, 28);
     assert_eq!(forwarded("192.0.2.2").await, 29);
-    // What the client wrote in front of what the proxies did.
+    // The client's own entries, before those of the proxies.
     assert_eq!(forwarded("198.51.100.9, 192.0.2.1, 10.1.1.1").await, 27);
     assert_eq!(forwarded("192.0.2.1:4711").await, 26);
     assert_eq!(forwarded("::ffff:192.0.2.1").await, 25);
@@ -370,7 +370,7 @@ async fn a_client_is_who_a_trusted_proxy_says_it_is_and_an_ipv6_network_is_one()
     assert_eq!(forwarded("2001:db8:0:1:ffff::2").await, 28);
     assert_eq!(forwarded("[2001:db8:0:1:ffff::3]:443").await, 27);
     assert_eq!(forwarded("2001:db8:0:2::1").await, 29);
-    // The proxies' own address, where they name nobody; `Forwarded` is not what they are asked for.
+    // The proxies' own address, if the header names no client. `Forwarded` is not read.
     assert_eq!(forwarded("unknown").await, 29);
     let rfc7239 = ask("forwarded", "for=192.0.2.1").await;
     assert_eq!(number(&rfc7239, REMAINING), 28);
@@ -444,7 +444,7 @@ async fn wrong_signatures_of_a_client_leave_tokens_that_were_verified_before_alo
         let answer = service.with_bearer(FOLDERS, &made_up).await;
         answer.fails(401, "Invalid or expired access token");
     }
-    // Nothing is known of this one since the start, so its signature would have to be verified.
+    // The service has not verified this token since its start, so it would have to verify its signature.
     refused(&service, &service.with_bearer(FOLDERS, &bob).await, 6);
     counted(&service, &service.with_bearer(FOLDERS, &ada).await, 60, 58);
 }
@@ -478,7 +478,7 @@ async fn every_area_can_be_configured() {
     let settings: Vec<String> = areas.iter().map(|a| format!("limits.{a} = 2")).collect();
     let service = Service::with_mail_and(&settings.join("\n")).await;
     let ada = service.person("ada").await;
-    // Registering was one already.
+    // Registering the account counts as one request.
     let body = json!({ "domain": DOMAIN });
     let register = async || Answer::of(service.request(REGISTER).json(&body)).await;
     counted(&service, &register().await, 2, 0);

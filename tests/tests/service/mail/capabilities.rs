@@ -1,4 +1,4 @@
-//! A mail server that lacks extensions of IMAP. Dovecot offers what `imap_capability` says.
+//! A mail server that lacks IMAP extensions. Dovecot offers what `imap_capability` says.
 
 use latchmail_tests::{Log, Service};
 

@@ -1,4 +1,4 @@
-//! No answer ever holds another account's data, however many ask at once.
+//! No response ever contains another account's data, even with many concurrent requests.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Messages that exceed a bound: each is answered, and says that something was left out.
+//! Messages that exceed a limit are returned, and marked as truncated.
 //!
-//! The bounds themselves stand in `host/src/mail/bounds.rs`; here they are what the API promises.
+//! The limits are in `host/src/mail/bounds.rs`; these tests check what the API promises.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const MIB: usize = 1024 * 1024;
 
 const HEADER: &str = "From: grace@outside.test\r\nTo: ada@first.test\r\nSubject: Large\r\nDate: Thu, 19 Nov 2026 10:00:00 +0100\r\nMIME-Version: 1.0\r\n";
 
-/// Puts a message into the inbox; answers it as it is read, and as it is listed.
+/// Puts a message into the inbox, and returns its detail and its entry in the listing.
 async fn read(
     person: &Person<'_>,
     client: &mut Session<TcpStream>,
@@ -117,7 +117,7 @@ async fn a_header_of_a_megabyte_is_read_in_part_and_the_answer_says_so() {
     );
     assert_eq!(detail["cc"], json!([]));
     assert_eq!(summary["preview"], "The text.");
-    // One field that is that long is read as far as a field goes.
+    // A single long field is read up to the limit of a field.
     let (detail, summary) = read(
         &ada,
         &mut client,
@@ -147,7 +147,7 @@ async fn of_a_text_a_mebibyte_is_answered_and_the_answer_says_so() {
              --b\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{html}\r\n--b--\r\n"
         )
     };
-    // An odd number of bytes before characters of two.
+    // An odd number of bytes before characters of two bytes.
     let lines = |bytes: usize| format!("x{}", "ééé éé\r\n".repeat(bytes / 13 + 1));
     let (within, _) = read(
         &ada,
@@ -191,7 +191,7 @@ async fn a_listing_answers_fewer_addresses_than_the_message() {
         )
     };
     let count = |value: &Value| value["to"].as_array().unwrap().len();
-    // A listing holds 4 KiB of a field, the message 64 KiB. Only the message can say so.
+    // A listing reads 4 KiB of a field, the message 64 KiB. Only the message can report truncation.
     let (detail, summary) = read(&ada, &mut client, to(500)).await;
     assert_eq!((count(&detail), detail.get("truncated")), (500, None));
     assert_eq!(length(&detail["subject"]), 4999);
@@ -209,7 +209,7 @@ async fn an_attachment_of_twenty_megabytes_is_described_in_full() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    // 57 bytes to a line.
+    // 57 bytes per line.
     let line = format!("{}\r\n", "A".repeat(76));
     let lines = 20 * MIB / 57 + 1;
     let (detail, summary) = read(

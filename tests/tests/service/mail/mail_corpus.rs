@@ -1,7 +1,7 @@
-//! Real mail in all its shapes: what the service answers for each message of `tests/mail`.
+//! The corpus of mail: what the service returns for each message of `tests/mail`.
 //!
-//! The agreed answers stand in `tests/mail/answers`. After a change that is meant to change some, run this test with
-//! `INSTA_UPDATE=always` and read every difference before it is committed.
+//! `tests/mail/answers` has the expected responses. If a change intends to alter some of them, run this test with `INSTA_UPDATE=always`, and review
+//! every difference before the commit.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ async fn every_message_is_answered_as_it_was_agreed() {
         settings.set_snapshot_path("../../../mail/answers");
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
-        // The others are compared all the same.
+        // Compares the other messages too.
         let compared = catch_unwind(AssertUnwindSafe(|| {
             settings.bind(|| insta::assert_snapshot!(read.sample.name.as_str(), answer));
         }));
@@ -68,7 +68,7 @@ fn every_message_is_described_and_has_its_answer() {
     assert_eq!(answered, names);
 }
 
-/// An answer without what differs from run to run. Of the listing only what the message does not say in the same words.
+/// A response without values that differ between runs. Of the entry in the listing, only what differs from the message.
 fn shown(read: &corpus::Read) -> String {
     let mut detail = read.detail.clone();
     let mut listed = read.summary.clone();
@@ -85,7 +85,7 @@ fn shown(read: &corpus::Read) -> String {
     detail["uid"] = json!("[uid]");
     detail["seq"] = json!("[seq]");
     if read.delivered {
-        // With the fields that Postfix puts before the message.
+        // The size includes the fields that Postfix adds.
         detail["size"] = json!("[size]");
     }
     let mut answer = json!({ "message": detail, "otherwise in a listing": listed });
@@ -93,7 +93,7 @@ fn shown(read: &corpus::Read) -> String {
     visible(&serde_json::to_string_pretty(&answer).unwrap())
 }
 
-/// Leaves out the middle of long texts.
+/// Cuts the middle of long texts.
 fn shorten(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -111,7 +111,7 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// Escapes what cannot be seen or turns the reading direction around: who reads an agreed answer has to see all of it.
+/// Escapes characters that are invisible or change the reading direction, so that a reviewer sees the whole response.
 fn visible(json: &str) -> String {
     json.chars()
         .map(|c| match c {

@@ -1,4 +1,4 @@
-//! The mail server goes away and comes back under the service.
+//! The mail server stops and starts again while the service runs.
 
 use latchmail_tests::Service;
 use serde_json::json;
@@ -60,6 +60,6 @@ async fn a_session_that_ended_is_refused_though_its_connection_is_warm() {
     ada.ask(INBOX)
         .await
         .fails(401, "Mail session expired, please log in again");
-    // Somebody who signs in afterwards reads on.
+    // A new session can read.
     ada.again().await.ask(INBOX).await.succeeds(200);
 }

@@ -31,7 +31,7 @@ async fn an_attachment_is_downloaded_as_it_was_sent_with_the_headers_of_a_file()
     }
     let nested = ada.ask(&path("1")).await;
     assert_eq!(nested.body, b"Subject: inner\r\n\r\nnested");
-    // What is only asked about is told and not sent.
+    // HEAD returns the headers and no bytes.
     let head = ada.ask(&path("0").replace("GET", "HEAD")).await;
     assert_eq!(
         (head.status, head.header("content-length")),
@@ -98,7 +98,7 @@ async fn an_attachment_that_is_none_is_refused_in_the_specifications_words() {
         .fails(401, "Missing or invalid Authorization header");
 }
 
-/// A message with a text and a file of these bytes.
+/// A message with a text and a file with these bytes.
 fn with_a_file(bytes: &[u8]) -> Vec<u8> {
     let mut message = b"From: grace@outside.test\r\nTo: ada@first.test\r\nSubject: A file\r\nMIME-Version: 1.0\r\n\
         Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nHere it is.\r\n--b\r\n\
@@ -112,7 +112,7 @@ fn with_a_file(bytes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Puts a message into the inbox as another client does, and answers its number.
+/// Puts a message into the inbox as another client does, and returns its number.
 async fn put(person: &Person<'_>, message: &[u8]) -> u64 {
     imap(person)
         .await
@@ -143,7 +143,7 @@ async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_r
             film = rest.expect("the film is another one");
             if !waited {
                 waited = true;
-                // Slower than the mail server: somebody else has its connection meanwhile.
+                // The client is slower than the mail server, so other requests can use the connection.
                 assert_eq!(ada.total("INBOX").await, 1);
             }
         }
@@ -173,7 +173,7 @@ async fn a_message_that_goes_away_while_it_is_downloaded_is_given_whole_or_visib
     let mut response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     let mut came = response.chunk().await.unwrap().unwrap().to_vec();
-    // A client that takes its time: the service has let go of the mail server then, unless it was slower still.
+    // The client pauses, so the service has released the mail server by then, unless it was slower still.
     tokio::time::sleep(Duration::from_millis(500)).await;
     expunge_all(&ada).await;
     let ended = loop {

@@ -1,6 +1,6 @@
 //! Specification, section 4.3: flagging, moving and deleting up to 200 messages in one request.
 //!
-//! What a change did is looked up by another IMAP client, not with the API alone.
+//! Another IMAP client checks the result of a change, not only the API.
 
 use latchmail_tests::{Answer, Imap, Person, Service, imap, mark, put, stored, subjects};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn counted(answer: Answer, count: usize) {
     assert_eq!(answer.succeeds(200), expected);
 }
 
-/// Each of the three with a body that is good but for its uids.
+/// The three changes with their bodies, without uids.
 fn changes() -> [(&'static str, Value); 3] {
     [
         ("flag", json!({ "flags": ["\\Seen"], "action": "add" })),
@@ -36,7 +36,7 @@ fn with(body: &Value, field: &str, value: Value) -> Value {
     body
 }
 
-/// Puts messages of these subjects into a folder and answers their numbers in that order.
+/// Puts messages with these subjects into a folder, and returns their numbers in that order.
 async fn fill(person: &Person<'_>, client: &mut Imap, folder: &str, names: &[&str]) -> Vec<u64> {
     let mut uids = Vec::new();
     for subject in names {
@@ -46,7 +46,7 @@ async fn fill(person: &Person<'_>, client: &mut Imap, folder: &str, names: &[&st
     uids
 }
 
-/// The subjects of a folder's messages that have a flag.
+/// The subjects of a folder's messages with a flag.
 async fn flagged(client: &mut Imap, folder: &str, flag: &str) -> Vec<String> {
     let stored = stored(client, folder).await;
     stored
@@ -115,7 +115,7 @@ async fn many_messages_are_deleted_wherever_they_are_and_no_other_with_them() {
     let mut client = imap(&ada).await;
     let inbox = fill(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
     let trash = fill(&ada, &mut client, "Trash", &["four", "five"]).await;
-    // Marked by another client, which has not made up its mind.
+    // Another client has marked it but not expunged it.
     let marked = stored(&mut client, "INBOX").await[1].imap_uid;
     mark(&mut client, "INBOX", marked, "+FLAGS (\\Deleted)").await;
     let body = json!({ "uids": [trash[1], inbox[0], inbox[2], inbox[0]] });
@@ -140,7 +140,7 @@ async fn what_is_gone_is_counted_and_the_rest_is_done() {
     let uids = fill(&ada, &mut client, "INBOX", &names).await;
     let line = format!("DELETE /api/v1/mail/messages/{}", uids[1]);
     ada.ask(&line).await.succeeds(200);
-    // The third goes by another client, the last two numbers name nothing.
+    // Another client deletes the third message; the last two numbers do not exist.
     let gone = stored(&mut client, "INBOX").await[1].imap_uid;
     client.select("INBOX").await.unwrap();
     client.uid_mv(gone.to_string(), "Junk").await.unwrap();
@@ -155,7 +155,7 @@ async fn what_is_gone_is_counted_and_the_rest_is_done() {
     counted(bulk(&ada, "move", &body).await, 6);
     let moved = subjects(&mut client, "Archive").await;
     assert_eq!(moved, ["one", "four"]);
-    // Somebody else's numbers name nothing of theirs.
+    // Numbers of another account's mailbox do not exist here.
     for (action, body) in changes() {
         counted(bulk(&bob, action, &ask(body)).await, 6);
     }
@@ -188,7 +188,7 @@ async fn two_hundred_messages_are_changed_at_once_and_one_more_is_too_many() {
         bulk(&ada, action, &body).await.fails(400, MANY);
     }
     assert_eq!(flagged(&mut client, "INBOX", "\\Seen").await, NOTHING);
-    // Every second first, so that what is asked for is no run of numbers.
+    // Every second number first, so that the request contains no ranges.
     let (odd, even): (Vec<u64>, Vec<u64>) = uids[1..].iter().partition(|uid| *uid % 2 == 1);
     let asked = json!([&odd[..], &even].concat());
     let body = json!({ "uids": asked, "flags": ["\\Seen"], "action": "add" });
@@ -198,7 +198,7 @@ async fn two_hundred_messages_are_changed_at_once_and_one_more_is_too_many() {
     counted(bulk(&ada, "move", &body).await, 200);
     assert_eq!(subjects(&mut client, "INBOX").await, ["message 200"]);
     assert_eq!(subjects(&mut client, "Archive").await.len(), 200);
-    // Each keeps its own number, not just one of theirs.
+    // Each message keeps its own number.
     for (number, uid) in uids.iter().rev().enumerate().step_by(23) {
         let subject = &ada.message(*uid).await["subject"];
         assert_eq!(*subject, format!("message {number}"));

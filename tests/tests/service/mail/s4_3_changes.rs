@@ -1,6 +1,6 @@
 //! Specification, section 4.3: flagging, moving and deleting one message.
 //!
-//! What a change did is looked up by another IMAP client, not with the API alone.
+//! Another IMAP client checks the result of a change, not only the API.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn done(answer: Answer) {
     assert_eq!(answer.succeeds(200), json!({ "success": true }));
 }
 
-/// The flags of the message of that subject, as another client sees them.
+/// The flags of the message with that subject, as another client sees them.
 async fn flags_of(client: &mut Imap, folder: &str, subject: &str) -> BTreeSet<String> {
     let stored = stored(client, folder).await;
     let message = stored.into_iter().find(|m| m.subject() == subject);
@@ -123,7 +123,7 @@ async fn a_flag_that_no_client_may_set_is_refused_and_nothing_is_changed() {
         for action in ["add", "remove"] {
             let answer = flag(&ada, uid, action, &[refused]).await;
             answer.fails(400, "Invalid flag data");
-            // One of several spoils them all.
+            // One invalid flag makes the whole request fail.
             let answer = flag(&ada, uid, action, &["\\Seen", refused]).await;
             answer.fails(400, "Invalid flag data");
         }
@@ -220,7 +220,7 @@ async fn a_message_is_moved_under_its_number_with_its_flags() {
             assert_eq!(after[field], before[field], "{field}");
         }
     }
-    // Back again, by the inbox's name in another case.
+    // Back, with the inbox's name in lower case.
     done(ada.move_to(uid, "inbox").await);
     assert_eq!(
         subjects(&mut client, "INBOX").await,
@@ -307,7 +307,7 @@ async fn a_message_is_deleted_for_good_and_no_other_with_it() {
     for subject in ["one", "two", "three"] {
         put(&mut client, "INBOX", subject).await;
     }
-    // Marked by another client, which has not made up its mind.
+    // Another client has marked it but not expunged it.
     let marked = stored(&mut client, "INBOX").await[2].imap_uid;
     mark(&mut client, "INBOX", marked, "+FLAGS.SILENT (\\Deleted)").await;
     let uid = ada.uid_of("INBOX", "one").await;
@@ -319,7 +319,7 @@ async fn a_message_is_deleted_for_good_and_no_other_with_it() {
     ada.delete(uid).await.fails(404, "Message not found");
     let line = format!("GET /api/v1/mail/messages/{uid}");
     ada.ask(&line).await.fails(404, "Message not found");
-    // Wherever it lies, and whatever the hint says.
+    // In any folder, and with any hint.
     let uid = ada.uid_of("INBOX", "two").await;
     done(ada.move_to(uid, "Trash").await);
     let line = format!("DELETE /api/v1/mail/messages/{uid}?folder=Nowhere");
@@ -349,7 +349,7 @@ async fn the_folder_of_a_change_is_only_a_hint() {
     assert_eq!(ada.uids("INBOX").await, [uid]);
 }
 
-/// Each change of the message that a number names, with a body that is good.
+/// Each change of the message with this number, with a valid body.
 fn changes(uid: &str) -> [(String, Value); 3] {
     [
         (

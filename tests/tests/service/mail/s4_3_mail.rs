@@ -126,7 +126,7 @@ async fn a_folder_that_does_not_exist_is_404() {
         let line = format!("GET /api/v1/mail/folders/{folder}/messages");
         ada.ask(&line).await.fails(404, "Folder not found");
     }
-    // Nothing of it hurt the mailbox.
+    // The mailbox is unchanged.
     assert_eq!(ada.total("INBOX").await, 0);
 }
 
@@ -352,7 +352,7 @@ async fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
         let line = format!("GET /api/v1/mail/messages/{uid}");
         ada.ask(&line).await.fails(404, "Message not found");
     }
-    // Somebody else's number names nothing here.
+    // A number of another account's mailbox does not exist here.
     ada.receives(PLAIN).await;
     let uid = ada.messages("INBOX").await[0]["uid"].clone();
     let line = format!("GET /api/v1/mail/messages/{uid}");

@@ -1,4 +1,4 @@
-//! Specification, section 4.3: the search of one folder, and its budget of section 8.
+//! Specification, section 4.3: searching a folder, and the rate limit of section 8.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const NONE: [&str; 0] = [];
 
-/// The path of a search for a term, whatever it holds.
+/// The path of a search for any term.
 fn path(term: &str, rest: &str) -> String {
     format!("/api/v1/mail/search?q={}{rest}", encoded(term))
 }
@@ -25,7 +25,7 @@ async fn ask(person: &Person<'_>, term: &str, rest: &str) -> Answer {
     person.ask(&format!("GET {}", path(term, rest))).await
 }
 
-/// What a search of the inbox finds, by subject, as it is answered.
+/// The subjects of a search in the inbox, in the order of the response.
 async fn found(person: &Person<'_>, term: &str) -> Vec<String> {
     let answer = ask(person, term, "").await.succeeds(200);
     let subjects = subjects(&answer);
@@ -40,7 +40,7 @@ fn subjects(answer: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Puts a message with these fields (besides its subject) and this body into the inbox.
+/// Puts a message with this subject, these other fields and this body into the inbox.
 async fn file(client: &mut Imap, subject: &str, fields: &str, body: &str) {
     let message = format!("Subject: {subject}\n{fields}\n{body}\n").replace('\n', "\r\n");
     client.append("INBOX", None, None, message).await.unwrap();
@@ -197,7 +197,7 @@ async fn what_means_something_to_a_server_is_searched_for_as_it_is() {
     }
     put(&mut client, "INBOX", "unlike axb 100 xx").await;
     for (number, text) in literal.iter().enumerate() {
-        // Servers may take several blanks for one.
+        // Servers may treat several spaces as one.
         if !text.contains("  ") {
             let expected = [format!("number {number}")];
             assert_eq!(found(&ada, text).await, expected, "{text}");
@@ -220,7 +220,7 @@ async fn what_means_something_to_a_server_is_searched_for_as_it_is() {
     ] {
         assert_eq!(found(&ada, term).await, expected, "{term}");
     }
-    // A plus sign in a query is what the client wrote or a blank; it breaks nothing either way.
+    // A plus sign in a query may mean itself or a space; neither causes a failure.
     let answer = ada.ask("GET /api/v1/mail/search?q=100%25+sure").await;
     answer.succeeds(200);
 }
@@ -257,7 +257,7 @@ async fn results_come_newest_first_in_pages_with_their_exact_total() {
         page("&limit=100&page=4000000000", 4_000_000_000, 100).await,
         none
     );
-    // Each is what the listing says of it.
+    // Each result equals the entry in the listing.
     let listed = ada.messages("INBOX").await;
     let answer = ask(&ada, "wanted", "&limit=2").await.succeeds(200);
     assert_eq!(answer["messages"], json!([listed[1], listed[2]]));
@@ -301,7 +301,7 @@ async fn one_folder_is_searched_the_inbox_where_none_is_named() {
     }
     let empty = ask(&ada, "needle", "&folder=Projekte").await.succeeds(200);
     assert_eq!(empty["total"], 0);
-    // The number is the message's own.
+    // The result has the message's own number.
     let answer = ask(&ada, "needle", "&folder=Trash").await.succeeds(200);
     assert_eq!(
         answer["messages"][0]["uid"],
@@ -435,7 +435,7 @@ async fn searches_have_a_budget_of_their_own() {
         value.expect("a limited answer").parse().unwrap()
     };
     for left in (0..20).rev() {
-        // What is refused for another reason counts, too.
+        // Requests that are refused for another reason count too.
         let term = if left % 2 == 0 { "one" } else { "" };
         let answer = ask(&ada, term, "").await;
         assert_eq!(answer.status, if left % 2 == 0 { 200 } else { 400 });
@@ -447,7 +447,7 @@ async fn searches_have_a_budget_of_their_own() {
     assert_eq!(header(&refused, "limit"), 20);
     assert_eq!(header(&refused, "remaining"), 0);
     let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
-    // The other mail routes have all of theirs.
+    // The other mail routes have a separate budget.
     let folders = ada.ask("GET /api/v1/mail/folders").await;
     assert_eq!(header(&folders, "limit"), 60);
     assert_eq!(header(&folders, "remaining"), 59);

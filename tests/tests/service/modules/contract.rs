@@ -1,5 +1,5 @@
-//! The contract between host and modules, across its versions: what was built against an older one goes on working, and what does not fit is told in
-//! words that its author can act on. `tests/contract/` keeps a copy of each version.
+//! The contract between host and modules, across its versions: components built against older versions keep working, and for others the error tells
+//! the author what does not fit. `tests/contract/` has a copy of each version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use latchmail::modules::CONTRACT;
 use latchmail_tests::{Answer, Person, Service, fixtures, unloadable};
 use serde_json::json;
 
-/// A contract: its files' names and texts.
+/// A contract: texts by file name.
 type Contract = BTreeMap<String, String>;
 
 fn root() -> PathBuf {
@@ -28,12 +28,12 @@ fn contract(folder: &Path) -> Contract {
         .collect()
 }
 
-/// This host's.
+/// The contract of this host.
 fn current() -> Contract {
     contract(&root().join("wit"))
 }
 
-/// Those that are kept, by their versions.
+/// The copies of all versions, in order.
 fn kept() -> Vec<(String, Contract)> {
     let mut kept: Vec<_> = fs::read_dir(root().join("tests/contract"))
         .unwrap()
@@ -51,7 +51,7 @@ fn minor(version: &str) -> u32 {
     version.split('.').nth(1).unwrap().parse().unwrap()
 }
 
-/// Everything that a contract says, each thing on its own with where it stands: a function, a whole record, a name that is used.
+/// All statements of a contract, each with its place: a function, a whole record, a name that is used.
 fn said(contract: &Contract) -> BTreeSet<String> {
     let mut said = BTreeSet::new();
     for text in bare(contract).split("\n\n") {
@@ -149,7 +149,7 @@ fn whatever_changes_of_a_contract_is_seen() {
     }
 }
 
-/// The module that was built against the first version, with other names: each for one of the same length, wherever it stands.
+/// The module built against the first version, with names replaced by others of the same length.
 fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = fs::read(fixtures().join("fixture_older.wasm")).unwrap();
     for (old, new) in names {
@@ -299,7 +299,7 @@ async fn what_is_no_component_is_not_loaded() {
     );
 }
 
-/// Without its comments, which may change as they like, and the version; a blank line after each file.
+/// Without the version and the comments, which may change freely. An empty line ends each file.
 fn bare(contract: &Contract) -> String {
     let mut bare = String::new();
     for text in contract.values() {
@@ -333,7 +333,7 @@ fn a_contract_that_changed_has_another_version_and_every_version_is_kept() {
     }
 }
 
-/// The module built against the first version, at work.
+/// A service with the module built against the first version.
 async fn older() -> Service {
     Service::with_mail_and(&settings(&fixtures().join("fixture_older.wasm"))).await
 }
@@ -377,7 +377,7 @@ async fn a_module_of_the_first_version_reads_mail_as_ever() {
         asked(&ada, "messages/Nowhere").await,
         json!({ "error": "Error::NotFound" })
     );
-    // The host says who may call its routes, as it says of any module's.
+    // The host authorizes requests, as for any module.
     service.ask("GET /older/folders").await.fails(
         401,
         service.ask("GET /api/v1/mail/folders").await.json["error"]

@@ -1,4 +1,4 @@
-//! Modules that do their worst: each ends in its own words in the log and in the right status, and nobody else notices.
+//! Modules that misbehave: each has its own log line and status, and other requests are not affected.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal, unloadabl
 const FAILED: &str = "The operation could not be completed";
 const LATE: &str = "The operation took too long, please try again in a moment";
 
-/// The hostile module with little of everything, and further lines of its section.
+/// The hostile module with low limits, and further lines of its section.
 fn hostile(more: &str) -> String {
     settings(&component(), more)
 }
@@ -18,7 +18,7 @@ fn component() -> PathBuf {
     fixtures().join("fixture_hostile.wasm")
 }
 
-/// A hostile module with orders for when it is asked what it is.
+/// A hostile module with orders for `describe`.
 fn ordered(folder: &Path, orders: &str) -> PathBuf {
     const BEFORE: &[u8] = b"orders of the hostile:";
     let mut bytes = std::fs::read(component()).unwrap();
@@ -51,7 +51,7 @@ fn settings(source: &Path, more: &str) -> String {
     settings
 }
 
-/// What a guest does with a request, what its client is told, and what the operator reads.
+/// What a module does with a request, the client's status and error, and the operator's log line.
 const DEEDS: [(&str, u16, &str, &str); 26] = [
     ("spin", 500, FAILED, "it used up its CPU time of 0.2 s"),
     (
@@ -101,7 +101,7 @@ const DEEDS: [(&str, u16, &str, &str); 26] = [
     ("blob-read-after", 500, FAILED, "unknown handle index"),
 ];
 
-/// A deed done; those with a blob need one.
+/// Makes the module do something. Names that begin with `blob` need a blob.
 async fn does(service: &Service, what: &str) -> Answer {
     let method = if what.starts_with("blob") {
         "POST"
@@ -289,17 +289,17 @@ async fn after_all_of_it_memory_descriptors_and_sandboxes_are_where_they_were() 
         }
         reads_mail(&ada).await;
     };
-    // What is made once and kept: pages of the pool, connections of the clients, caches.
+    // Allocates what is kept permanently: pages of the pool, connections of the clients, caches.
     everything().await;
     let (open, resident) = (descriptors(), memory());
     for _ in 0..4 {
         everything().await;
     }
     assert_eq!(descriptors(), open);
-    // One request of any kind that kept what it held (8 MiB of a sandbox, a stack, 16 MiB handed over) would show 4 times over.
+    // If any kind of request kept its memory (8 MiB of a sandbox, a stack, 16 MiB of passed data), it would do so four times.
     let grown = memory().saturating_sub(resident) / 1024;
     assert!(grown < 24, "{grown} MiB more than before");
-    // A sandbox that was lost would be missing here: there are four.
+    // There are four sandboxes, so a lost one would be missing here.
     let at_once = (0..4).map(|_| does(&service, "nothing"));
     for answer in futures_util::future::join_all(at_once).await {
         assert_eq!(answer.status, 200);

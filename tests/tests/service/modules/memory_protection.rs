@@ -1,4 +1,4 @@
-//! What other processes and core dumps can see of a service's memory: `latchmail serve` itself, as another user than root.
+//! What other processes and core dumps can see of the memory of `latchmail serve`, as a user other than root.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -37,7 +37,7 @@ async fn no_core_dump_and_no_process_of_the_same_user_sees_the_memory() {
     std::os::unix::fs::chown(state.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     let config = state.path().join("latchmail.toml");
     fs::write(&config, configuration(state.path())).unwrap();
-    // The program lies in a folder that only root can enter, so it is started by its descriptor.
+    // Only root can enter the program's folder, so the program is started through a descriptor.
     let mut service = Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
         .args(["/proc/self/fd/0", "serve", "--config"])
@@ -69,9 +69,9 @@ async fn no_core_dump_and_no_process_of_the_same_user_sees_the_memory() {
         .find_map(|line| line.strip_prefix("Max core file size"));
     let core: Vec<&str> = core.unwrap().split_whitespace().collect();
     assert_eq!(core[..2], ["0", "0"]);
-    // Of a process that cannot be dumped these files are root's, not its user's.
+    // For a non-dumpable process these files belong to root, not to its user.
     assert_eq!(fs::metadata(process.join("environ")).unwrap().uid(), 0);
-    // The sandbox has the file with which it clears memory fast.
+    // The sandbox has opened the file with which it clears memory fast.
     let opened = fs::read_dir(process.join("fd")).unwrap();
     let pagemap = opened
         .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())

@@ -1,4 +1,4 @@
-//! What authors of modules begin with, in a whole service: the project that `latchmail module new` makes, and the example with state of its own.
+//! The starting points for authors of modules in a complete service: the project of `latchmail module new`, and the example with stored state.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use latchmail_tests::{Service, modules, program};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Where `./just rust-examples` puts its components.
+/// The folder into which `./just rust-examples` builds.
 fn example(file: &str) -> PathBuf {
     modules().with_file_name("examples").join(file)
 }
@@ -63,7 +63,7 @@ async fn a_digest_is_what_came_since_the_mark() {
         .receives("From: eve@outside.test\nSubject: For Grace\n\nHello\n")
         .await;
     let (access, others) = (ada.access.clone(), grace.access.clone());
-    // What it keeps outlives the service that kept it.
+    // Stored values persist through a restart.
     service.restart().await;
     let digest = service.with_bearer("GET /api/v1/digest", &access).await;
     assert_eq!(subjects(&digest.succeeds(200)), ["Three"]);

@@ -1,4 +1,4 @@
-//! What a module may ask of other servers, as an operator lists them.
+//! Requests of a module to other servers, as the operator allows them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// The module that asks what it is told, with these hosts, and further lines of the configuration.
+/// The module with the HTTP client, with these hosts and further lines of configuration.
 fn keeper(hosts: &[&str], more: &str) -> String {
     let source = fixtures().join("fixture_keeper.wasm");
     format!(
@@ -25,7 +25,7 @@ async fn asks(service: &Service, asked: &Value) -> Value {
     answer.succeeds(200)
 }
 
-/// What came of asking for an address.
+/// The result of a GET request.
 async fn gets(service: &Service, url: &str) -> Value {
     asks(service, &json!({ "method": "GET", "url": url })).await
 }
@@ -36,7 +36,7 @@ fn failed(answer: &Value, how: &str) {
     assert!(failed.starts_with(how), "{answer} is not {how}");
 }
 
-/// A server in the world, and how often it was connected to. What it answers tells the first line and the host that it was asked for.
+/// A server, with the number of its connections. Its response contains the request line and the host.
 struct World {
     at: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -56,7 +56,7 @@ impl World {
                     let many = stream.read(&mut read).await.unwrap_or(0);
                     let asked = String::from_utf8_lossy(&read[..many]).into_owned();
                     if asked.contains("/silence") {
-                        // Until the other side has had enough.
+                        // Holds the connection until the other side closes it.
                         let _ = stream.read(&mut read).await;
                         return;
                     }
@@ -182,7 +182,7 @@ async fn a_name_that_leads_elsewhere_from_one_look_to_the_next_is_looked_up_once
     let port = world.at.port();
     let listed = [
         format!("http://api.example.com:{port}"),
-        // What may be reached; what the name leads to afterwards may not.
+        // This address is allowed; the later addresses of the name are not.
         "127.0.0.1/32".to_owned(),
     ];
     let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
@@ -193,14 +193,14 @@ async fn a_name_that_leads_elsewhere_from_one_look_to_the_next_is_looked_up_once
     names.addresses("api.example.com", &[Ipv4Addr::LOCALHOST.into()]);
     let answer = gets(&service, &url).await;
     assert_eq!(answer["ok"]["status"], 200, "{answer}");
-    // Once for each family of addresses.
+    // Once for each address family.
     assert_eq!(names.asked("api.example.com"), 2);
     assert_eq!(world.connections(), 1);
 
-    // Each request looks anew: what was good once is not remembered as good.
+    // Each request resolves the name again; an earlier allowed address is not reused.
     names.addresses("api.example.com", &[Ipv4Addr::new(127, 0, 0, 2).into()]);
     failed(&gets(&service, &url).await, "Error::Denied(");
-    // Of several addresses those are tried that may be reached.
+    // Of several addresses, the allowed ones are tried.
     names.addresses(
         "api.example.com",
         &[
@@ -258,7 +258,7 @@ async fn a_server_that_never_answers_holds_a_request_no_longer_than_asked_or_tha
     failed(&read, "Error::Unavailable");
     let changed = asks(&service, &asked("POST", Some(200))).await;
     failed(&changed, "Error::OutcomeUnknown");
-    // The call's own deadline goes before what it asked for.
+    // The deadline of the call precedes the requested timeout.
     let patient = asked("GET", Some(30_000));
     let asking = service.post("/keeper/public/fetch", &patient);
     let late = tokio::time::timeout(Duration::from_secs(5), asking).await;

@@ -1,12 +1,12 @@
-//! A module is its contract, whatever language it is in: the aliases module in JavaScript and in Python beside the one in Rust. That they pass its route
-//! tests too is seen by running those with `LATCHMAIL_TEST_ALIASES`, as `./just test` does.
+//! A module is defined by its contract, in any language: the aliases module in JavaScript and Python beside the one in Rust. `./just test` also runs
+//! its route tests with each of them (`LATCHMAIL_TEST_ALIASES`).
 
 use latchmail_tests::{Service, examples, modules};
 use serde_json::{Value, json};
 
 const FOREIGN: [&str; 2] = ["aliases-js.wasm", "aliases-py.wasm"];
 
-/// How a service describes its API whose aliases module is this file: texts without their line breaks, numbers as JSON has them, of one kind.
+/// The API description of a service whose aliases module is this file, with line breaks in texts removed and numbers in one representation.
 async fn description(source: &std::path::Path) -> Value {
     let settings = format!("modules.aliases.source = '{}'", source.display());
     let service = Service::with(&settings).await;
@@ -57,7 +57,7 @@ async fn an_interpreter_serves_from_a_fresh_sandbox_too() {
             let made = ada.post("/api/v1/aliases", &body).await.succeeds(201);
             names.insert(made["alias"].as_str().unwrap().to_owned());
         }
-        // What is random is so in every sandbox, although each begins as all others do.
+        // Random values differ between sandboxes, although all sandboxes start from the same state.
         assert_eq!(names.len(), 5, "{file}: {names:?}");
         let list = ada.ask("GET /api/v1/aliases").await.succeeds(200);
         assert_eq!(list["aliases"].as_array().unwrap().len(), 5, "{file}");

@@ -1,4 +1,4 @@
-//! A module whose operator lets it keep its sandboxes: what one request leaves to the next, and what it never does.
+//! A module that may reuse its sandboxes: what one request leaves to the next, and what it never does.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use latchmail_tests::{Answer, Log, Person, Service, fixtures};
 use serde_json::{Value, json};
 
-/// The probe with sandboxes that it may keep, and further lines of its section.
+/// The probe with `reuse`, and further lines of its section.
 fn probe(more: &[&str]) -> String {
     let source = fixtures().join("fixture_probe.wasm");
     let source = format!("source = '{}'", source.display());
@@ -28,7 +28,7 @@ async fn ask(service: &Service, what: &str) -> Answer {
     service.ask(&format!("GET /probe/do/{what}")).await
 }
 
-/// How many requests the sandbox had served that served this one.
+/// The number of requests that the sandbox had served before this one.
 async fn before(service: &Service, what: &str) -> u32 {
     count(&ask(service, what).await)
 }
@@ -51,7 +51,7 @@ async fn a_sandbox_that_may_not_be_kept_serves_one_request() {
     for concurrency in ["concurrency = 1", "concurrency = 3"] {
         let settings = probe(&[concurrency]).replace("reuse = true", "reuse = false");
         let service = Service::with(&settings).await;
-        // One after another each finds the one that was made ahead, at once most find none.
+        // Sequential requests find a prepared sandbox; most concurrent requests find none.
         for _ in 0..5 {
             assert_eq!(before(&service, "remember").await, 0);
             let answers = join_all((0..6).map(|_| before(&service, "remember"))).await;
@@ -68,7 +68,7 @@ async fn a_sandbox_never_serves_two_requests_at_once() {
     for served in answers {
         *times.entry(served).or_default() += 1;
     }
-    // Each of at most three sandboxes counts from 0 without a gap: two requests in one would have read the same number.
+    // Each of at most three sandboxes counts from 0 without a gap: two concurrent requests in one would read the same number.
     let mut sandboxes = 3;
     for (served, (number, times)) in times.into_iter().enumerate() {
         assert_eq!(number as usize, served);
@@ -113,7 +113,7 @@ async fn a_sandbox_that_holds_something_of_a_request_is_not_used_again() {
     let request = service.request("POST /probe/keep").body("a blob");
     assert_eq!(count(&Answer::of(request).await), 1);
     assert_eq!(before(&service, "remember").await, 0);
-    // One that gave back what it was handed is.
+    // A sandbox that returned its blob is reused.
     let request = service.request("POST /probe/echo").body("a blob");
     assert_eq!(Answer::of(request).await.body, b"a blob");
     assert_eq!(before(&service, "remember").await, 1);
@@ -126,7 +126,7 @@ async fn a_sandbox_that_grew_is_replaced_before_it_is_full() {
     for _ in 0..40 {
         longest = longest.max(before(&service, "hold").await);
     }
-    // Each request keeps 1 MiB of 16, and none fails.
+    // Each request leaks 1 MiB of 16, and none fails.
     assert!((4..12).contains(&longest), "{longest}");
 }
 
@@ -165,7 +165,7 @@ async fn a_caller_is_never_the_one_before() {
         assert_eq!(aliases(&ada).await, ["of-ada@first.test"]);
         assert_eq!(aliases(&bob).await, ["of-bob@first.test"]);
     }
-    // What one may is not what the next one may.
+    // The rights of one caller are not those of the next.
     let token = bob.token(&["aliases:read"]).await;
     let reader = Person {
         access: token["token"].as_str().unwrap().into(),

@@ -1,4 +1,4 @@
-//! What a module leaves to the others, and to its operator, while all that it may have is at work; and how what is under way ends.
+//! The capacity that remains for other modules and the operator while all sandboxes of a module are busy, and how active requests end.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 const NEW: &str = "new_modules.paths = ['/variant/', '/other/']";
 
-/// A connection to the operator's socket, with a request that has begun and does not go on.
+/// A connection to the operator's socket with an incomplete request.
 async fn half_a_request(service: &Service) -> UnixStream {
     let socket = service.state.join("admin.sock");
     let mut stream = UnixStream::connect(socket).await.unwrap();
@@ -38,7 +38,7 @@ async fn a_new_module_whose_requests_all_wait_takes_no_place_of_the_others_nor_o
     for _ in 0..300 {
         waiting.spawn(service.request("GET /variant/version").send());
     }
-    // Once one of them is told that there is no place all that there are are taken.
+    // The first 503 shows that all sandboxes are taken.
     let told = waiting.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(told.status(), 503);
     for _ in 0..8 {
@@ -65,7 +65,7 @@ async fn a_module_of_one_sandbox_serves_one_request_after_another_in_every_versi
             ..Variant::default()
         };
         service.install(&[variant.component()]).await;
-        // The sandbox that the version before had ready has left its place, and so has the one of the request before.
+        // The earlier version's prepared sandbox and the previous request's sandbox have both been freed.
         for _ in 0..20 {
             let answer = service.ask("GET /variant/version").await.succeeds(200);
             assert_eq!(answer["version"], version);
@@ -78,7 +78,7 @@ async fn a_request_that_is_never_finished_on_the_operators_socket_does_not_hold_
     let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 0.5";
     let mut service = Service::with(patient).await;
     let _held = half_a_request(&service).await;
-    // It is served, so it is at work by now.
+    // The command's response shows that the request has started.
     service.operator("module list", "").await.done();
     timeout(EVENTUALLY, service.stop())
         .await

@@ -1,4 +1,4 @@
-//! The sandbox, as an operator and a client see it: what may be loaded, what a guest may use, and what becomes of one that misbehaves.
+//! The sandbox as an operator and a client see it: which components are loaded, what they can use, and what happens to a misbehaving one.
 
 use latchmail::modules::CONTRACT;
 use latchmail_tests::{Answer, Service, fixtures, modules, refusal};

@@ -1,4 +1,4 @@
-//! Modules swapped under load, as the clients of all routes notice it: not at all.
+//! Clients of all routes do not notice that modules are swapped under load.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -6,13 +6,13 @@ use latchmail_tests::process::memory;
 use latchmail_tests::{Person, Service, Variant, modules};
 use serde_json::{Value, json};
 
-/// Swaps before memory is first looked at: what is made once and kept is made by then.
+/// Swaps before the first measurement, which allocate what is kept permanently.
 const WARM: usize = 40;
 
-/// What allocators keep for themselves. Versions that were kept whole would be ten times as much after sixty swaps.
+/// The memory that allocators keep. If versions were kept completely, sixty swaps would use ten times as much.
 const SLACK_MIB: u64 = 48;
 
-/// The component with a custom section at its end: the same module under another digest.
+/// The component with a custom section at its end: the same module with another digest.
 fn marked(component: &[u8], mark: u8) -> Vec<u8> {
     let section = [0, 3, 1, b'v', mark];
     [component, &section].concat()
@@ -26,7 +26,7 @@ fn of_version(version: &str) -> Vec<u8> {
     .component()
 }
 
-/// Asks one thing again and again; each answer has to be a good one.
+/// Repeats a request; each response must be a success.
 async fn keep_asking(
     ended: &AtomicBool,
     asked: &AtomicU64,
@@ -54,7 +54,7 @@ mod long {
     }
 }
 
-/// Swaps modules so often, an even number of times, while clients call all routes.
+/// Swaps modules that many times, an even number, while clients call all routes.
 async fn swap_under_load(times: usize) {
     let service = Service::with_mail_and("new_modules.paths = ['/variant/']").await;
     let ada = service.person("ada").await;
@@ -64,7 +64,7 @@ async fn swap_under_load(times: usize) {
     let components = modules();
     let built_in = ["aliases", "credentials", "domains", "mail"]
         .map(|name| std::fs::read(components.join(format!("latchmail_{name}.wasm"))).unwrap());
-    // Two versions of each; a swap is of the variant and of one that is built in, together.
+    // Two versions of each module. Each swap replaces the variant and a built-in module together.
     let versions = ["1.0.0", "2.0.0"].map(|version| {
         let mark = version.as_bytes()[0];
         (
@@ -139,7 +139,7 @@ async fn swap_under_load(times: usize) {
     last_version(&ada).await;
 }
 
-/// What was installed last serves: after an even number of swaps it is the first again.
+/// Asserts that the last installed version serves: after an even number of swaps, the first one.
 async fn last_version(ada: &Person<'_>) {
     let answer = ada.ask("GET /variant/version").await.succeeds(200);
     assert_eq!(answer["version"], "1.0.0");

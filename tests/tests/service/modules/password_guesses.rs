@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 const TOO_MANY: &str = "Too many requests, please try again later";
 
-/// A service with the module that guesses.
+/// A service with the guessing module.
 async fn service(more: &str) -> Service {
     let source = fixtures().join("fixture_guesser.wasm");
     Setup::default()
@@ -25,7 +25,7 @@ fn wrong(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("Wrong-Horse-{n}")).collect()
 }
 
-/// The caller's team, by whose invitations passwords can be tried too.
+/// The caller's team; invitations to it can test passwords too.
 async fn team(person: &Person<'_>) -> Value {
     let teams = person.ask("GET /api/v1/teams").await.succeeds(200);
     teams["teams"][0]["id"].clone()
@@ -70,13 +70,13 @@ async fn wrong_passwords_are_limited_for_whoever_checks_them() {
     };
     guess(wrong(3), &Value::Null).await.succeeds(200);
     guess(wrong(2), &team).await.succeeds(200);
-    // The client receives the refusal itself, whatever the module does.
+    // The client receives the refusal itself, whatever the module returns.
     for team in [&Value::Null, &team] {
         let refused = guess(vec![PASSWORD.into()], team).await;
         refused.fails(429, TOO_MANY);
         assert!(refused.header("retry-after").is_some());
     }
-    // The module is not to blame for it.
+    // The failure does not count against the module.
     let operator = service.operator("module list --json", "").await.done();
     let modules: Value = serde_json::from_str(&operator).unwrap();
     let list = modules["modules"]
@@ -85,7 +85,7 @@ async fn wrong_passwords_are_limited_for_whoever_checks_them() {
         .unwrap();
     let guesser = list.iter().find(|module| module["name"] == "guesser");
     assert_eq!(guesser.unwrap()["health"]["trapped"], 0, "{operator}");
-    // The routes of the service itself have the same limit.
+    // The service's own routes share the limit.
     let change = json!({ "current_password": PASSWORD, "new_password": "Another-Horse-9" });
     let refused = ada.post("/api/v1/profile/password", &change).await;
     refused.fails(429, TOO_MANY);
@@ -100,7 +100,7 @@ async fn wrong_passwords_are_limited_for_whoever_checks_them() {
 #[tokio::test]
 async fn the_work_of_checking_a_password_is_charged_to_the_module() {
     let log = Log::keep();
-    // Less than one check takes.
+    // Less than one check needs.
     let service = service("modules.guesser.cpu = 0.005").await;
     let ada = service.person("ada").await;
     let body = json!({ "passwords": wrong(3), "team": null });

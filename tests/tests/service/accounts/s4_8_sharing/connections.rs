@@ -14,7 +14,7 @@ const AWAY: &str = "Mail server is initializing, please try again in a moment";
 async fn a_members_slow_downloads_do_not_delay_the_owners() {
     let service = Service::with_mail_and("imap.timeout = 2").await;
     let mut world = World::new(&service).await;
-    // More than connections hold that nobody reads from.
+    // More data than connections buffer without a reader.
     let film = "a line of a long film\r\n".repeat(700_000);
     let letter = format!(
         "Subject: film\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=film.txt\r\n\r\n{film}"
@@ -66,7 +66,7 @@ async fn a_members_slow_requests_do_not_delay_the_owners() {
     }
     let listing = "GET /api/v1/mail/folders/Alpha/messages";
     world.ada.ask(listing).await.succeeds(200);
-    // A change of the member's that waits for a connection does not delay the owner's changes, with which it takes turns.
+    // The member's change waits for a connection. It does not delay the owner's changes, although changes run one after another.
     let line = format!("POST /api/v1/mail/messages/{uid}/flag");
     let flag = json!({ "flags": ["\\Seen"], "action": "add" });
     let waiting = world.send(&world.bob, &line, &flag);

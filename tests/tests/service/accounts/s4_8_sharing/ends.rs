@@ -1,4 +1,4 @@
-//! What ends a guest's reach, and what does not: each counts at the next request.
+//! What ends a member's access and what does not. Each event applies to the next request.
 
 use latchmail_tests::{PASSWORD, Service};
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn narrowing_and_revoking_count_at_the_next_request() {
     let listing = "GET /api/v1/mail/folders/Alpha/messages";
     let flag = json!({ "flags": ["\\Seen"], "action": "add" });
     let flagging = format!("POST /api/v1/mail/messages/{uid}/flag");
-    // Once, so that the service has the listing and the message at hand, and a connection open.
+    // Once before, so that the service has cached the listing and the message and opened a connection.
     for line in [&*message, listing, FOLDERS] {
         world.ask(&world.bob, line).await.succeeds(200);
     }

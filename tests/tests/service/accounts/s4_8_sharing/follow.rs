@@ -1,4 +1,5 @@
-//! A grant on a folder goes with the folder, whoever renames it, and with no other; and what lies outside is not to be told from what does not exist.
+//! A grant on a folder follows that folder through renames by any client, and applies to no other folder. Resources outside the grants look like
+//! resources that do not exist.
 
 use latchmail_tests::{Service, imap, stored};
 use serde_json::json;
@@ -20,12 +21,12 @@ async fn a_folder_stays_shared_through_a_rename_and_what_takes_its_name_is_not()
     let beta = world.folder("Beta").await;
     world.grant(&Grant::on("folder", &beta, READ)).await;
 
-    // The connections of the guests and of the owner have it open under the name that it had.
+    // The connections of the members and of the owner have the folder open under its old name.
     let message = |uid| format!("GET /api/v1/mail/messages/{uid}");
     world.ask(&bob, &message(inside)).await.succeeds(200);
     world.ada.ask(&message(inside)).await.succeeds(200);
     world.client.rename("Alpha", "Omega").await.unwrap();
-    // One without a message has nothing but its UIDVALIDITY to be told by.
+    // An empty folder can be recognized only by its UIDVALIDITY.
     world.client.rename("Beta", "Empty").await.unwrap();
     world.client.create("Alpha").await.unwrap();
     let outside = world.put("Alpha", "outside").await;
@@ -82,7 +83,7 @@ async fn nobody_moves_a_message_into_what_took_a_shared_folders_name_and_no_move
         .send(&bob, &line, &to)
         .await
         .fails(404, "Folder not found");
-    // Its owner may, and the service hears of the other folder by that alone.
+    // The owner may. Only this request tells the service about the other folder.
     world.ada.send(&line, &to).await.succeeds(200);
     let line = format!("GET /api/v1/mail/messages/{goes}");
     world.ask(&bob, &line).await.fails(404, "Message not found");
@@ -129,7 +130,7 @@ async fn a_message_is_a_guests_to_read_where_it_is_and_not_where_it_was() {
         .ask(&world.bob, &message(comes))
         .await
         .fails(404, "Message not found");
-    // By another client, of which the service hears nothing.
+    // Another client renames the folders without the service's knowledge.
     for (from, to) in [("Alpha", "Beta"), ("Beta", "Alpha")] {
         world.client.select(from).await.unwrap();
         world.client.uid_mv("1", to).await.unwrap();
@@ -234,7 +235,7 @@ async fn a_guest_sends_as_the_owners_alias_and_is_named_in_the_record_alone() {
         )
         .await
         .succeeds(200);
-    // Where the copy is, is not for Bob to know.
+    // Bob must not learn the folder of the copy.
     assert!(sent.get("savedTo").is_none(), "{sent}");
     let filed = stored(&mut world.client, "Sent").await;
     assert_eq!(filed.len(), 1);
@@ -309,7 +310,7 @@ async fn a_member_cannot_read_messages_by_moving_them_to_a_folder_that_it_can_re
         .ask(&bob, "GET /api/v1/mail/folders/Beta/messages")
         .await;
     assert_eq!(listed.succeeds(200)["total"], 0);
-    // Where Bob can read it, moving it is allowed, and so it is where Bob can read neither.
+    // A move is allowed if Bob can read neither folder, and if he can read both.
     world.change(&beta_grant, &["mail:write"]).await;
     let moved = world
         .send(&bob, &one, &json!({ "destination": "Beta" }))

@@ -1,4 +1,4 @@
-//! Every kind of resource with each of its rights, on every route of mail and aliases, as owner, guest, former guest and stranger.
+//! Every kind of resource with each of its rights, on every route of mail and aliases, as owner, member, former member and stranger.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::world::{FOLDERS, World, from};
 
 const NO_MAILBOX: &str = "Mailbox not found";
 
-/// A caller, and what it was granted; nothing where the mailbox is not shared with it.
+/// A caller and its grants; none if the mailbox is not shared with it.
 struct Case<'c, 'w> {
     world: &'c World<'w>,
     who: &'c Person<'w>,
@@ -22,15 +22,15 @@ struct Case<'c, 'w> {
 
 /// The mailbox's aliases, with their ids.
 struct Aliases {
-    /// Ada's own on the first domain, and on the second.
+    /// Ada's own, on the first and the second domain.
     first: (String, u64),
     second: (String, u64),
-    /// Bob's making.
+    /// Created by Bob.
     made: (String, u64),
 }
 
 impl Case<'_, '_> {
-    /// Asks, and holds the answer against the rule.
+    /// Sends a request and compares the status with the rules.
     async fn asks(&self, line: &str, body: Option<&Value>, expected: u16) -> Value {
         let answer = match body {
             Some(body) => self.world.send(self.who, line, body).await,
@@ -95,7 +95,7 @@ impl Case<'_, '_> {
         let flag = json!({ "flags": ["\\Flagged"], "action": "add" });
         let line = format!("POST /api/v1/mail/messages/{flagged}/flag");
         self.asks(&line, Some(&flag), write).await;
-        // What may not be seen is passed over, as what is gone is.
+        // Messages that cannot be seen are skipped, like messages that do not exist.
         let passed = if write == 404 { 200 } else { write };
         let mut flags = flag.clone();
         flags["uids"] = json!([flagged]);
@@ -126,12 +126,12 @@ impl Case<'_, '_> {
         self.asks(line, Some(&many), passed).await;
     }
 
-    /// Whether a move lets the member read no more than it can read in the folder that the message is in.
+    /// Whether a move does not let the member read a message that it could not read before.
     fn reads_no_more_by_moving(&self, at: usize) -> bool {
         self.over(at, "mail:read") == 200 || self.over(1 - at, "mail:read") != 200
     }
 
-    /// Where the messages have to be afterwards, by what was allowed: for each folder which of its messages are in which.
+    /// The expected locations of the messages afterwards: for each folder, which messages are in it.
     fn expected(&self, at: usize) -> ([bool; 6], [bool; 6]) {
         let write = self.grants.is_some() && self.over(at, "mail:write") == 200;
         let moved =
@@ -206,7 +206,7 @@ impl Case<'_, '_> {
         for domain in ["first.test", "second.test"] {
             let create = match of_all(grants, About::Aliases, "aliases:write", 201) {
                 201 if held(grants, About::NewAlias(domain)).contains("aliases:write") => 201,
-                // As anybody is told of a domain that is not theirs.
+                // The response for a domain of another account.
                 201 => 400,
                 other => other,
             };
@@ -214,7 +214,7 @@ impl Case<'_, '_> {
             let body = json!({ "name": name, "domain": domain });
             let made = self.asks("POST /api/v1/aliases", Some(&body), create).await;
             if let Some(id) = made["id"].as_u64() {
-                // Made by this very caller: its own.
+                // This caller created it, so it is one of its own.
                 let address = format!("{name}@{domain}");
                 let own = self.who.address != self.world.ada.address;
                 let delete = of_one(grants, About::Alias(&address, own), "aliases:write", 200);
@@ -225,7 +225,7 @@ impl Case<'_, '_> {
     }
 }
 
-/// Everything that a caller can ask, with what it was granted.
+/// Tests all requests of a caller with its grants.
 async fn everything(
     world: &mut World<'_>,
     who: &Person<'_>,
@@ -278,7 +278,7 @@ async fn everything(
     }
 }
 
-/// Each kind of resource with each right that it takes, and some together.
+/// Each kind of resource with each right that it allows, and some combinations.
 fn cases(ids: &[String; 2], aliases: &Aliases) -> Vec<Vec<Grant>> {
     let mut cases = Vec::new();
     let all = [
@@ -342,7 +342,7 @@ async fn what_a_guest_may_do_follows_from_its_grants() {
 
     let stranger = service.person("carol").await;
     everything(&mut world, &stranger, None, &ids, &aliases, 0).await;
-    // A member without a grant is as good as none.
+    // A member without a grant has the rights of a stranger.
     everything(&mut world, &bob, None, &ids, &aliases, 1).await;
     let owner = [Grant::on(
         "mailbox",
@@ -389,7 +389,7 @@ async fn tokens_never_reach_a_shared_mailbox() {
             service.with_bearer(&line, token).await.fails(403, only);
         }
     }
-    // Elsewhere there is no such parameter.
+    // Other routes do not have this parameter.
     let profile = world
         .ask(&world.bob, "GET /api/v1/profile")
         .await

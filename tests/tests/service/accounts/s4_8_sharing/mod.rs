@@ -1,4 +1,4 @@
-//! Specification, section 4.8: what a guest may do in a mailbox that is shared with it, and what it never learns of the rest.
+//! Specification, section 4.8: what a member may do in a shared mailbox, and what it cannot learn about the rest.
 
 mod connections;
 mod ends;

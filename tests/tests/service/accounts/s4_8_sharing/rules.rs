@@ -1,10 +1,10 @@
-//! What a request is to be answered, by the grants alone. Written from the documentation, and knows nothing of how the service judges.
+//! The expected status of a request, from the grants alone. Written from the documentation, independently of the implementation.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-/// A grant as it is asked for.
+/// A grant in the form of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) kind: &'static str,
@@ -26,24 +26,24 @@ impl Grant {
     }
 }
 
-/// What a request is about.
+/// The resource of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum About<'a> {
     /// A folder, by its id, or a message in it.
     Folder(&'a str),
-    /// Whatever folders there are.
+    /// All folders.
     Folders,
-    /// An alias, and whether the guest made it.
+    /// An alias, and whether the member created it.
     Alias(&'a str, bool),
-    /// An alias that is to be made on a domain.
+    /// A new alias on a domain.
     NewAlias(&'a str),
-    /// Whatever aliases there are.
+    /// All aliases.
     Aliases,
     /// The mailbox's own address.
     Address,
 }
 
-/// The rights that several grants come to.
+/// The rights of several grants together.
 pub(crate) fn held(grants: &[Grant], about: About<'_>) -> BTreeSet<&'static str> {
     let domain_of = |address: &str| address.rsplit('@').next().unwrap().to_owned();
     let covers = |grant: &Grant| {
@@ -74,7 +74,7 @@ pub(crate) fn held(grants: &[Grant], about: About<'_>) -> BTreeSet<&'static str>
     rights.filter(|right| applies.contains(right)).collect()
 }
 
-/// What is asked of one thing: 404 where it may not be seen, 403 where it may and this may not be done.
+/// The status of a request for one resource: 404 if the member cannot see it, 403 if it can see it but lacks the right.
 pub(crate) fn of_one(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
     let held = held(grants, about);
     if held.contains(need) {
@@ -86,7 +86,7 @@ pub(crate) fn of_one(grants: &[Grant], about: About<'_>, need: &str, done: u16) 
     }
 }
 
-/// What is asked of the mailbox: that there is one the guest knows.
+/// The status of a request for all folders or aliases.
 pub(crate) fn of_all(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
     if held(grants, about).contains(need) {
         done

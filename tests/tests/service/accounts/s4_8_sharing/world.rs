@@ -1,11 +1,11 @@
-//! A mailbox to share: Ada's, with two folders and some aliases; and Bob, with whom it is shared.
+//! A shared mailbox: Ada's, with two folders and some aliases, and Bob, with whom it is shared.
 
 use latchmail_tests::{Answer, Imap, PASSWORD, Person, Service, imap};
 use serde_json::{Value, json};
 
 use super::rules::Grant;
 
-/// The folders that tests share.
+/// The folders that the tests share.
 pub(crate) const FOLDERS: [&str; 2] = ["Alpha", "Beta"];
 
 /// A message with a file.
@@ -18,14 +18,14 @@ const LETTER: &str = "From: Grace <grace@outside.test>\r\nTo: ada@first.test\r\n
 pub(crate) struct World<'a> {
     pub(crate) ada: Person<'a>,
     pub(crate) bob: Person<'a>,
-    /// Another IMAP client of Ada's.
+    /// Another IMAP client of Ada's mailbox.
     pub(crate) client: Imap,
-    /// Ada's mailbox.
+    /// The id of Ada's team.
     pub(crate) mailbox: String,
 }
 
 impl<'a> World<'a> {
-    /// Nothing is shared yet.
+    /// Creates the accounts. Nothing is shared yet.
     pub(crate) async fn new(service: &'a Service) -> Self {
         let ada = service.person("ada").await;
         let mut client = imap(&ada).await;
@@ -41,12 +41,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The id of a folder of Ada's.
+    /// The id of one of Ada's folders.
     pub(crate) async fn folder(&self, path: &str) -> String {
         self.ada.folder_id(path).await
     }
 
-    /// Puts a message into a folder, and answers its number as Ada sees it.
+    /// Puts a message into a folder, and returns its number.
     pub(crate) async fn put(&mut self, folder: &str, subject: &str) -> u64 {
         let letter = LETTER.replace("SUBJECT", subject);
         self.client
@@ -56,12 +56,12 @@ impl<'a> World<'a> {
         self.ada.uid_of(folder, subject).await
     }
 
-    /// Puts a message that is named for what it is for into a folder.
+    /// Puts a message that is named after its purpose into a folder.
     pub(crate) async fn put_for(&mut self, folder: &str, purpose: &str) -> u64 {
         self.put(folder, &format!("for-{purpose}")).await
     }
 
-    /// The answer to an invitation of somebody by Ada.
+    /// Ada invites an account with this grant.
     pub(crate) async fn invite(&self, name: &str, grant: &Grant) -> Answer {
         let mut body = grant.body();
         body["username"] = name.into();
@@ -70,7 +70,7 @@ impl<'a> World<'a> {
         self.ada.post(&path, &body).await
     }
 
-    /// What Ada is told of her mailbox's members.
+    /// The members of Ada's mailbox, as Ada sees them.
     pub(crate) async fn members(&self) -> Value {
         let line = format!("GET /api/v1/teams/{}/members", self.mailbox);
         self.ada.ask(&line).await.succeeds(200)
@@ -86,7 +86,7 @@ impl<'a> World<'a> {
         found.unwrap()["userId"].as_str().unwrap().to_owned()
     }
 
-    /// Grants Bob, who is a member, something more. Answers the grant's id.
+    /// Adds a grant to Bob, who is a member, and returns its id.
     pub(crate) async fn grant(&self, grant: &Grant) -> String {
         let bob = self.member(&self.bob).await;
         let path = format!("/api/v1/teams/{}/members/{bob}/grants", self.mailbox);
@@ -94,20 +94,20 @@ impl<'a> World<'a> {
         granted["grantId"].as_str().unwrap().to_owned()
     }
 
-    /// Takes a grant away.
+    /// Revokes a grant.
     pub(crate) async fn revoke(&self, grant: &str) {
         let line = format!("DELETE /api/v1/teams/{}/grants/{grant}", self.mailbox);
         self.ada.ask(&line).await.succeeds(200);
     }
 
-    /// Changes what a grant gives.
+    /// Changes the rights of a grant.
     pub(crate) async fn change(&self, grant: &str, rights: &[&str]) {
         let line = format!("PATCH /api/v1/teams/{}/grants/{grant}", self.mailbox);
         let body = json!({ "rights": rights });
         self.ada.send(&line, &body).await.succeeds(200);
     }
 
-    /// Somebody's request in Ada's mailbox, without a body.
+    /// A person's request in Ada's mailbox, without a body.
     pub(crate) async fn ask(&self, person: &Person<'_>, line: &str) -> Answer {
         person.ask(&self.within(line)).await
     }
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// A letter from an address, as it is sent.
+/// The body of a send request from this address.
 pub(crate) fn from(address: &str) -> Value {
     json!({ "from": address, "to": "bob@first.test", "subject": "From a guest", "text": "Hello." })
 }

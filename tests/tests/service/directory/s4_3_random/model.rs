@@ -1,6 +1,6 @@
-//! A mailbox as an IMAP client knows it that makes random changes: which message is which, through copies, moves and renames.
+//! A model of a mailbox under random changes by an IMAP client: the identity of messages through copies, moves and renames.
 //!
-//! Knows nothing of the service.
+//! It is independent of the service.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,11 +8,11 @@ use std::ops::Range;
 use futures_util::TryStreamExt as _;
 use latchmail_tests::{Imap, letter};
 
-/// Folders besides those that every mailbox has.
+/// Folders besides those of every mailbox.
 const FOLDERS: usize = 25;
-/// From this number of messages on, more are removed than added.
+/// From this number of messages on, the client removes more than it adds.
 const MESSAGES: usize = 200;
-/// Numbers that depend on a seed alone.
+/// Pseudo-random numbers from a seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -25,14 +25,14 @@ impl Random {
     }
 }
 
-/// A message in a folder. A copy has the same subject and is another one.
+/// A message in a folder. A copy has the same subject but is a different message.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) id: u64,
     pub(super) subject: String,
 }
 
-/// A folder, the same through every rename.
+/// A folder, which keeps its identity through renames.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     pub(super) id: u64,
@@ -41,7 +41,7 @@ pub(super) struct Folder {
     pub(super) messages: Vec<Message>,
 }
 
-/// What the mailbox holds after the client's changes.
+/// The expected content of the mailbox.
 pub(super) struct Model {
     pub(super) random: Random,
     pub(super) folders: Vec<Folder>,
@@ -78,14 +78,14 @@ impl Model {
         });
     }
 
-    /// Whether a folder can get this path.
+    /// Whether the path is available for a folder.
     fn is_free(&self, path: &str) -> bool {
         let below = format!("{path}/");
         let mut folders = self.folders.iter();
         !folders.any(|folder| folder.path == path || folder.path.starts_with(&below))
     }
 
-    /// A path that a folder may have had before, at the top or below another folder.
+    /// A path, which an earlier folder may have had, at the top or below another folder.
     fn path(&mut self) -> String {
         let name = format!("f{}", self.random.below(2 * FOLDERS));
         let own = self.own();
@@ -106,7 +106,7 @@ impl Model {
         self.random.below(self.folders.len())
     }
 
-    /// A folder that has messages, and one to three neighbours in it.
+    /// A folder with messages, and one to three adjacent messages in it.
     fn some(&mut self) -> Option<(usize, Range<usize>)> {
         let filled: Vec<usize> = (0..self.folders.len())
             .filter(|n| !self.folders[*n].messages.is_empty())
@@ -177,7 +177,7 @@ impl Model {
         }
     }
 
-    /// By MOVE, or by COPY and EXPUNGE.
+    /// With MOVE, or with COPY and EXPUNGE.
     async fn moves(&mut self, client: &mut Imap) {
         let (to, by_move) = (self.any_folder(), self.random.below(2) == 0);
         if let Some((folder, range)) = self.some() {
@@ -216,7 +216,7 @@ impl Model {
         closed(client).await;
         match client.rename(&from, &to).await {
             Ok(()) => {}
-            // The name is that of a folder that had others below it: it is left and cannot be opened.
+            // The name belongs to a deleted folder with subfolders: it still exists but cannot be opened.
             Err(async_imap::error::Error::No(_)) => return,
             Err(error) => panic!("{error}"),
         }
@@ -258,7 +258,7 @@ async fn expunge(client: &mut Imap, range: &Range<usize>) {
     expunged.try_collect::<Vec<_>>().await.unwrap();
 }
 
-/// With INBOX open: a folder that is open cannot be renamed everywhere.
+/// Opens INBOX, because some servers cannot rename an open folder.
 async fn closed(client: &mut Imap) {
     client.examine("INBOX").await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Who a mail may come from, and whom it may go to.
+//! Allowed senders and recipients of a mail.
 
 use latchmail_tests::{Service, alias, imap, stored};
 use serde_json::{Value, json};
@@ -272,7 +272,7 @@ async fn a_mail_comes_from_the_account_or_one_of_its_active_aliases() {
         let answer = ada.post(SEND, &with(mail("from none"), "from", none)).await;
         names(&answer, "from", &json!(none));
     }
-    // Replies to an alias come in.
+    // Replies to an alias arrive.
     let back = with(mail("back"), "from", "bob@first.test");
     let sent = sends(&bob, &with(back, "to", "countess@first.test")).await;
     arrives(&ada, &sent).await;

@@ -1,4 +1,4 @@
-//! Files that are sent along, and how large a mail may be.
+//! Attached files, and the maximum size of a mail.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ async fn download(person: &Person<'_>, message: &Value, index: usize) -> Answer 
     answer
 }
 
-/// The name that a download gives itself in any script (RFC 8187).
+/// The file name of a download in any script (RFC 8187).
 fn named(answer: &Answer) -> String {
     let value = answer.header("content-disposition").unwrap();
     let (_, name) = value.split_once("filename*=UTF-8''").unwrap();
@@ -224,7 +224,7 @@ async fn content_that_is_no_standard_base64_is_refused_by_the_name_of_its_field(
 async fn a_mail_of_nearly_25_mb_is_taken_and_one_beyond_it_is_not() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    // What counts is the whole message as it is sent: base64 in lines of at most 76, which makes 26,136,844 bytes of these.
+    // The limit applies to the complete message: base64 in lines of at most 76 characters makes 26,136,844 bytes of these.
     let film = noise(19_100_000);
     let attached = json!([file("film.mp4", "video/mp4", &film)]);
     let sent = sends(&ada, &with(mail("large"), "attachments", attached)).await;
@@ -234,7 +234,7 @@ async fn a_mail_of_nearly_25_mb_is_taken_and_one_beyond_it_is_not() {
     let answer = download(&bob, &received, 0).await;
     assert!(answer.body == film, "the film is another one");
     assert_eq!(sent["savedTo"], "Sent");
-    // 26,273,684 bytes of base64, though less than 25 MB without the line breaks.
+    // 26,273,684 bytes of base64, which are less than 25 MB without the line breaks.
     let beyond = noise(19_200_000);
     let halves: Value = beyond
         .chunks(9_600_000)

@@ -1,4 +1,4 @@
-//! The mail server goes away under who sends, and comes back.
+//! The mail server stops during a send, and starts again.
 
 use latchmail_tests::{Answer, Person, Relay, Service, imap, stored};
 
@@ -18,18 +18,18 @@ async fn while_no_mail_can_be_sent_the_answer_says_so_and_nothing_is_sent_later(
     let service = Service::with_mail_and(&format!("smtp.address = '{}'", relay.address)).await;
     relay.leads_to(service.mail().submission);
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    // Before any connection was made, and when one was that is cut.
+    // Before a connection exists, and after an existing one is closed.
     for round in ["first", "second"] {
         relay.bar().await;
         away(&ada.post(SEND, &mail("in vain")).await);
         away(&ada.post(SEND, &mail("in vain")).await);
-        // What does not send goes on.
+        // Other requests still work.
         assert_eq!(ada.total("INBOX").await, 0);
         relay.clear().await;
         let sent = sends(&ada, &mail(round)).await;
         arrives(&bob, &sent).await;
     }
-    // A connection that was cut while it was idle is no reason to fail.
+    // A connection that was closed while idle causes no failure.
     relay.bar().await;
     relay.clear().await;
     arrives(&bob, &sends(&ada, &mail("third")).await).await;
@@ -50,7 +50,7 @@ async fn while_nobody_can_log_in_the_answer_says_so_and_nothing_is_sent_later() 
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);
         ((ada.access, ada.address), (bob.access, bob.address))
     };
-    // Dovecot is also whom Postfix asks about log-ins.
+    // Postfix also authenticates logins with Dovecot.
     service.stack().stop_imap().await.unwrap();
     let request = service.request(&format!("POST {SEND}"));
     let request = request.bearer_auth(&ada.0).json(&mail("in vain"));

@@ -1,4 +1,4 @@
-//! A mail that is sent arrives as it was sent, and its copy is in Sent.
+//! A sent mail arrives unchanged, and Sent has its copy.
 
 use latchmail_tests::{Service, imap};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
         assert_eq!(copy.header("mime-version").as_deref(), Some("1.0"));
         let sender = delivered.header("return-path");
         assert_eq!(sender.as_deref(), Some("<ada@first.test>"));
-        // The service's own reading of both.
+        // Both, as the API returns them.
         let uid = ada.uid_of("Sent", mail["subject"].as_str().unwrap()).await;
         let kept = ada.message(uid).await;
         for field in [
@@ -99,7 +99,7 @@ async fn a_mail_has_the_texts_that_it_was_given() {
             let read = received.get(field).and_then(Value::as_str);
             match value {
                 Some(value) => assert_eq!(read.map(str::trim_end), Some(value), "{media}"),
-                // Nothing at all may be said as an empty text.
+                // An empty body may be sent as an empty text.
                 None => assert_eq!(read.unwrap_or_default().trim(), "", "{media}: {field}"),
             }
         }
@@ -109,7 +109,7 @@ async fn a_mail_has_the_texts_that_it_was_given() {
         let told = stored.header("content-type").unwrap_or_default();
         assert!(told.starts_with(media), "{told}");
         if media == "multipart/alternative" {
-            // The richest comes last (RFC 2046, section 5.1.4).
+            // The richest alternative comes last (RFC 2046, section 5.1.4).
             let bytes = String::from_utf8_lossy(&stored.bytes).to_lowercase();
             assert!(bytes.find("text/plain") < bytes.find("text/html"));
         }
@@ -210,7 +210,7 @@ async fn a_subject_of_998_characters_arrives_as_sent_and_is_folded() {
         "العربية ‏and עברית".replace('\u{200f}', ""),
         "\u{1f468}\u{1f3fd} emoji of several".into(),
     ] {
-        // A blank at the end of a field is no part of it.
+        // A trailing space is not part of a field.
         let subject = match subject.strip_suffix(' ') {
             Some(rest) => format!("{rest}."),
             None => subject,

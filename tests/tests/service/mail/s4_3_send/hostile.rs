@@ -1,11 +1,11 @@
-//! Nothing that a client sends becomes a header, a part or a command of its own.
+//! Text from a client never becomes a header, a part or a command of its own.
 
 use latchmail_tests::{Service, Stored, imap, stored};
 use serde_json::{Value, json};
 
 use super::{SEND, all_that_came, arrives, is_well_formed, mail, sends, with, without_traces};
 
-/// A mail with a text in the place where a field's text ends.
+/// A mail with a text inserted at the end of a field.
 fn injected(field: &str, text: &str) -> Value {
     let file = |field: &str, value: String| {
         let mut file =
@@ -105,7 +105,7 @@ async fn a_line_break_or_a_nul_anywhere_is_refused_or_encoded() {
                     taken += 1;
                 }
                 400 => assert!(answer.json["error"].is_string()),
-                // The sender is another one then.
+                // The text makes it another sender.
                 403 if place == "from" => (),
                 status => panic!("{place} {text:?}: {status} {}", answer.json),
             }
@@ -116,7 +116,7 @@ async fn a_line_break_or_a_nul_anywhere_is_refused_or_encoded() {
             }
         }
     }
-    // One message each, and none for Eve.
+    // One message for each success, and none for Eve.
     all_that_came(&ada, &bob).await;
     assert_eq!(bob.total("INBOX").await, taken + 1);
     assert_eq!(eve.total("INBOX").await, 0);

@@ -1,4 +1,4 @@
-//! The memory for messages that are being sent, and who can use how much of it.
+//! The memory for messages that are being sent, and each account's share of it.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -21,7 +21,7 @@ async fn large_mails_of_one_account_leave_memory_for_those_of_others() {
         service.person("mallory").await,
         service.person("trudy").await,
     );
-    // The submission service has them for six times `smtp.timeout`.
+    // The submission service holds them for six times `smtp.timeout`.
     relay.stalls("Subject: Never taken");
     let film = json!([file("film.mp4", "video/mp4", &noise(19_100_000))]);
     let large = with(mail("Never taken"), "attachments", film);
@@ -42,7 +42,7 @@ async fn large_mails_of_one_account_leave_memory_for_those_of_others() {
     }
     relay.has_stalled(2).await;
     assert_eq!(relay.stalled(), 2);
-    // The account itself can still send small ones.
+    // The same account can still send small messages.
     let small = with(mail("small"), "from", &*mallory.address);
     sends(&mallory, &small).await;
 }

@@ -1,6 +1,6 @@
 //! Specification, section 4.3: sending.
 //!
-//! What arrives is read as the recipient's other IMAP client stores it, and as the API answers it.
+//! The tests read arrived messages over IMAP, and through the API.
 
 mod addresses;
 mod attachments;
@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 pub(crate) const SEND: &str = "/api/v1/mail/send";
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// A small mail of Ada's to Bob.
+/// A small mail from Ada to Bob.
 pub(crate) fn mail(subject: &str) -> Value {
     json!({
         "from": "ada@first.test",
@@ -42,12 +42,12 @@ fn without(mut mail: Value, field: &str) -> Value {
     mail
 }
 
-/// The answer to a mail that has to be taken.
+/// Sends a mail, which must succeed.
 pub(crate) async fn sends(person: &Person<'_>, mail: &Value) -> Value {
     person.post(SEND, mail).await.succeeds(200)
 }
 
-/// What was sent, as the API reads it to who received it.
+/// Waits for a sent mail, and returns it as the recipient's API does.
 pub(crate) async fn arrives(person: &Person<'_>, sent: &Value) -> Value {
     let comes = async {
         loop {
@@ -73,12 +73,12 @@ async fn found(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
     messages.remove(0)
 }
 
-/// Sends one more mail, waits until no mail is on its way any more, and answers the subjects of all others that the recipient holds, sorted.
+/// Sends one more mail, waits until all mail has been delivered, and returns the sorted subjects of all others that the recipient has.
 pub(crate) async fn all_that_came(from: &Person<'_>, to: &Person<'_>) -> Vec<String> {
     let last = with(mail("the last one"), "to", to.address.as_str());
     let last = with(last, "from", from.address.as_str());
     arrives(to, &sends(from, &last).await).await;
-    // What was taken is in Postfix's queue until it is where it belongs.
+    // An accepted mail stays in Postfix's queue until it is delivered.
     let queue = &from.service.mail().queue;
     let empty = async {
         while ["maildrop", "incoming", "active", "deferred"]
@@ -99,7 +99,7 @@ pub(crate) async fn all_that_came(from: &Person<'_>, to: &Person<'_>) -> Vec<Str
     others
 }
 
-/// The message without what the mail servers on its way put before it.
+/// The message without the fields that mail servers added before it.
 fn without_traces(message: &[u8]) -> &[u8] {
     const TRACES: [&str; 3] = ["return-path:", "delivered-to:", "received:"];
     let mut rest = message;
@@ -117,7 +117,7 @@ fn without_traces(message: &[u8]) -> &[u8] {
     rest
 }
 
-/// A message is one that any mail server may carry: lines of at most 998 bytes that end in CR LF, no NUL, a header in ASCII.
+/// Asserts that any mail server can transfer a message: lines of at most 998 bytes that end in CR LF, no NUL, a header in ASCII.
 #[track_caller]
 fn is_well_formed(message: &Stored) {
     let text = without_traces(&message.bytes);
@@ -132,7 +132,7 @@ fn is_well_formed(message: &Stored) {
     assert!(text[..end.expect("a header")].is_ascii());
 }
 
-/// The recipients of what left for the world, as soon as there are as many.
+/// The recipients of mail to other servers, when there are `count` of them.
 async fn left_for(service: &Service, count: usize) -> BTreeSet<String> {
     let leave = async {
         loop {
@@ -152,7 +152,7 @@ async fn left_for(service: &Service, count: usize) -> BTreeSet<String> {
     left.expect("the mail leaves")
 }
 
-/// What left for the world, one text a transaction.
+/// The mail to other servers, one text per transaction.
 fn sunk(service: &Service) -> Vec<String> {
     let files = std::fs::read_dir(&service.mail().sink).unwrap();
     let mails = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
@@ -161,7 +161,7 @@ fn sunk(service: &Service) -> Vec<String> {
         .collect()
 }
 
-/// The answer is a refusal that says why.
+/// Asserts a refusal with a reason.
 #[track_caller]
 pub(crate) fn refused(answer: &Answer, status: u16, of: impl std::fmt::Debug) {
     let text = answer.json["error"].as_str().unwrap_or_default();
@@ -173,7 +173,7 @@ pub(crate) fn refused(answer: &Answer, status: u16, of: impl std::fmt::Debug) {
     );
 }
 
-/// The answer is 400 and its text has the field's name as a word.
+/// Asserts a 400 whose text contains the field's name as a word.
 #[track_caller]
 fn names(answer: &Answer, field: &str, given: &Value) {
     let text = answer.json["error"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is no mail is refused with the name of the field, and nothing of it is sent.
+//! An invalid mail is refused with the name of the field, and not sent.
 
 use latchmail_tests::Service;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ async fn what_is_no_json_is_refused_as_such() {
         good.replace("This", "\\x54his"),
         good.replace("This", "Th\nis"),
         good.replace("This", "\\ud800"),
-        // Cut off in the middle of a file, and behind it.
+        // Cut in the middle of a file, and after it.
         large[..large.len() - 100_000].into(),
         large[..large.len() - 2].into(),
         format!("{large}]"),
