@@ -52,11 +52,13 @@ const stranger = clientOf();
 const signIn = (email: string) => ok(stranger.POST('/api/v1/auth/login', { body: { email, password: world.password } }));
 const me = clientOf((await signIn(world.address)).accessToken);
 
+// The service.
 await ok(stranger.GET('/api/health'));
 await ok(stranger.GET('/api/readiness'));
 const scopes: Record<string, string> = (await ok(stranger.GET('/api/openapi.json')))['x-api-token-scopes'];
 if (!scopes['mail:read']) throw new Error('no scopes');
 
+// Accounts.
 const domain = first((await ok(stranger.GET('/api/v1/auth/domains'))).domains).domain;
 const username = `t${randomBytes(6).toString('hex')}`;
 await ok(stranger.GET('/api/v1/auth/username-available', { params: { query: { username } } }));
@@ -69,6 +71,7 @@ const refreshed = await ok(stranger.POST('/api/v1/auth/refresh', { body: { refre
 const other = clientOf(refreshed.accessToken);
 await ok(other.POST('/api/v1/auth/logout', { body: { refreshToken: refreshed.refreshToken } }));
 
+// Mail.
 const folder = first((await ok(me.GET('/api/v1/mail/folders'))).folders);
 const inbox = { params: { path: { folder: folder.path }, query: { page: 1, limit: 10 } } };
 const { messages } = await ok(me.GET('/api/v1/mail/folders/{folder}/messages', inbox));
@@ -100,6 +103,7 @@ await ok(me.POST('/api/v1/mail/messages/bulk/move', { body: { uids, destination:
 await ok(me.DELETE('/api/v1/mail/messages/{uid}', one));
 await ok(me.POST('/api/v1/mail/messages/bulk/delete', { body: { uids } }));
 
+// Aliases.
 const aliasDomain = first((await ok(me.GET('/api/v1/aliases/domains'))).domains).domain;
 await ok(me.GET('/api/v1/aliases/check', { params: { query: { name: `${username}-a`, domain: aliasDomain } } }));
 await ok(me.POST('/api/v1/aliases', { body: { domain: aliasDomain } }));
@@ -107,6 +111,7 @@ const id = first((await ok(me.GET('/api/v1/aliases'))).aliases).id;
 await ok(me.PATCH('/api/v1/aliases/{id}', { params: { path: { id } }, body: { active: false } }));
 await ok(me.DELETE('/api/v1/aliases/{id}', { params: { path: { id } } }));
 
+// Credentials.
 await ok(me.PATCH('/api/v1/profile', { body: { first_name: 'Augusta' } }));
 await ok(me.GET('/api/v1/profile'));
 const token = await ok(me.POST('/api/v1/tokens', { body: { label: 'a tour', scopes: ['mail:read'], expiresInDays: 1 } }));
@@ -120,6 +125,7 @@ const { credentials } = await ok(me.GET('/api/v1/profile/sessions'));
 const elsewhere = credentials.filter((each) => each.type === 'web_session' && !each.current);
 await ok(me.DELETE('/api/v1/profile/sessions/{id}', { params: { path: { id: first(elsewhere).id } } }));
 
+// Domains.
 const proved = { params: { path: { domain: world.domain } } };
 await ok(me.POST('/api/v1/domains', { body: { domain: `${username}.example` } }));
 await ok(me.GET('/api/v1/domains'));
@@ -127,6 +133,7 @@ await ok(me.POST('/api/v1/domains/{domain}/verify', proved));
 await ok(me.GET('/api/v1/domains/{domain}', proved));
 await ok(me.DELETE('/api/v1/domains/{domain}', proved));
 
+// Teams.
 const team = { id: first((await ok(me.GET('/api/v1/teams'))).teams).id };
 const guest = first(world.guest.split('@'));
 const invitation = { username: guest, password: world.password, resource_kind: 'mailbox', rights: ['mail:read'] } as const;
@@ -140,6 +147,7 @@ await ok(me.PATCH('/api/v1/teams/{id}/grants/{grantId}', { ...grant, body: { rig
 await ok(me.DELETE('/api/v1/teams/{id}/grants/{grantId}', grant));
 await ok(me.DELETE('/api/v1/teams/{id}/members/{userId}', member));
 
+// Administration.
 const admin = clientOf((await signIn(world.admin)).accessToken);
 const [older, newer] = world.components.map((component) => [{ component }]);
 if (!older || !newer) throw new Error('no components');
@@ -199,6 +207,7 @@ await ok(
     stranger.POST('/auth/token', { ...form, body: { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', client_id, device_code: device.device_code } }),
 );
 
+// Agents.
 const mcp = clientOf(tokens.access_token);
 const listed = await ok(
     mcp.POST('/mcp', { params: { header: { 'MCP-Protocol-Version': '2025-11-25' } }, body: { jsonrpc: '2.0', id: 1, method: 'tools/list' } }),

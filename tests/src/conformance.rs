@@ -99,7 +99,7 @@ impl Conformance {
         let beginning = format!("{issuer}/login?");
         let page = loop {
             let line = timeout(PATIENCE, says.next_line()).await.unwrap().unwrap();
-            let line = line.expect("it ended before it had a page to show");
+            let line = line.expect("the suite ended before it printed a page");
             if line.starts_with(&beginning) {
                 break line;
             }

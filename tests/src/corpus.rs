@@ -120,7 +120,10 @@ pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
     }
     let patience = tokio::time::Instant::now() + Duration::from_mins(1);
     while person.total("INBOX").await < delivered.len() as u64 {
-        assert!(tokio::time::Instant::now() < patience, "mail never came");
+        assert!(
+            tokio::time::Instant::now() < patience,
+            "the mail did not arrive"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // Messages that are sent concurrently arrive in any order.

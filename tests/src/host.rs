@@ -58,7 +58,7 @@ impl Process {
     async fn ready(&mut self) {
         let deadline = Instant::now() + EVENTUALLY;
         while reqwest::get(&self.health).await.is_err() {
-            assert!(Instant::now() < deadline, "it does not serve");
+            assert!(Instant::now() < deadline, "the host does not serve");
             assert_eq!(self.child.try_wait().unwrap(), None, "it ended");
             sleep(Duration::from_millis(20)).await;
         }

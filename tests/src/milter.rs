@@ -186,7 +186,7 @@ async fn answers(address: SocketAddr) {
         }
     };
     let answered = timeout(EVENTUALLY, answers).await;
-    answered.unwrap_or_else(|_| panic!("nobody answers on {address}"));
+    answered.unwrap_or_else(|_| panic!("no server listens on {address}"));
 }
 
 fn free() -> SocketAddr {

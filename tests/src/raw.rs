@@ -57,7 +57,7 @@ impl Raw {
     pub async fn say(&mut self, bytes: impl AsRef<[u8]>) {
         timeout(EVENTUALLY, self.stream.write_all(bytes.as_ref()))
             .await
-            .expect("the service takes what is written")
+            .expect("the service reads all bytes")
             .unwrap();
     }
 
@@ -79,7 +79,7 @@ impl Raw {
             }
             if !self.more().await {
                 let rest = String::from_utf8_lossy(&self.came);
-                assert_eq!(rest, "", "the end of an answer never came");
+                assert_eq!(rest, "", "the head is incomplete");
                 return None;
             }
         };
@@ -97,7 +97,7 @@ impl Raw {
             .header("content-length")
             .map_or(0, |l| l.parse().unwrap());
         while self.came.len() < length {
-            assert!(self.more().await, "the rest of a body never came");
+            assert!(self.more().await, "the body is incomplete");
         }
         answer.body = self.came.drain(..length).collect();
         Some(answer)
@@ -115,7 +115,7 @@ impl Raw {
     async fn more(&mut self) -> bool {
         let read = timeout(EVENTUALLY, self.stream.read_buf(&mut self.came))
             .await
-            .expect("the service answers or closes")
+            .expect("the service responds or closes")
             .expect("the service does not reset");
         read > 0
     }

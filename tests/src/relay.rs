@@ -102,7 +102,7 @@ impl Relay {
         let mut held = self.way.held.subscribe();
         timeout(EVENTUALLY, held.wait_for(|held| *held))
             .await
-            .expect("something is to be handed on")
+            .expect("the relay holds data")
             .unwrap();
     }
 
@@ -149,7 +149,7 @@ async fn accept(listener: TcpListener, way: Arc<Way>) {
 
 async fn pass(client: TcpStream, way: Arc<Way>) {
     let to = *way.to.lock().unwrap();
-    let Ok(server) = TcpStream::connect(to.expect("it leads somewhere")).await else {
+    let Ok(server) = TcpStream::connect(to.expect("the relay has a target")).await else {
         return;
     };
     client.set_nodelay(true).unwrap();

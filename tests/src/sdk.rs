@@ -45,7 +45,9 @@ impl Sdk {
     /// The next line of output, which must have this name.
     pub async fn says(&mut self, name: &str) -> Value {
         let line = timeout(EVENTUALLY, self.says.next_line()).await.unwrap();
-        let line = line.unwrap().expect("it ended; why stands above");
+        let line = line
+            .unwrap()
+            .expect("the client ended; see its output above");
         let said: Value = serde_json::from_str(&line).unwrap();
         assert!(said.get(name).is_some(), "{name}: {said}");
         said

@@ -280,7 +280,7 @@ async fn a_sign_in_that_cannot_be_begun_uses_no_code_up() {
 }
 
 #[tokio::test]
-async fn another_key_of_the_service_changes_nothing_for_whoever_has_a_device() {
+async fn two_factor_secrets_survive_a_new_key_of_the_service() {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     let mut service = Service::with_mail().await;
@@ -364,7 +364,7 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
 }
 
 #[tokio::test]
-async fn what_takes_the_password_takes_the_code_too() {
+async fn routes_that_take_the_password_take_the_code_too() {
     let service = Service::with_mail().await;
     let (ada, _bob) = (service.person("ada").await, service.person("bob").await);
     let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);

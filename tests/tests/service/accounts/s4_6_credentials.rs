@@ -102,7 +102,7 @@ async fn a_token_is_shown_once_and_opens_what_its_scopes_say() {
 }
 
 #[tokio::test]
-async fn a_token_that_will_not_do_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_token_request_is_refused_in_the_words_of_the_specification() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let available = "mail:read, mail:send, mail:write, aliases:read, aliases:write, profile:read";
@@ -308,7 +308,7 @@ async fn a_token_whose_mail_credential_is_gone_is_told_so_and_the_session_left_a
 }
 
 #[tokio::test]
-async fn a_mail_server_that_refuses_a_token_is_told_in_other_words_than_to_a_session() {
+async fn the_error_for_a_refused_token_differs_from_that_of_a_session() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
@@ -441,7 +441,7 @@ async fn an_app_password_without_a_label_is_refused() {
 }
 
 #[tokio::test]
-async fn the_one_that_backs_a_token_is_left_and_the_token_named() {
+async fn the_app_password_of_a_token_is_kept_and_the_token_named() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_secs(1));

@@ -108,7 +108,7 @@ async fn keys(person: &Person<'_>) -> Vec<Value> {
 // Teams
 
 #[tokio::test]
-async fn ones_own_mailbox_is_a_team_with_every_right() {
+async fn the_own_mailbox_is_a_team_with_every_right() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let [own] = &teams(&ada).await[..] else {
@@ -293,7 +293,7 @@ async fn the_password_is_the_askers_own_and_is_asked_before_anything_is_told() {
 }
 
 #[tokio::test]
-async fn what_will_not_do_is_told_by_its_field() {
+async fn an_invalid_field_is_named() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.person("bob").await;

@@ -7,7 +7,7 @@ use latchmail_tests::{Client, PASSWORD, Service};
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 
 #[tokio::test]
-async fn a_device_shows_eight_letters_and_is_let_in_by_whoever_signs_in_with_them() {
+async fn a_device_shows_eight_letters_and_gets_tokens_when_a_user_signs_in_with_them() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;

@@ -78,7 +78,7 @@ const AUTHORIZATION: [&str; 2] = [
 const REVISIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 #[tokio::test]
-async fn every_scenario_of_the_suite_is_judged() {
+async fn every_scenario_of_the_suite_is_listed() {
     let listed = Conformance::default().scenarios("--server").await;
     assert!(listed.len() > 40, "{listed:?}");
     for scenario in &listed {

@@ -186,7 +186,11 @@ async fn a_withdrawn_token_stops_within_a_minute_and_is_asked_about_once_in_it()
     for _ in 0..3 {
         ask(&service, FOLDERS).await.fails(401, UNUSABLE);
     }
-    assert_eq!(issuer.questions(TOKEN), 2, "a no is remembered as well");
+    assert_eq!(
+        issuer.questions(TOKEN),
+        2,
+        "a negative response is cached too"
+    );
     // The service closes its connection before the idle timeout.
     let closed = ["imap(ada@first.test)<", "Connection closed"];
     comes_to_be("its connection closes", async || {
@@ -199,7 +203,7 @@ async fn a_withdrawn_token_stops_within_a_minute_and_is_asked_about_once_in_it()
 }
 
 #[tokio::test]
-async fn a_token_ends_when_it_was_said_to_end() {
+async fn a_token_ends_at_its_exp() {
     let (issuer, service) = world(BOTH, "").await;
     let end = service.clock.now().seconds() + 30;
     issuer.says_otherwise(TOKEN, "exp", json!(end));
@@ -210,7 +214,7 @@ async fn a_token_ends_when_it_was_said_to_end() {
 }
 
 #[tokio::test]
-async fn many_requests_at_once_with_one_token_are_one_question() {
+async fn concurrent_requests_with_one_token_cause_one_introspection() {
     let (issuer, service) = world(BOTH, "").await;
     issuer.hold();
     let requests = join_all((0..8).map(|_| ask(&service, "GET /api/v1/aliases")));
@@ -424,7 +428,7 @@ async fn a_scope_that_is_asked_for_has_to_be_there() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_cannot_be_asked_is_503_and_not_remembered() {
+async fn a_failed_introspection_is_503_and_not_cached() {
     let (issuer, service) = world(BOTH, "oauth.introspection.timeout = 0.5").await;
     for instead in [
         (500, ""),
@@ -451,12 +455,12 @@ async fn an_issuer_that_cannot_be_asked_is_503_and_not_remembered() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_away_is_asked_again_when_it_is_back() {
+async fn an_issuer_is_asked_again_after_an_outage() {
     let (issuer, service) = world(BOTH, "").await;
     let address = issuer.address;
     drop(issuer);
     // The listener is closed when its task has ended.
-    comes_to_be("nobody listens", async || {
+    comes_to_be("the listener is closed", async || {
         TcpStream::connect(address).await.is_err()
     })
     .await;
@@ -466,7 +470,7 @@ async fn an_issuer_that_is_away_is_asked_again_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn what_is_in_a_token_is_never_protocol() {
+async fn a_token_cannot_inject_protocol() {
     let (issuer, service) = world(BOTH, "").await;
     for hostile in [
         "t\x01auth=Bearer opaque",
@@ -600,7 +604,7 @@ async fn a_message_leaves_by_the_token_where_the_submission_service_takes_tokens
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_refused_at_the_start() {
+async fn an_invalid_configuration_is_refused_at_the_start() {
     let issuer = Issuer::start().await;
     let whole = issuer.settings();
     let without = |key: &str| -> String {

@@ -17,7 +17,7 @@ async fn registered(service: &Service, uris: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn nobody_is_sent_where_the_client_did_not_say_before() {
+async fn only_registered_redirect_uris_are_used() {
     let service = Service::with_mail().await;
     let id = registered(&service, &["https://app.example/cb"]).await;
     let agent = Client::known(&service, &id);
@@ -40,7 +40,10 @@ async fn nobody_is_sent_where_the_client_did_not_say_before() {
         let page = agent.page_with(&[("redirect_uri", uri)]).await;
         assert_eq!(page.answer.status, 400, "{uri}");
         assert_eq!(page.answer.header("location"), None, "{uri}");
-        assert!(page.request.is_empty(), "{uri}: nobody is asked to sign in");
+        assert!(
+            page.request.is_empty(),
+            "{uri}: the page must not ask to sign in"
+        );
         assert!(!page.text.contains("href"), "{uri}: {}", page.text);
     }
     let twice = [("redirect_uri", "https://app.example/cb")];
@@ -54,7 +57,7 @@ async fn nobody_is_sent_where_the_client_did_not_say_before() {
 }
 
 #[tokio::test]
-async fn nothing_leads_off_the_service_before_somebody_did_something() {
+async fn the_service_redirects_only_after_the_user_acted() {
     let service = Service::with_mail().await;
     let agent = Client::register(&service).await;
     for (changes, code) in [
@@ -85,7 +88,7 @@ async fn nothing_leads_off_the_service_before_somebody_did_something() {
 }
 
 #[tokio::test]
-async fn a_code_that_comes_a_second_time_ends_what_came_of_it() {
+async fn a_code_used_twice_ends_its_grant() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -140,7 +143,7 @@ async fn a_code_is_worth_nothing_without_what_it_was_asked_for_with() {
 }
 
 #[tokio::test]
-async fn every_way_back_says_who_sent_it() {
+async fn every_redirect_names_the_issuer() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -329,7 +332,10 @@ async fn a_link_alone_lets_no_device_in() {
     let code = begun["user_code"].as_str().unwrap();
     let query = [("user_code".to_owned(), code.to_owned())];
     let page = agent.page("/device", &query).await;
-    assert!(page.text.contains(code), "filled in, to be sent by hand");
+    assert!(
+        page.text.contains(code),
+        "the code is filled in, and the user submits the form"
+    );
     assert!(
         page.text.contains("Letters that somebody sent you"),
         "{}",
@@ -338,7 +344,7 @@ async fn a_link_alone_lets_no_device_in() {
     let named = agent.fill("/device", &page, &[("user_code", code)]).await;
     assert!(
         named.text.contains("Test agent"),
-        "named before anybody signs in"
+        "named before the sign-in"
     );
     let poll = [
         ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),

@@ -131,7 +131,7 @@ async fn authenticator(person: &Person<'_>) -> String {
 }
 
 #[tokio::test]
-async fn who_has_two_factor_on_is_asked_for_a_code() {
+async fn two_factor_sign_in_asks_for_a_code() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let secret = Secret::try_from_base32(&authenticator(&ada).await).unwrap();
@@ -202,7 +202,7 @@ async fn a_device_is_let_in_by_its_letters() {
 }
 
 #[tokio::test]
-async fn a_device_that_is_not_ones_own_is_told_no() {
+async fn the_user_can_deny_an_unknown_device() {
     let service = service().await;
     let agent = Client::register(&service).await;
     let device = agent.device().await;
@@ -221,7 +221,7 @@ async fn a_device_that_is_not_ones_own_is_told_no() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_told_on_a_page() {
+async fn invalid_requests_are_explained_on_a_page() {
     let settings = "base_url = ''\nlimits.sign_in = 1";
     let service = Setup::default().with_mail().with(settings).start().await;
     let application = application().await;

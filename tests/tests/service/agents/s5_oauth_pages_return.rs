@@ -81,7 +81,7 @@ async fn a_browser_lets_the_form_lead_to_an_application_by_its_own_scheme() {
     let patience = Instant::now() + EVENTUALLY;
     let recorded = async || service.operator("audit --account ada@first.test", "").await;
     while !recorded().await.done().contains("client_agreed_to") {
-        assert!(Instant::now() < patience, "nobody agreed to anything");
+        assert!(Instant::now() < patience, "no agreement was recorded");
         sleep(Duration::from_millis(25)).await;
     }
     // The browser logs what a policy has blocked.

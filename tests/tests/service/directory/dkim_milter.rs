@@ -51,7 +51,7 @@ async fn key_of(person: &Person<'_>, domain: &str) -> Records {
 }
 
 #[tokio::test]
-async fn a_domain_signs_from_its_verification_on_whoever_verifies_it() {
+async fn a_domain_signs_from_its_verification_by_its_owner_or_the_operator() {
     let dns = Nameserver::start().await;
     let signing = Signing::start(&format!("dns.server = '{}'", dns.address)).await;
     let service = &signing.service;

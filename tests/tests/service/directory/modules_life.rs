@@ -231,7 +231,7 @@ async fn a_roll_back_that_the_database_fails_is_made_once_it_answers_again() {
     service.install(&[that_does("trap", "2.0.0")]).await;
     let away = "ALTER TABLE modules RENAME TO modules_away";
     service.execute(away).await;
-    until("the roll back fails", async || {
+    until("the rollback fails", async || {
         assert_eq!(version(&service).await.status, 500);
         !log.about("could not be rolled back").is_empty()
     })

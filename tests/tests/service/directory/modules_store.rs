@@ -95,7 +95,7 @@ async fn whatever_credential_the_routes_let_in_reaches_the_accounts_values() {
 }
 
 #[tokio::test]
-async fn where_nobody_is_known_nothing_is_kept_or_found() {
+async fn without_a_caller_the_store_is_denied() {
     let service = Service::with(&keeper("")).await;
     let ada = service.person("ada").await;
     set(&ada, "k", "v").await;
@@ -134,7 +134,7 @@ async fn a_change_that_expects_something_else_is_not_made() {
 }
 
 #[tokio::test]
-async fn of_those_who_change_a_value_at_once_one_wins() {
+async fn of_concurrent_changes_of_a_value_one_succeeds() {
     let service = Service::with(&keeper("")).await;
     let ada = service.person("ada").await;
     let claim = |number: u32| {
@@ -216,14 +216,14 @@ async fn installed_keeper() -> Service {
 }
 
 #[tokio::test]
-async fn what_a_module_kept_goes_with_it_or_after_it_where_the_operator_says_so() {
+async fn purge_deletes_the_values_of_a_module_with_it_or_after_it() {
     let service = installed_keeper().await;
     let component = std::fs::read(fixtures().join("fixture_keeper.wasm")).unwrap();
     let ada = service.person("ada").await;
     set(&ada, "k", "v").await;
     service.operator("module remove keeper", "").await.done();
     service.install(std::slice::from_ref(&component)).await;
-    assert_eq!(get(&ada, "k").await, "v", "it stays with nothing said");
+    assert_eq!(get(&ada, "k").await, "v", "the value stays without --purge");
     service.operator("module remove keeper", "").await.done();
     let purge = "module remove keeper --purge";
     service.operator(purge, "").await.done();

@@ -428,7 +428,7 @@ async fn plan_and_rank_are_changed_and_what_is_so_already_is_said() {
 }
 
 #[tokio::test]
-async fn whoever_there_is_not_is_a_sentence() {
+async fn an_unknown_account_is_named_in_the_error() {
     let service = Service::start().await;
     for verb in [
         "show nobody@first.test",

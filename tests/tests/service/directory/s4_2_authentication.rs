@@ -218,7 +218,10 @@ async fn signing_out_ends_what_is_open_at_the_mail_server() {
     ada.post(LOGOUT, &body).await.succeeds(200);
     let patience = tokio::time::Instant::now() + EVENTUALLY;
     while adas.noop().await.is_ok() {
-        assert!(tokio::time::Instant::now() < patience, "it is still open");
+        assert!(
+            tokio::time::Instant::now() < patience,
+            "the session is still open"
+        );
     }
     bobs.noop().await.unwrap();
 }
@@ -347,7 +350,7 @@ async fn a_body_that_is_not_json_is_said_to_be_that() {
 }
 
 #[tokio::test]
-async fn whoever_registers_is_at_least_thirteen() {
+async fn a_person_who_registers_is_at_least_thirteen() {
     let service = Service::start().await;
     let today = service.clock.now().date();
     let born = |days_short: u64| {

@@ -149,7 +149,7 @@ async fn what_another_client_moves_while_it_is_deleted_is_deleted_where_it_is_an
 
 /// The table in docs/mail.md: a mail server with neither X-GUID nor OBJECTID.
 #[tokio::test]
-async fn without_the_mail_servers_ids_a_message_is_what_no_other_looks_like() {
+async fn without_the_mail_servers_ids_messages_are_recognized_by_their_data() {
     let relay = Relay::new().await;
     let service = Service::with_mail_and(&format!("imap.address = '{}'", relay.address)).await;
     relay.leads_to(service.mail().imap);

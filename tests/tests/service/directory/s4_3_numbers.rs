@@ -190,7 +190,7 @@ async fn a_number_survives_a_new_name_of_its_folder() {
 }
 
 #[tokio::test]
-async fn a_folder_that_was_deleted_and_made_anew_is_another_one() {
+async fn a_folder_that_was_deleted_and_created_again_is_a_new_one() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -360,7 +360,7 @@ async fn a_message_moved_between_listing_and_asking_is_found_by_every_route() {
 }
 
 #[tokio::test]
-async fn a_change_of_many_finds_those_that_were_moved_meanwhile() {
+async fn a_bulk_change_finds_messages_that_were_moved() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;

@@ -201,7 +201,7 @@ async fn of_many_calls_at_once_under_one_key_one_sends() {
 }
 
 #[tokio::test]
-async fn who_hung_up_learns_by_the_key_what_became_of_the_mail() {
+async fn after_a_disconnect_the_key_returns_the_outcome() {
     let (relay, service) = relayed().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     relay.hold();

@@ -116,7 +116,7 @@ impl Smtp {
         loop {
             let mut line = String::new();
             let read = timeout(EVENTUALLY, self.stream.read_line(&mut line));
-            read.await.expect("the mail server answers").unwrap();
+            read.await.expect("the mail server responds").unwrap();
             if line.as_bytes().get(3) != Some(&b'-') {
                 return line[..3].parse().unwrap();
             }
@@ -206,7 +206,7 @@ async fn an_alias_is_made_listed_switched_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_refused_in_the_words_of_the_specification() {
+async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let id = made(&ada, "shop@first.test").await;
@@ -475,7 +475,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active() {
 // Ownership of addresses
 
 #[tokio::test]
-async fn an_address_is_somebodys_alone_whatever_it_is_to_them() {
+async fn an_address_belongs_to_one_account_as_account_or_alias() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     service
@@ -601,7 +601,7 @@ async fn an_alias_that_the_service_never_saw_being_made_has_no_dates() {
 }
 
 #[tokio::test]
-async fn nobody_uses_up_the_names_that_all_share() {
+async fn an_account_has_a_limit_of_aliases_on_platform_domains() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     domain(&ada, "ada.test").await;

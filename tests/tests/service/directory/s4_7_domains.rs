@@ -235,7 +235,7 @@ async fn to_claim_a_domain_again_answers_it_as_it_stands() {
         .iter()
         .map(|record| text(record, "kind"))
         .collect();
-    assert_eq!(kinds, ["MX", "SPF", "DMARC"], "there is no key yet");
+    assert_eq!(kinds, ["MX", "SPF", "DMARC"], "no key yet");
     world.proves(&claimed);
     verify(&ada, EXAMPLE).await.succeeds(200);
     let again = claim(&ada, EXAMPLE).await.succeeds(200);
@@ -518,7 +518,7 @@ async fn a_plan_says_how_many_domains_an_account_may_have() {
     };
     plan("none").await;
     assert_eq!(list(&ada).await["limit"], 0);
-    assert_eq!(list(&ada).await["used"], 2, "what there is stays");
+    assert_eq!(list(&ada).await["used"], 2, "existing domains stay");
     claim(&ada, "two.example").await.succeeds(200);
     for name in ["three.example", "anybodys.example"] {
         claim(&ada, name).await.fails(403, NOT_INCLUDED);
@@ -570,7 +570,7 @@ async fn a_failed_check_is_remembered_for_thirty_seconds() {
     verify(&ada, "ADA.Example.").await.fails(400, MISSING);
     service.clock.advance(Duration::from_millis(29_999));
     verify(&ada, EXAMPLE).await.fails(400, MISSING);
-    assert_eq!(world.dns.asked(host), asked, "nobody looked");
+    assert_eq!(world.dns.asked(host), asked, "no lookup");
     // The cached result applies only to this account and this domain.
     world
         .dns
@@ -722,7 +722,7 @@ async fn many_checks_at_once_of_what_cannot_be_read_look_once() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_slow_dns_server_keeps_nobody_elses_domains_waiting() {
+async fn waiting_for_a_slow_dns_server_does_not_delay_other_accounts() {
     let world = World::with("modules.domains.concurrency = 8\ndns.timeout = 6").await;
     let service = &world.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -910,10 +910,14 @@ async fn a_mail_client_is_told_who_there_is_on_a_domain_that_was_verified_within
         answered
     };
     let info = "info@ada.example";
-    assert_eq!(to(&mut client, info).await, 250, "the world may have it");
+    assert_eq!(
+        to(&mut client, info).await,
+        250,
+        "the recipient may exist elsewhere"
+    );
     world.proves(&claimed);
     verify(&ada, EXAMPLE).await.succeeds(200);
-    assert_eq!(to(&mut client, info).await, 550, "there is no alias yet");
+    assert_eq!(to(&mut client, info).await, 550, "no alias yet");
     alias(&ada, info, true).await;
     assert_eq!(to(&mut client, info).await, 250);
     assert_eq!(to(&mut client, "else@outside.test").await, 250);

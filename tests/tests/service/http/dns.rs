@@ -64,7 +64,7 @@ async fn the_strings_of_a_record_are_one_text_and_records_are_several() {
 }
 
 #[tokio::test]
-async fn nothing_there_is_told_from_what_cannot_be_read() {
+async fn a_missing_record_differs_from_a_failed_lookup() {
     let world = world().await;
     assert!(world.txt("nowhere.example").await.is_empty());
     world.server.a("other.example");
@@ -96,7 +96,7 @@ async fn nothing_there_is_told_from_what_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn what_can_be_no_name_is_not_there() {
+async fn an_invalid_name_has_no_records() {
     let world = world().await;
     let long = ["a".repeat(63).as_str(); 4].join(".");
     for name in ["a..example", &long, &format!("{}.example", "a".repeat(64))] {
@@ -164,7 +164,7 @@ async fn where_nothing_comes_by_udp_everything_comes_by_tcp() {
 }
 
 #[tokio::test]
-async fn aliases_are_followed_whoever_has_to_follow_them() {
+async fn aliases_are_followed_by_the_service_or_by_the_resolver() {
     for server in [Nameserver::start().await, Nameserver::resolver().await] {
         let world = World::of(server);
         world.server.cname("a.example", "b.example");
@@ -202,7 +202,7 @@ async fn aliases_that_lead_nowhere_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn what_was_corrected_is_seen_at_once() {
+async fn corrected_records_are_visible_at_once() {
     let world = world().await;
     assert!(world.txt("ada.example").await.is_empty());
     for text in ["before", "after"] {
@@ -276,7 +276,7 @@ async fn each_record_is_found_missing_or_unknown_by_itself() {
 }
 
 #[tokio::test]
-async fn all_states_are_told_in_time_though_nobody_answers() {
+async fn all_states_are_reported_in_time_without_a_response() {
     let world = world().await;
     for name in [
         "ada.example",
@@ -401,5 +401,9 @@ async fn an_spf_record_may_ask_twice_for_what_is_not_there() {
     }
     let after =
         "v=spf1 include:mail.latchmail.example a:no.example mx:no.example exists:no.example";
-    assert_eq!(world.spf(after).await, Some(true), "it is not got to");
+    assert_eq!(
+        world.spf(after).await,
+        Some(true),
+        "later mechanisms are not evaluated"
+    );
 }

@@ -47,7 +47,7 @@ async fn drip(client: &mut Raw, again: &str) {
     };
     timeout(EVENTUALLY, gone)
         .await
-        .expect("the service gives a slow client up");
+        .expect("the service drops a slow client");
 }
 
 /// The final response to a client that sends `bytes` and then drips `again`. [`drip`] has read its first byte.
@@ -152,7 +152,7 @@ async fn a_client_that_never_reads_its_answers_is_given_up() {
     let refused = async { while client.try_to_say(&many).await {} };
     timeout(EVENTUALLY, refused)
         .await
-        .expect("the service gives up");
+        .expect("the service drops the client");
     honest_clients_are_served(&service).await;
 }
 
@@ -235,7 +235,7 @@ async fn one_client_has_no_more_connections_than_its_share() {
         assert_eq!(client.answer().await.unwrap().status, 200);
     }
     held.pop();
-    until("a place that was left is another's", async || {
+    until("a closed connection makes room for another", async || {
         let mut again = Raw::between(ELSEWHERE, service.address()).await;
         again.try_to_say(HEALTH).await && again.answer().await.is_some()
     })
@@ -306,7 +306,7 @@ async fn ten_thousand_idle_connections_are_held_and_cost_little() {
         stands.await.unwrap(),
         "each had one request answered and is held"
     );
-    assert!(descriptors() >= open + CROWD, "all of them are held");
+    assert!(descriptors() >= open + CROWD, "all connections are held");
     let cost = memory().saturating_sub(before) / u64::try_from(CROWD).unwrap();
     assert!(cost <= KIB_A_CONNECTION, "{cost} KiB a connection");
     // Another client is served.
@@ -316,7 +316,7 @@ async fn ten_thousand_idle_connections_are_held_and_cost_little() {
     assert!(one_more.answer().await.is_none());
     drop(one_more);
     drop(crowd);
-    until("all of them are gone", async || descriptors() <= open).await;
+    until("all connections are closed", async || descriptors() <= open).await;
     ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
@@ -472,7 +472,7 @@ async fn after_rude_clients_memory_and_descriptors_are_where_they_were() {
         rude_clients(&service, &words).await;
         honest_clients_are_served(&service).await;
     }
-    until("descriptors are where they were", async || {
+    until("the number of descriptors is as before", async || {
         descriptors() <= open
     })
     .await;

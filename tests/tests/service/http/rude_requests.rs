@@ -223,7 +223,7 @@ async fn chunks_that_are_not_as_they_must_be_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused() {
+async fn malformed_requests_are_refused() {
     let service = Service::start().await;
     for request in [
         // Bare line feeds: RFC 9112, section 2.2 allows them, but servers differ.
@@ -318,7 +318,10 @@ async fn a_request_that_asks_for_something_else_than_a_route_is_told_so() {
          Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
     )
     .await;
-    assert_eq!(upgrade[0].status, 200, "it goes on in HTTP/1.1");
+    assert_eq!(
+        upgrade[0].status, 200,
+        "the connection continues with HTTP/1.1"
+    );
 }
 
 #[tokio::test]
@@ -551,7 +554,11 @@ async fn a_client_that_asks_whether_to_send_its_body_is_told() {
     assert_eq!(answer.error(400), "Missing refresh token");
     client.say(format!("{head} 20000\r\n\r\n")).await;
     let answers = client.answers().await;
-    assert_eq!(answers.len(), 1, "not asked for what will be refused");
+    assert_eq!(
+        answers.len(),
+        1,
+        "the service does not ask for a body that it will refuse"
+    );
     answers[0].error(413);
     // The service does not ask for a body that the caller may not send.
     let mut client = Raw::to(&service).await;

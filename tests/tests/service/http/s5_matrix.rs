@@ -382,7 +382,7 @@ async fn a_call_without_its_scope_never_reaches_the_mail_server() {
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_is_found_by_no_route_and_stays_as_it_is() {
+async fn no_route_finds_or_changes_resources_of_another_account() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let token = ada.token(&["mail:read"]).await;

@@ -277,7 +277,7 @@ async fn one_credential_cannot_spend_anothers_budget() {
 }
 
 #[tokio::test]
-async fn what_has_no_limit_says_nothing_of_one() {
+async fn routes_without_a_limit_have_no_limit_headers() {
     let service = limited().await;
     for _ in 0..70 {
         for (line, status) in [
@@ -450,7 +450,7 @@ async fn wrong_signatures_of_a_client_leave_tokens_that_were_verified_before_alo
 }
 
 #[tokio::test]
-async fn a_session_that_is_over_has_no_more_look_ups_than_one_that_is_not_has_requests() {
+async fn an_ended_session_has_the_budget_of_one_session() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let body = json!({ "refreshToken": ada.refresh });

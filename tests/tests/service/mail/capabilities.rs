@@ -13,7 +13,7 @@ async fn a_required_extension_that_is_missing_is_logged_once() {
     let few = "imap_capability = IMAP4rev1 SASL-IR LITERAL+ UNSELECT";
     std::fs::write(&local, format!("{settings}\n{few}\n")).unwrap();
     service.stack().restart_imap().await.unwrap();
-    assert_eq!(log.about("does not offer"), [""; 0], "before a log-in");
+    assert_eq!(log.about("does not offer"), [""; 0], "before a login");
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     ada.receives(MESSAGE).await;
     assert_eq!(ada.total("INBOX").await, 1);

@@ -131,7 +131,7 @@ async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_r
     let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
     let answer = ada.ask(&path).await;
     assert_eq!(answer.header("content-length"), Some("20971520"));
-    assert!(answer.body == film, "the film is another one");
+    assert!(answer.body == film, "the file has changed");
     let downloads = (0..8).map(async |number| {
         let request = service.request(&path).bearer_auth(&ada.access);
         let mut response = request.send().await.unwrap();
@@ -140,7 +140,7 @@ async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_r
         let mut waited = number % 2 == 0;
         while let Some(piece) = response.chunk().await.unwrap() {
             let rest = film.strip_prefix(&piece[..]);
-            film = rest.expect("the film is another one");
+            film = rest.expect("the file has changed");
             if !waited {
                 waited = true;
                 // The client is slower than the mail server, so other requests can use the connection.

@@ -132,7 +132,7 @@ async fn many_messages_are_deleted_wherever_they_are_and_no_other_with_them() {
 }
 
 #[tokio::test]
-async fn what_is_gone_is_counted_and_the_rest_is_done() {
+async fn missing_messages_are_counted_and_the_others_changed() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&ada).await;

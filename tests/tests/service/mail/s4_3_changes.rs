@@ -372,7 +372,7 @@ async fn change(person: &Person<'_>, (line, body): &(String, Value)) -> Answer {
 }
 
 #[tokio::test]
-async fn a_change_of_what_is_no_message_of_ones_own_is_refused() {
+async fn a_change_of_an_unknown_or_foreign_message_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&ada).await;

@@ -105,7 +105,7 @@ fn said(contract: &Contract) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_version_says_the_next_ones_say_too() {
+fn each_version_contains_all_statements_of_the_version_before() {
     let kept = kept();
     for pair in kept.windows(2) {
         let [(older, before), (newer, after)] = pair else {
@@ -125,7 +125,7 @@ fn what_a_version_says_the_next_ones_say_too() {
 }
 
 #[test]
-fn whatever_changes_of_a_contract_is_seen() {
+fn every_change_of_a_contract_is_detected() {
     let before = current();
     for (file, old, new) in [
         (
@@ -192,7 +192,7 @@ async fn refused(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_named_with_both_versions() {
+async fn an_incompatible_component_is_refused_with_both_versions() {
     let ends = format!("; its contract is version {CONTRACT}");
     for (old, new, reason) in [
         (
@@ -280,7 +280,7 @@ async fn what_does_not_fit_is_named_with_both_versions() {
 }
 
 #[tokio::test]
-async fn what_was_built_against_a_newer_version_and_uses_nothing_new_works() {
+async fn a_component_built_against_a_newer_version_works_if_it_uses_nothing_new() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("older.wasm");
     fs::write(&source, renamed(&[("@1.0.0", "@1.9.9")])).unwrap();
@@ -290,7 +290,7 @@ async fn what_was_built_against_a_newer_version_and_uses_nothing_new_works() {
 }
 
 #[tokio::test]
-async fn what_is_no_component_is_not_loaded() {
+async fn a_file_that_is_not_a_component_is_not_loaded() {
     let core_module = b"\0asm\x01\0\0\0";
     let said = refused(core_module).await;
     assert!(

@@ -121,7 +121,7 @@ async fn reads_mail(person: &Person<'_>) {
 }
 
 #[tokio::test]
-async fn whatever_a_guest_does_ends_its_own_request_and_the_log_says_what_it_was() {
+async fn each_failure_of_a_module_ends_its_own_request_and_is_logged() {
     let log = Log::keep();
     let service = Service::with_mail_and(&hostile("")).await;
     let ada = service.person("ada").await;
@@ -147,7 +147,7 @@ async fn whatever_a_guest_does_ends_its_own_request_and_the_log_says_what_it_was
 }
 
 #[tokio::test]
-async fn what_a_guest_leaves_behind_or_asks_too_far_harms_nobody() {
+async fn a_leaked_blob_and_a_read_past_the_end_are_harmless() {
     let service = Service::with(&hostile("")).await;
     let said = async |what| String::from_utf8(does(&service, what).await.body).unwrap();
     assert_eq!(said("blob-leaked").await, "leaked");
@@ -155,7 +155,7 @@ async fn what_a_guest_leaves_behind_or_asks_too_far_harms_nobody() {
 }
 
 #[tokio::test]
-async fn an_answer_larger_than_may_be_is_not_sent_even_by_a_guest_that_has_the_memory() {
+async fn a_response_above_the_limit_is_not_sent() {
     const MIB: usize = 1024 * 1024;
     let log = Log::keep();
     let with_memory = hostile("response = 1").replace("memory = 8", "memory = 256");
@@ -179,7 +179,7 @@ async fn an_answer_larger_than_may_be_is_not_sent_even_by_a_guest_that_has_the_m
 }
 
 #[tokio::test]
-async fn a_module_may_be_given_larger_answers_than_usual() {
+async fn the_operator_can_raise_the_limit_of_responses() {
     const LARGE: usize = 30 * 1024 * 1024;
     let larger = hostile("response = 30").replace("memory = 8", "memory = 128");
     let service = Service::with(&larger.replace("cpu = 0.2", "cpu = 5")).await;
@@ -209,7 +209,7 @@ async fn a_panic_of_the_hosts_own_ends_one_request_and_not_the_service() {
 }
 
 #[tokio::test]
-async fn a_module_that_misbehaves_when_asked_what_it_is_is_not_loaded() {
+async fn a_module_that_misbehaves_in_describe_is_not_loaded() {
     for (describe, reason) in [
         ("panic", "it would not say"),
         ("spin", "it used up its CPU time of 0.2 s"),
@@ -253,7 +253,7 @@ async fn an_import_that_was_not_granted_is_named() {
 }
 
 #[tokio::test]
-async fn a_route_that_is_anothers_is_refused_with_both_names() {
+async fn a_route_that_is_already_taken_is_refused_with_both_names() {
     for (path, mentions) in [
         ("/api/v1/mail/folders", ["hostile", "mail"]),
         ("/api/v1/mail/{any}", ["hostile", "mail"]),

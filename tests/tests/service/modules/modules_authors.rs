@@ -24,7 +24,7 @@ fn subjects(digest: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_new_project_is_a_module_as_it_stands() {
+async fn a_new_project_is_a_working_module() {
     let settings = loaded("first-steps", "first_steps.wasm", "'caller'");
     let service = Service::with(&settings).await;
     let ada = service.person("ada").await;

@@ -84,7 +84,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_module_asks_a_host_that_is_listed_and_is_told_all_it_says() {
+async fn a_module_gets_the_complete_response_of_a_listed_host() {
     let world = World::start().await;
     let listed = format!("http://{}", world.at);
     let service = Service::with(&keeper(&[&listed], "")).await;
@@ -106,7 +106,7 @@ async fn a_module_asks_a_host_that_is_listed_and_is_told_all_it_says() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_listed_is_denied_and_hears_nothing() {
+async fn a_host_that_is_not_listed_is_denied_and_gets_no_request() {
     let world = World::start().await;
     let other = format!("http://127.0.0.1:{}", world.at.port() ^ 1);
     let service = Service::with(&keeper(&[&other, "api.example.com"], "")).await;
@@ -136,7 +136,7 @@ async fn a_host_that_is_not_listed_is_denied_and_hears_nothing() {
 }
 
 #[tokio::test]
-async fn a_listed_name_that_leads_to_a_private_address_is_denied_unless_that_is_listed_too() {
+async fn a_listed_name_with_a_private_address_is_denied_unless_the_address_is_listed() {
     let world = World::start().await;
     let names = Nameserver::start().await;
     let dns = format!("dns.server = '{}'", names.address);
@@ -176,7 +176,7 @@ async fn a_listed_name_that_leads_to_a_private_address_is_denied_unless_that_is_
 }
 
 #[tokio::test]
-async fn a_name_that_leads_elsewhere_from_one_look_to_the_next_is_looked_up_once_a_request() {
+async fn a_name_is_resolved_once_per_request() {
     let world = World::start().await;
     let names = Nameserver::start().await;
     let port = world.at.port();
@@ -266,7 +266,7 @@ async fn a_server_that_never_answers_holds_a_request_no_longer_than_asked_or_tha
 }
 
 #[tokio::test]
-async fn hosts_that_cannot_be_read_stop_the_start_by_name() {
+async fn invalid_entries_of_hosts_stop_the_start() {
     for entry in ["https://api.example.com/path", "*", "10.0.0.0/40"] {
         let sentence = refusal(&keeper(&["good.example.com", entry], "")).await;
         assert!(

@@ -147,7 +147,7 @@ async fn a_sandbox_that_wrote_much_is_replaced_and_each_request_logs_its_own() {
 }
 
 #[tokio::test]
-async fn a_caller_is_never_the_one_before() {
+async fn a_reused_sandbox_never_sees_the_previous_caller() {
     let service =
         Service::with("modules.aliases.reuse = true\nmodules.aliases.concurrency = 1").await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);

@@ -19,7 +19,7 @@ async fn half_a_request(service: &Service) -> UnixStream {
 }
 
 #[tokio::test]
-async fn a_new_module_whose_requests_all_wait_takes_no_place_of_the_others_nor_of_its_operator() {
+async fn a_module_whose_requests_all_wait_leaves_sandboxes_for_others_and_the_operator() {
     let few = ["mail", "credentials", "aliases", "domains"]
         .map(|name| format!("modules.{name}.concurrency = 4\n"))
         .concat();
@@ -74,7 +74,7 @@ async fn a_module_of_one_sandbox_serves_one_request_after_another_in_every_versi
 }
 
 #[tokio::test]
-async fn a_request_that_is_never_finished_on_the_operators_socket_does_not_hold_up_the_end() {
+async fn an_incomplete_request_on_the_operators_socket_does_not_delay_the_stop() {
     let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 0.5";
     let mut service = Service::with(patient).await;
     let _held = half_a_request(&service).await;
@@ -86,7 +86,7 @@ async fn a_request_that_is_never_finished_on_the_operators_socket_does_not_hold_
 }
 
 #[tokio::test]
-async fn nothing_is_taken_any_more_while_the_operators_socket_comes_to_its_end() {
+async fn the_operators_socket_accepts_nothing_while_the_service_stops() {
     let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 20";
     let mut service = Service::with(patient).await;
     let held = half_a_request(&service).await;
@@ -107,7 +107,7 @@ async fn nothing_is_taken_any_more_while_the_operators_socket_comes_to_its_end()
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_is_waited_for_on_the_operators_socket_as_anywhere() {
+async fn an_incomplete_head_on_the_operators_socket_times_out() {
     let service = Service::with("http.header_timeout = 0.3").await;
     let mut held = half_a_request(&service).await;
     let mut rest = Vec::new();

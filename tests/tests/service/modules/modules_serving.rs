@@ -157,7 +157,7 @@ async fn a_module_that_cannot_be_loaded_is_reported_and_the_rest_of_the_service_
 }
 
 #[tokio::test]
-async fn a_ceiling_that_cannot_be_kept_to_stops_the_start() {
+async fn an_invalid_limit_of_a_module_stops_the_start() {
     for (settings, mentions) in [
         (
             "modules.mail.grants = ['caller', 'teapot']",

@@ -60,7 +60,7 @@ async fn one_request_checks_three_passwords_and_no_more() {
 }
 
 #[tokio::test]
-async fn wrong_passwords_are_limited_for_whoever_checks_them() {
+async fn wrong_passwords_are_limited_for_modules_and_the_services_own_routes() {
     let service = service("limits.password_change = 5\nlimits.sign_in_address = 5").await;
     let ada = service.person("ada").await;
     let team = team(&ada).await;

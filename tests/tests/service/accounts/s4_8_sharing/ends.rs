@@ -14,7 +14,7 @@ fn reading() -> Grant {
 }
 
 #[tokio::test]
-async fn narrowing_and_revoking_count_at_the_next_request() {
+async fn reduced_and_revoked_grants_apply_to_the_next_request() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let uid = world.put("Alpha", "one").await;
@@ -54,7 +54,7 @@ async fn narrowing_and_revoking_count_at_the_next_request() {
 }
 
 #[tokio::test]
-async fn without_the_standing_key_nobody_is_a_guest_until_there_is_another() {
+async fn without_the_standing_key_no_member_has_access() {
     let service = Service::with_mail().await;
     let world = World::new(&service).await;
     world.invite("bob", &reading()).await.succeeds(201);
@@ -85,7 +85,7 @@ async fn without_the_standing_key_nobody_is_a_guest_until_there_is_another() {
 }
 
 #[tokio::test]
-async fn the_owners_password_leaves_the_guests_and_a_disabled_owner_does_not() {
+async fn a_new_password_of_the_owner_keeps_members_and_disabling_the_owner_does_not() {
     let service = Service::with_mail().await;
     let world = World::new(&service).await;
     world.invite("bob", &reading()).await.succeeds(201);

@@ -60,8 +60,7 @@ async fn a_folder_stays_shared_through_a_rename_and_what_takes_its_name_is_not()
 }
 
 #[tokio::test]
-async fn nobody_moves_a_message_into_what_took_a_shared_folders_name_and_no_move_takes_its_id_along()
- {
+async fn no_message_moves_into_a_new_folder_with_the_name_of_a_shared_one() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let goes = world.put("Beta", "goes").await;
@@ -94,7 +93,7 @@ async fn nobody_moves_a_message_into_what_took_a_shared_folders_name_and_no_move
 }
 
 #[tokio::test]
-async fn a_folder_that_is_made_anew_is_not_shared() {
+async fn a_folder_that_was_created_again_is_not_shared() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     world.put("Alpha", "before").await;
@@ -153,7 +152,7 @@ async fn a_message_is_a_guests_to_read_where_it_is_and_not_where_it_was() {
 }
 
 #[tokio::test]
-async fn what_lies_outside_is_answered_as_what_does_not_exist() {
+async fn resources_outside_the_grants_look_like_unknown_ones() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let secret = world.put("Beta", "secret").await;

@@ -92,7 +92,7 @@ async fn recipients_are_given_in_every_form() {
 }
 
 #[tokio::test]
-async fn who_is_hidden_receives_and_is_named_nowhere() {
+async fn a_bcc_recipient_receives_the_mail_and_is_not_named() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let (carl, dora) = (service.person("carl").await, service.person("dora").await);

@@ -232,7 +232,7 @@ async fn a_mail_of_nearly_25_mb_is_taken_and_one_beyond_it_is_not() {
     assert_eq!(received["attachments"][0]["size"], film.len());
     assert!(received["size"].as_u64().unwrap() <= 26_214_400 + 2000);
     let answer = download(&bob, &received, 0).await;
-    assert!(answer.body == film, "the film is another one");
+    assert!(answer.body == film, "the file has changed");
     assert_eq!(sent["savedTo"], "Sent");
     // 26,273,684 bytes of base64, which are less than 25 MB without the line breaks.
     let beyond = noise(19_200_000);

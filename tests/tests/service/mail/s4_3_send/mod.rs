@@ -89,7 +89,7 @@ pub(crate) async fn all_that_came(from: &Person<'_>, to: &Person<'_>) -> Vec<Str
         }
     };
     let emptied = timeout(EVENTUALLY, empty).await;
-    emptied.expect("all mail goes where it belongs");
+    emptied.expect("all mail is delivered");
     let messages = to.messages("INBOX").await;
     let subjects = messages
         .iter()
@@ -149,7 +149,7 @@ async fn left_for(service: &Service, count: usize) -> BTreeSet<String> {
         }
     };
     let left = timeout(EVENTUALLY, leave).await;
-    left.expect("the mail leaves")
+    left.expect("the mail is sent")
 }
 
 /// The mail to other servers, one text per transaction.

@@ -53,7 +53,7 @@ async fn a_field_that_is_missing_or_of_another_type_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_refused_as_such() {
+async fn a_body_that_is_not_json_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let good = mail("no JSON").to_string();
