@@ -1,90 +1,91 @@
-//! Every bound on what a message or a mail server may cost, in one place.
+//! Limits on the memory, bytes, parts and time that messages and the mail server's replies can use.
 
 use std::time::Duration;
 
-/// Bytes of one message that are looked at; what lies behind is left out and the answer says so.
+/// Maximum number of bytes that are read of one message. The rest is left out and the result is marked as truncated.
 pub(super) const MESSAGE: usize = 128 * 1024 * 1024;
 
-/// Bytes of a message that are read in one round trip; the rest of a larger one comes in pieces.
+/// Bytes of a message that the first round trip reads. The rest of a larger message is read in pieces.
 pub(super) const FIRST: usize = 1024 * 1024;
 
-/// Bytes that are read where they arrive; more of them are read on a thread of their own.
+/// Maximum number of bytes that are processed on the current thread. Larger inputs are processed on a blocking thread.
 pub(super) const BRIEF: usize = 64 * 1024;
 
-/// Bytes of one piece of an attachment: the first, and all of them where a client is slow. A download has some three of them in memory.
+/// Bytes of one piece of an attachment: of the first piece, and of all pieces if the client is slow. A download has about three pieces in memory.
 pub(super) const PIECE: usize = 256 * 1024;
 
-/// What all larger messages and downloads may take at a time, in MiB.
+/// Memory for all larger messages and downloads together, in MiB.
 pub(super) const ROOM_MIB: usize = 256;
 
-/// What reading a larger message takes, in MiB: its first bytes, its text and its HTML as they came and decoded.
+/// Memory for reading one larger message, in MiB: its first bytes, and its text and HTML in encoded and decoded form.
 pub(super) const LARGE_MIB: u32 = 12;
 
-/// What a download takes, in MiB.
+/// Memory for one download, in MiB.
 pub(super) const DOWNLOAD_MIB: u32 = 1;
 
-/// Bytes of longer headers and texts that a listing reads at a time.
+/// Bytes of longer headers and texts that a listing reads in one chunk.
 pub(super) const CHUNK: usize = 4 * 1024 * 1024;
 
-/// What all listings together may take for them, in MiB.
+/// Memory for the longer headers and texts of all listings together, in MiB.
 pub(super) const LISTINGS_MIB: usize = 64;
 
-/// Downloads of one account at a time.
+/// Maximum number of concurrent downloads of one account.
 pub(super) const DOWNLOADS: usize = 16;
 
-/// How long a client may be slower than the mail server before its download lets go of the connection to it.
+/// How long a download waits for its client before it returns its connection to the pool.
 pub(super) const SLOW: Duration = Duration::from_millis(100);
 
-/// Bytes of one reply of the mail server: a text as it is encoded is the largest that is asked for.
+/// Maximum size of one reply of the mail server, in bytes. The largest requested item is an encoded text.
 pub(super) const REPLY: usize = 4 * BODY + 1024 * 1024;
 
-/// Bytes of one line of a reply, literals aside: the UIDs of a million messages that are found.
+/// Maximum length of one line of a reply without its literals, in bytes: enough for the UIDs of a million search results.
 pub(super) const REPLY_LINE: usize = 12 * 1024 * 1024;
 
-/// Recent messages of a folder, beyond which a server that gathers them anew for every session that only reads (Dovecot does) is made to forget them.
+/// If a folder has more recent messages than this, the session makes the server clear `\Recent`. Otherwise Dovecot collects these messages again for every
+/// session that opens the folder read-only.
 pub(super) const RECENT: u32 = 1000;
 
-/// Bytes of a message's header fields that a listing reads; where there are more it reads them up to [`HEADER`].
+/// Bytes of a message's header fields that a listing reads first. For a longer header it then reads up to [`HEADER`].
 pub(super) const LISTED_HEADER: usize = 64 * 1024;
 
-/// Bytes of one header field, decoded, that a listing answers: a hundred messages have to fit a sandbox.
+/// Maximum size of one decoded header field in a listing, in bytes. A hundred messages must fit into a sandbox.
 pub(super) const LISTED_FIELD: usize = 4 * 1024;
 
-/// Bytes of one header field, decoded, that are answered with a message.
+/// Maximum size of one decoded header field of a single message, in bytes.
 pub(super) const FIELD: usize = 64 * 1024;
 
-/// What an entry of a list costs in an answer beside its own letters: its JSON.
+/// Overhead of one list entry in the JSON response, in bytes.
 pub(super) const ENTRY: usize = 32;
 
-/// Bytes of a message's flags that are answered.
+/// Maximum size of a message's flags in a response, in bytes.
 pub(super) const FLAGS: usize = 4 * 1024;
 
-/// Bytes of a media type (RFC 6838, section 4.2: 127 on either side of the slash).
+/// Maximum length of a media type, in bytes (RFC 6838, section 4.2: 127 on each side of the slash).
 pub(super) const MEDIA: usize = 255;
 
-/// Bytes of one part's header that are read.
+/// Maximum number of bytes that are read of one part's header.
 pub(super) const HEADER: usize = 256 * 1024;
 
-/// Bytes of a message's text that a listing reads for its preview.
+/// Bytes of a message's text that a listing reads first for the preview.
 pub(super) const PREFIX: usize = 4 * 1024;
 
-/// Bytes that it reads where the first did not hold enough text: newsletters begin with their style sheet.
+/// Bytes that a listing reads if [`PREFIX`] has too little text. Newsletters begin with a style sheet.
 pub(super) const LONG_PREFIX: usize = 64 * 1024;
 
-/// Characters of a preview.
+/// Maximum length of a preview, in characters.
 pub(super) const PREVIEW: usize = 256;
 
-/// How deep multiparts may be nested; what lies deeper is one part.
+/// Maximum nesting depth of multiparts. A deeper multipart is treated as a single part.
 pub(super) const DEPTH: usize = 32;
 
-/// Parts of one message.
+/// Maximum number of parts of one message.
 pub(super) const PARTS: usize = 1000;
 
-/// Bytes of the text, and of the HTML, that are answered.
+/// Maximum size of the text and of the HTML in a response, in bytes each.
 pub(super) const BODY: usize = 1024 * 1024;
 
-/// Characters of an attachment's file name.
+/// Maximum length of an attachment's file name, in characters.
 pub(super) const FILENAME: usize = 200;
 
-/// Bytes of a folder's path.
+/// Maximum length of a folder's path, in bytes.
 pub(super) const PATH: usize = 1000;

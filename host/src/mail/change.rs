@@ -1,7 +1,7 @@
-//! Messages flagged, moved and deleted: by their numbers, wherever they are, one command a folder.
+//! Flags, moves and deletes messages by their numbers, in any folder, with one command per folder.
 //!
-//! A change that was begun runs to its end on a task of its own, whether or not somebody waits for it; where its outcome is not known, that is what
-//! it says.
+//! A change that has started runs to completion on its own task, even if the caller no longer waits. If the outcome is unknown, the error says so. This module
+//! does not decide which messages are the same: [`super::reconcile`] does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::reach::Judged;
 use super::{Access, Error, Mail, canonical, imap, reading};
 use crate::teams::rights::Right;
 
-/// What is done to messages.
+/// A change of messages.
 #[derive(Clone, Debug)]
 enum Change {
     Flag { flags: Vec<Flag>, add: bool },
@@ -25,7 +25,7 @@ enum Change {
     Delete,
 }
 
-/// Where messages are looked up: in memory, in the database, and there once more after every folder was looked at.
+/// The source of message locations: the cache, the database, or the database after a reconciliation with the mail server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Kept,
@@ -35,7 +35,7 @@ enum Look {
 
 impl Look {
     const OWNER: &[Self] = &[Self::Kept, Self::Noted, Self::Anew, Self::Anew];
-    /// A guest's rights are judged by where messages are, before anything is done to one of them.
+    /// A member's rights depend on where the messages are, so the index is reconciled before any message is changed.
     const GUEST: &[Self] = &[Self::Anew, Self::Anew, Self::Anew];
 
     fn turns(access: &Access) -> &'static [Self] {
@@ -46,8 +46,8 @@ impl Look {
     }
 }
 
-/// What came of it in one folder: the IMAP UIDs that were there, whether others had been moved when they were to be deleted, or that there is no folder to
-/// move to.
+/// The result in one folder: the IMAP UIDs of the changed messages, the IMAP UIDs of the deleted messages if others had moved first, or that the destination
+/// does not exist.
 enum Done {
     To(BTreeSet<u32>),
     Escaped(BTreeSet<u32>),
@@ -55,10 +55,10 @@ enum Done {
 }
 
 impl Mail {
-    /// Adds flags to messages, or takes them away. Answers the numbers of those that there are.
+    /// Adds or removes flags of messages. Returns the numbers of the messages that exist.
     ///
     /// # Errors
-    /// Any of [`Error`]; [`Error::Rejected`] where the mail server would not keep a flag.
+    /// Returns any [`Error`], and [`Error::Rejected`] if the mail server cannot store a flag permanently.
     pub async fn flag(
         self: &Arc<Self>,
         access: &Access,
@@ -72,10 +72,10 @@ impl Mail {
         Ok(done.unwrap_or_default())
     }
 
-    /// Moves messages to a folder, where they keep their numbers. Answers the numbers of those that there are; none where there is no such folder.
+    /// Moves messages to a folder. They keep their numbers. Returns the numbers of the messages that exist, or `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn move_to(
         self: &Arc<Self>,
         access: &Access,
@@ -86,10 +86,10 @@ impl Mail {
         self.change(access, uids, Change::Move { to }).await
     }
 
-    /// Removes messages for good. Answers the numbers of those that there were.
+    /// Deletes messages permanently. Returns the numbers of the messages that existed.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn delete(
         self: &Arc<Self>,
         access: &Access,
@@ -113,7 +113,7 @@ impl Mail {
             .await
     }
 
-    /// Runs what changes something on a task of its own: whoever waits for it may go away.
+    /// Runs a change on its own task, so that it completes even if the caller is dropped.
     pub(super) async fn to_its_end<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -130,11 +130,12 @@ impl Mail {
         mut left: Vec<u64>,
         change: &Change,
     ) -> Result<Option<Vec<u64>>, Error> {
-        // Two that move the same message do so one after the other: a server may copy it twice before it removes it once.
+        // Two moves of one message must not overlap: a server may copy the message twice before it removes it once.
         let (access, _turn) = &self.turn(&self.changing, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
-            // By the names that folders have at this moment: the server is told a name, and says too late which folder has it.
+            // A move command contains a folder name, and the server does not report in advance which folder has that name. So a member's names are updated
+            // first.
             if access.guest.is_some() {
                 self.keep_track(access).await?;
             }
@@ -147,7 +148,7 @@ impl Mail {
                 rights.push(Right::MailRead);
             }
         }
-        // In order between the looks.
+        // Sorted after each lookup.
         let mut done: Vec<u64> = Vec::new();
         let mut tried: Vec<(u64, Arc<Place>)> = Vec::new();
         let mut escaped = false;
@@ -176,14 +177,16 @@ impl Mail {
                     ),
                     Done::NoDestination if done.is_empty() => return Ok(None),
                     Done::NoDestination => {
-                        let gone = Error::Internal("the folder went away meanwhile".into());
+                        let gone = Error::Internal(
+                            "the destination folder was deleted during the move".into(),
+                        );
                         return Err(halfway(&done, gone));
                     }
                 }
             }
             done.sort_unstable();
             left.retain(|uid| done.binary_search(uid).is_err());
-            // A number that was never given is not looked for.
+            // Do not search for a number that was never assigned.
             if *look == Look::Noted {
                 left.retain(|uid| tried.iter().chain(&places).any(|(known, _)| known == uid));
             }
@@ -193,13 +196,13 @@ impl Mail {
             tried.extend(places);
         }
         if escaped {
-            let moves = "a message moves faster than it can be deleted";
+            let moves = "another client moved a message during every attempt to delete it";
             return Err(halfway(&done, Error::Unknown(moves.into())));
         }
         Ok(Some(done))
     }
 
-    /// Where messages are, as far as that is known and the caller holds `rights` there.
+    /// Returns the known locations of messages for which the caller holds `rights`.
     async fn reached(
         &self,
         access: &Access,
@@ -222,7 +225,7 @@ impl Mail {
         Ok(places)
     }
 
-    /// Where messages are, as far as that is known.
+    /// Returns the known locations of messages.
     async fn looked_up(
         &self,
         access: &Access,
@@ -246,7 +249,7 @@ impl Mail {
         Ok(places.collect())
     }
 
-    /// Changes messages (number and IMAP UID) of one folder.
+    /// Changes messages (number and IMAP UID) in one folder.
     async fn changed_in(
         &self,
         access: &Access,
@@ -278,7 +281,7 @@ impl Mail {
                 }
             }
             Change::Delete => {
-                // Until it is known whether another client moved one just before, no other look may take that for a move.
+                // No other reconciliation may run until it is known whether another client moved a message just before it was expunged.
                 let _turn = self.seeking.turn(&access.account).await;
                 let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
                     return Ok(Done::To(BTreeSet::new()));
@@ -294,7 +297,7 @@ impl Mail {
         }
     }
 
-    /// Writes down where messages are now. If that fails they are found again by their identity.
+    /// Stores the new locations of moved messages. If this fails, a later reconciliation finds the messages by their identity.
     async fn moved(
         &self,
         access: &Access,
@@ -314,14 +317,14 @@ impl Mail {
             let written = async {
                 let moved = index::moved(&self.db, &access.account, to, validity, &places).await?;
                 if !moved {
-                    // Another client has made the folder since folders were listed last.
+                    // Another client created the folder after the last listing.
                     self.keep_track(access).await?;
                     index::moved(&self.db, &access.account, to, validity, &places).await?;
                 }
                 Ok::<_, Error>(())
             };
             if let Err(error) = written.await {
-                tracing::error!(%error, "where messages were moved to could not be written down");
+                tracing::error!(%error, "failed to store the new locations of moved messages");
             }
         }
         for (uid, _) in places {
@@ -330,8 +333,8 @@ impl Mail {
         moved.uids.iter().map(|(was, _)| *was).collect()
     }
 
-    /// Removes messages that were expunged from the index. Returns those that no folder has: one that another client moved just before it was expunged is
-    /// where it was moved to.
+    /// Removes expunged messages from the index. Returns the IMAP UIDs of those that no folder has any more. A message that another client moved just before it
+    /// was expunged still exists in its new folder.
     async fn deleted(
         &self,
         access: &Access,
@@ -361,7 +364,7 @@ impl Mail {
         let moved = |uid: &u64| after.get(uid).is_some_and(|at| before.get(uid) != Some(at));
         let gone: Vec<u64> = numbers.keys().filter(|uid| !moved(uid)).copied().collect();
         if let Err(error) = index::forget(&self.db, account, &gone).await {
-            tracing::error!(%error, "deleted messages could not be forgotten");
+            tracing::error!(%error, "failed to remove deleted messages from the index");
         }
         for uid in numbers.keys() {
             self.kept.forget_place(account, *uid);
@@ -380,7 +383,7 @@ impl Mail {
     }
 }
 
-/// The connection with a folder open on it for writing. None where the folder is not there under that UIDVALIDITY.
+/// Opens a folder for writing. Returns `None` if no folder with this path and UIDVALIDITY exists.
 async fn opened<'l>(
     lease: &'l mut Lease<Connector>,
     path: &str,
@@ -393,7 +396,7 @@ async fn opened<'l>(
     }
 }
 
-/// Flags messages of one folder. Answers the IMAP UIDs of those that are there.
+/// Changes flags of messages in one folder. Returns the IMAP UIDs of the messages that exist.
 async fn flagged(
     lease: &mut Lease<Connector>,
     path: &str,
@@ -407,7 +410,7 @@ async fn flagged(
     if session.can_flag_as_open(path, uid_validity, uids, flags) {
         match session.store(uids, flags, add).await {
             Ok(there) => return Ok(there),
-            // To do it once more where it was done changes nothing.
+            // The command is idempotent, so it can be repeated.
             Err(imap::Error::Lost(_)) => lost = true,
             Err(imap::Error::No(_)) => {}
             Err(error) => return Err(begun(error)),
@@ -418,19 +421,19 @@ async fn flagged(
             return Ok(BTreeSet::new());
         };
         if let Some(flag) = folder.forgets(flags).filter(|_| add) {
-            let sentence = format!("The mail server does not keep the flag {}", flag.as_str());
+            let sentence = format!("The mail server does not store the flag {}", flag.as_str());
             return Err(Error::Rejected(sentence));
         }
         session.store(uids, flags, add).await.map_err(begun)
     };
     anew.await.map_err(|error| match error {
-        // It may have been done the first time.
+        // The first attempt may have succeeded.
         error if lost && !matches!(error, Error::Unknown(_)) => Error::Unknown(error.to_string()),
         error => error,
     })
 }
 
-/// Messages by their folders: each one's number and IMAP UID.
+/// Groups messages (number and IMAP UID) by path and UIDVALIDITY.
 fn by_folder(places: &[(u64, Arc<Place>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (uid, place) in places {
@@ -441,7 +444,7 @@ fn by_folder(places: &[(u64, Arc<Place>)]) -> BTreeMap<(&str, u32), Vec<(u64, u3
     folders
 }
 
-/// An error of a command that changes something: what was sent may have been done.
+/// Converts an error of a command that changes messages. If the connection failed, the command may have been executed.
 fn begun(error: imap::Error) -> Error {
     match error {
         imap::Error::No(text) => Error::Rejected(said(&text)),
@@ -452,18 +455,18 @@ fn begun(error: imap::Error) -> Error {
     }
 }
 
-/// An error after some of it was done.
+/// Adds to an error that some messages were changed before it.
 fn halfway(done: &[u64], error: Error) -> Error {
     if done.is_empty() {
         return error;
     }
     Error::Unknown(format!(
-        "{} messages were changed before: {error}",
+        "{} messages were changed before this error: {error}",
         done.len()
     ))
 }
 
-/// A server's sentence, fit to be shown: without its code, on one line, of some length.
+/// Makes a server's text safe to show: without its response code, on one line, at most 200 characters.
 pub(crate) fn said(text: &str) -> String {
     let sentence = match text.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(_, sentence)| sentence),

@@ -1,7 +1,7 @@
-//! Ending sessions that are open at the mail server: a client of Dovecot's doveadm API that knows one command, `kick`.
+//! Ends open sessions at the mail server: a client of Dovecot's doveadm HTTP API that uses one command, `kick`.
 //!
-//! A session's name is `address/app password` (`mailserver/dovecot/lookup.conf.ext`), so those of one app password can be told from
-//! all others. What to do where it cannot be done is its caller's to decide.
+//! A session's user name is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`), so the sessions of one app password can be selected. The caller
+//! handles failures.
 
 use std::fmt;
 use std::fs::File;
@@ -27,19 +27,19 @@ use crate::config;
 use crate::dial::Dial;
 use crate::error::StartError;
 
-/// How long one request may take, its connection included.
+/// Timeout of one request, including the connection.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Commands of one request. Each takes a fraction of a millisecond.
+/// Maximum number of commands in one request. Each takes a fraction of a millisecond.
 const BATCH: usize = 200;
 
-/// An answer names whom it ended.
+/// Maximum size of a response, in bytes. A response lists the users whose sessions were ended.
 const LARGEST_ANSWER: usize = 1024 * 1024;
 
-/// More than any sensible key.
+/// Maximum number of bytes that are read of the key file.
 const LARGEST_KEY: u64 = 4096;
 
-/// What `kick` ends with where nobody of that name is logged in (`EX_NOUSER` of sysexits.h).
+/// Exit code of `kick` if no user with this name is logged in (`EX_NOUSER` of sysexits.h).
 const NOBODY: u64 = 68;
 
 /// Dovecot's doveadm API.
@@ -49,40 +49,40 @@ pub(super) struct Doveadm {
     authorization: HeaderValue,
 }
 
-/// Why sessions were not ended, or perhaps not. A sentence for the log.
+/// The reason why sessions may still be open. The message is for the log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// It cannot be reached, or its answer cannot be read.
-    #[error("doveadm does not answer: {0}")]
+    /// The API is unreachable, or its response cannot be read.
+    #[error("cannot reach doveadm: {0}")]
     Unreachable(String),
-    /// It took too long.
-    #[error("doveadm did not answer in {} s", PATIENCE.as_secs())]
+    /// The request timed out.
+    #[error("doveadm did not respond within {} s", PATIENCE.as_secs())]
     Late,
-    /// It does not take the key.
-    #[error("doveadm refused the key of `imap.doveadm_key_file`")]
+    /// The API rejected the key.
+    #[error("doveadm rejected the key in `imap.doveadm_key_file`")]
     Refused,
-    /// It answered something else.
-    #[error("doveadm did not do it: {0}")]
+    /// The API returned another status or a failed command.
+    #[error("doveadm failed to end sessions: {0}")]
     Failed(String),
 }
 
-/// The sessions of one app password, or of one account: a name with wildcards.
+/// The sessions of one app password or of one account, as a user name with wildcards.
 #[derive(Clone, Debug)]
 pub(super) struct Sessions(String);
 
 impl Sessions {
-    /// Those that were begun with an app password. Its id is unique, whatever the account's address was when it was used.
+    /// Selects the sessions of an app password. The id is unique, so the sessions are found even if the account's address changed.
     pub(super) fn of_app_password(id: &str) -> Option<Self> {
         plain(id).then(|| Self(format!("*/{id}")))
     }
 
-    /// Those of an account, whatever they were begun with.
+    /// Selects all sessions of an account.
     pub(super) fn of_account(address: &str) -> Option<Self> {
         plain(address).then(|| Self(format!("{address}/*")))
     }
 }
 
-/// Whether it means only itself among wildcards. What does not cannot have logged in: Dovecot's `auth_username_chars` has none.
+/// Returns `true` if the name contains no wildcards. A name with wildcards cannot log in, because Dovecot's `auth_username_chars` excludes them.
 fn plain(name: &str) -> bool {
     !name.is_empty() && !name.contains(['*', '?', '\\'])
 }
@@ -96,11 +96,11 @@ impl fmt::Debug for Doveadm {
 }
 
 impl Doveadm {
-    /// The one that is configured, none where none is. Nothing is connected.
+    /// Creates the client from the configuration, or returns `None` if `imap.doveadm` is not set. Does not connect.
     pub(super) fn new(config: &config::Imap) -> Result<Option<Self>, StartError> {
         if config.doveadm.is_empty() {
             tracing::warn!(
-                "imap.doveadm is not set: sessions that are open when their app password is revoked go on until they end by themselves"
+                "imap.doveadm is not set: revoking an app password does not end sessions that are already open"
             );
             return Ok(None);
         }
@@ -118,10 +118,10 @@ impl Doveadm {
         }))
     }
 
-    /// Ends sessions. Those that nobody has are ended.
+    /// Ends sessions. Succeeds if there are no such sessions.
     ///
-    /// Dovecot ends a session's process. A process serves many sessions one after the other, so one that begins in the very moment
-    /// when the one before it is ended can be ended in its stead; its client connects again.
+    /// Dovecot ends the process of a session, and a process serves many sessions one after the other. A new session that starts on the process at that moment
+    /// can be ended too. Its client reconnects.
     pub(super) async fn kick(&self, sessions: &[Sessions]) -> Result<(), Error> {
         for batch in sessions.chunks(BATCH) {
             timeout(PATIENCE, self.ask(batch))
@@ -132,12 +132,12 @@ impl Doveadm {
     }
 
     async fn ask(&self, sessions: &[Sessions]) -> Result<(), Error> {
-        // One command for each, since Dovecot's takes one mask.
+        // `kick` accepts one mask, so each mask needs its own command.
         let commands: Value = sessions
             .iter()
             .map(|Sessions(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
             .collect();
-        // Without `Connection: close`: asked for that, Dovecot 2.3.19 does not answer a key that it refuses.
+        // Do not send `Connection: close`: with it, Dovecot 2.3.19 sends no response to a wrong key.
         let request = Request::post("/doveadm/v1")
             .header(HOST, &self.host)
             .header(AUTHORIZATION, &self.authorization)
@@ -160,7 +160,7 @@ impl Doveadm {
         };
         tokio::pin!(answer);
         tokio::select! {
-            // Driven to its end first: what was received before the connection closed is still there to be read.
+            // Poll the response first, so that data received before the connection closed is still read.
             biased;
             answer = &mut answer => answer,
             _ = connection => answer.await,
@@ -168,12 +168,12 @@ impl Doveadm {
     }
 }
 
-/// Whether every command was done.
+/// Checks that every command succeeded.
 fn check(answer: &[u8], commands: usize) -> Result<(), Error> {
-    // Its own words, for a log and a terminal. They begin with a bracket, which would be taken for a code.
+    // `said` would remove a leading bracket as a response code, so the text begins with a word.
     let failed = || {
         Error::Failed(said(&format!(
-            "it said {}",
+            "the response was {}",
             String::from_utf8_lossy(answer)
         )))
     };
@@ -193,21 +193,17 @@ fn unreachable(error: impl fmt::Display) -> Error {
     Error::Unreachable(error.to_string())
 }
 
-/// The bytes of the key's file, a line's end included: Dovecot takes them so.
+/// Reads the key file. The trailing newline is part of the key, as it is for Dovecot.
 fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, StartError> {
-    let refused = |why: &str| {
-        StartError::new(format!(
-            "the file of imap.doveadm_key_file, {}, {why}",
-            path.display()
-        ))
-    };
+    let refused =
+        |why: &str| StartError::new(format!("`imap.doveadm_key_file` {} {why}", path.display()));
     let file = File::open(path).map_err(|e| refused(&format!("cannot be read: {e}")))?;
     let found = file
         .metadata()
         .map_err(|e| refused(&format!("cannot be read: {e}")))?;
     if found.mode() & 0o007 != 0 {
         return Err(refused(
-            "may be read or written by everybody; make it private with chmod o=",
+            "is accessible to other users; make it private with chmod o=",
         ));
     }
     let mut key = Zeroizing::new(Vec::with_capacity(

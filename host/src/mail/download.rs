@@ -1,7 +1,7 @@
-//! An attachment's bytes: read piece by piece from the mail server, decoded on the way, and gone when they are handed on, so that an attachment of
-//! any size takes the same memory.
+//! Streams the bytes of an attachment: they are read from the mail server in pieces, decoded, and dropped once they are passed on. So an attachment of any size
+//! uses the same memory.
 //!
-//! A connection to the mail server is held while its client keeps up with it, and no longer.
+//! A download holds a connection to the mail server only while its client keeps up.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
@@ -18,10 +18,10 @@ use super::mime::{Decoder, Section};
 use super::pool::Lease;
 use super::{Access, Error, Mail, bounds, imap, reading};
 
-/// The decoded bytes of an attachment.
+/// An attachment whose decoded bytes can be read.
 pub struct Download {
     source: Source,
-    /// Its first bytes, which were read to see that it is there, and what reads the others. Whoever asks first has them.
+    /// The first bytes and the reader of the rest. They were read to check that the attachment exists. The first call of [`Download::open`] takes them.
     begun: Mutex<Option<Begun>>,
 }
 
@@ -33,14 +33,14 @@ impl fmt::Debug for Download {
     }
 }
 
-/// An attachment that is being read.
+/// A read of an attachment that has started.
 struct Begun {
     first: Bytes,
     decoder: Decoder,
     reader: Reader,
 }
 
-/// What it takes to read an attachment.
+/// The location of an attachment and the access to it.
 #[derive(Clone)]
 struct Source {
     mail: Arc<Mail>,
@@ -49,36 +49,36 @@ struct Source {
     section: Section,
 }
 
-/// Reads an attachment from where it is to its end, as it is encoded.
+/// Reads the encoded bytes of an attachment from `at` to the end.
 struct Reader {
     source: Source,
     at: usize,
     way: Way,
-    /// Its client was slower than the mail server.
+    /// The client was slower than the mail server.
     slow: bool,
     _share: Option<Share>,
 }
 
-/// How the next bytes come.
+/// How the next bytes are read.
 #[derive(Default)]
 enum Way {
-    /// By a connection that is still to be had.
+    /// On a connection that has not been leased yet.
     #[default]
     Closed,
-    /// By one that has the folder open.
+    /// On a connection that has the folder open.
     Open(Lease<Connector>),
-    /// By one on which they are coming.
+    /// On a connection that is already sending them.
     Streaming(Lease<Connector>),
 }
 
-/// What a download takes of what all share.
+/// The permits of a larger download.
 struct Share {
     _of_account: OwnedSemaphorePermit,
     _of_memory: OwnedSemaphorePermit,
 }
 
 impl Download {
-    /// Reads the beginning of an attachment. None where the message is gone.
+    /// Reads the first bytes of an attachment. Returns `None` if the message no longer exists.
     pub(super) async fn begin(
         mail: Arc<Mail>,
         access: &Access,
@@ -100,7 +100,7 @@ impl Download {
         }))
     }
 
-    /// All bytes, where they were read already.
+    /// Returns all bytes if they have already been read.
     #[must_use]
     pub fn whole(&self) -> Option<Bytes> {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +108,7 @@ impl Download {
         begun.reader.is_done().then(|| begun.first.clone())
     }
 
-    /// All bytes from the first to the last, as they come. Exactly as many as the attachment's size says, or an error.
+    /// Returns all bytes as a stream: exactly as many as [`super::Attachment::size`], or an error.
     #[must_use]
     pub fn open(&self) -> BoxStream<'static, Result<Bytes, Error>> {
         let begun = self
@@ -165,11 +165,10 @@ impl Reader {
         self.at >= self.source.section.range.end
     }
 
-    /// The next bytes. None where the message is not there.
+    /// Returns the next bytes, or `None` if the message no longer exists.
     ///
-    /// All that is left is asked for at once and taken as it comes, for at every command the mail server looks for its place from the
-    /// beginning of the message. For a client that is slower it is asked for piece by piece, so that nobody waits for the connection
-    /// meanwhile.
+    /// The rest of the attachment is requested with one command, because the mail server parses the message from its beginning for every command. For a slow
+    /// client it is requested in pieces, so that other requests do not wait for the connection.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let piece = self.at..end.min(self.at + bounds::PIECE);
@@ -189,7 +188,7 @@ impl Reader {
                     whole(length == rest.len())?;
                     (lease.as_it_is()?.some().await?, Way::Streaming(lease))
                 } else {
-                    // No length is none of the protocol's: that the message is there has to be seen of an empty attachment too.
+                    // IMAP has no empty range, and the message's existence must be checked for an empty attachment too.
                     let asked = piece.start..piece.end.max(piece.start + 1);
                     let bytes = reading!(lease, session => session.piece_of(spot, &asked));
                     let Some(mut bytes) = bytes else {
@@ -221,19 +220,19 @@ impl Reader {
     }
 }
 
-/// Whether the mail server told of as many bytes as it did before.
+/// Returns an error if the mail server announced another number of bytes than before.
 fn whole(is: bool) -> Result<(), Error> {
     if is {
         Ok(())
     } else {
         Err(Error::Internal(
-            "the mail server gave fewer bytes of a message than before".into(),
+            "the mail server returned fewer bytes of a message than before".into(),
         ))
     }
 }
 
 impl Begun {
-    /// The pieces that are left, two of them read ahead.
+    /// Returns the remaining pieces. Two pieces are read ahead.
     fn pieces(self) -> BoxStream<'static, Result<Bytes, Error>> {
         let Self {
             mut decoder,
@@ -243,7 +242,7 @@ impl Begun {
         if reader.is_done() {
             return stream::empty().boxed();
         }
-        // While one is decoded the next can come.
+        // The next pieces can arrive while one is decoded.
         let (ahead, pieces) = mpsc::channel::<Result<(Bytes, bool), Error>>(2);
         let read = async move {
             while !reader.is_done() {
@@ -254,7 +253,7 @@ impl Begun {
                     reader.slow = true;
                     ahead.reserve().await
                 };
-                // Whoever wanted them may be gone.
+                // The receiver may have been dropped.
                 let Ok(place) = place else { return };
                 let piece = reader.next().await.and_then(|piece| piece.ok_or_else(gone));
                 let failed = piece.is_err();
@@ -274,5 +273,5 @@ impl Begun {
 }
 
 fn gone() -> Error {
-    Error::Internal("a message went away while an attachment of it was read".into())
+    Error::Internal("a message was deleted while its attachment was read".into())
 }

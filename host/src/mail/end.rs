@@ -1,8 +1,8 @@
-//! What was revoked is ended: the service's own connections, and the sessions that mail clients have open.
+//! Ends the connections of revoked credentials: the service's own connections, and the sessions that mail clients have open at the mail server.
 //!
-//! Called after the directory has revoked it, so that nobody logs in with it any more, whatever becomes of this. A session that could
-//! not be ended goes on as its client likes: it reads and changes the mailbox, and the mail server asks for no password again until
-//! it reconnects. A warning says so, and the directory remembers the app password, so that it is tried again.
+//! The directory has already revoked the credential, so no new log-in succeeds, even if this fails. A session that could not be ended stays open until its
+//! client closes it, because the mail server checks the password only at log-in. In that case a warning is logged and the directory keeps the app password for
+//! another attempt.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -16,30 +16,30 @@ use crate::config;
 use crate::directory::endings;
 use crate::error::StartError;
 
-/// How long after the first time sessions are ended once more. A log-in that was under way at the first time was not to be seen yet,
-/// and a log-in takes milliseconds, seconds on a machine with too much to do.
+/// Delay before sessions are ended a second time. The first time can miss a log-in in progress. A log-in takes milliseconds, or seconds on an overloaded
+/// machine.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// How long it is tried again.
+/// How long failed attempts are repeated.
 const REMEMBERED: Duration = Duration::from_hours(24);
 
-/// App passwords that are taken up at once.
+/// Maximum number of app passwords per attempt.
 const BATCH: i64 = 1000;
 
-/// What a process ends that keeps no connections of its own.
+/// The sessions to end, for a process without connections of its own.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending<'a> {
-    /// What was begun with these app passwords, given by their ids.
+    /// The sessions of the app passwords with these ids.
     AppPasswords(&'a [String]),
-    /// All of the account with this address.
+    /// All sessions of the account with this address.
     Account(&'a str),
 }
 
-/// Ends sessions at the mail server, now and once more a little later: for who changed the directory from beside the service. Whether it
-/// could be asked at all: not where `imap.doveadm` is not configured.
+/// Ends sessions at the mail server twice: now and `AGAIN` later. For commands that change the directory outside the running service. Returns `false` if
+/// `imap.doveadm` is not configured.
 ///
 /// # Errors
-/// A sentence where the mail server could not be told in the end; sessions that are open may go on then.
+/// Returns an error if the second attempt failed. Sessions may still be open in that case.
 pub async fn end_at_mail_server(
     config: &config::Imap,
     ending: Ending<'_>,
@@ -54,9 +54,9 @@ pub async fn end_at_mail_server(
     if open.is_empty() {
         return Ok(true);
     }
-    // What it says the second time counts: that comes after every log-in which was under way.
+    // Only the second result counts, because the second attempt runs after all log-ins that were in progress.
     if let Err(error) = doveadm.kick(&open).await {
-        tracing::debug!(%error, "sessions were not ended the first time");
+        tracing::debug!(%error, "first attempt to end sessions failed");
     }
     sleep(AGAIN).await;
     let told = doveadm.kick(&open).await;
@@ -65,11 +65,9 @@ pub async fn end_at_mail_server(
 }
 
 impl Mail {
-    /// Ends every connection that was made with these app passwords, given by their ids: they were revoked. Answers when the mail
-    /// server has done it, or after two seconds.
+    /// Ends all connections of revoked app passwords, given by their ids. Returns when the mail server has ended them, or after two seconds.
     ///
-    /// What the service itself has under way with one of them may take a few seconds more: a change that was begun has an end to
-    /// tell of.
+    /// The service's own commands in progress may take a few seconds longer, because a change that has started must report its outcome.
     pub async fn end(&self, app_passwords: &[String]) {
         for id in app_passwords {
             self.close(id);
@@ -81,11 +79,11 @@ impl Mail {
         self.kick(now, app_passwords).await;
     }
 
-    /// Ends what is open of app passwords that were gone for some seconds and are remembered since: the process died before it was done, or
-    /// the mail server did not answer. Forgets those of yesterday. To be called at the start and every minute.
+    /// Ends the remaining sessions of app passwords that were revoked at least `AGAIN` ago: the process ended or the mail server did not respond. Forgets app
+    /// passwords after `REMEMBERED`. Call this at the start and every minute.
     ///
     /// # Errors
-    /// A sentence where the database or the mail server failed; what is left is remembered still.
+    /// Returns an error if the database or the mail server failed. The remaining app passwords are kept for the next call.
     pub async fn end_again(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         loop {
@@ -111,13 +109,13 @@ impl Mail {
         }
     }
 
-    /// Has `close` called with the id of every credential that is revoked.
+    /// Registers a callback that receives the id of every revoked credential.
     pub(crate) fn on_close(&self, close: impl Fn(&str) + Send + Sync + 'static) {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.push(Box::new(close));
     }
 
-    /// Closes the service's own connections of a credential, given by its id; what is busy closes when it is done.
+    /// Closes the service's own connections of a credential, given by its id. Busy connections close after their current use.
     pub(crate) fn close(&self, credential: &str) {
         self.pool.close(credential);
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,14 +124,14 @@ impl Mail {
         }
     }
 
-    /// How many connections of an account the service has.
+    /// Returns the number of the service's connections of an account.
     #[cfg(test)]
     pub(crate) fn connections(&self, account: &str) -> usize {
         self.pool.connections(account)
     }
 
-    /// Ends some sessions now and those of all these app passwords a little later; then they need not be remembered. Both go on when nobody
-    /// waits for it any more.
+    /// Ends the sessions in `now`, and later those of all `app_passwords`, which are then removed from the directory's list. Both continue if the caller is
+    /// dropped.
     async fn kick(&self, now: Vec<Sessions>, app_passwords: &[String]) {
         let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
             return;
@@ -148,7 +146,7 @@ impl Mail {
             if kick(&doveadm, &sessions(&later)).await
                 && let Err(error) = endings::forget_ended(&db, &later).await
             {
-                tracing::warn!(%error, "sessions that were ended will be ended again");
+                tracing::warn!(%error, "failed to record ended sessions; ending them will be repeated");
             }
         });
         let _ = timeout(doveadm::PATIENCE, first).await;
@@ -162,13 +160,13 @@ fn sessions(app_passwords: &[String]) -> Vec<Sessions> {
         .collect()
 }
 
-/// Whether it was done.
+/// Returns `true` on success.
 async fn kick(doveadm: &Doveadm, sessions: &[Sessions]) -> bool {
     let told = doveadm.kick(sessions).await;
     if let Err(error) = &told {
         tracing::warn!(
             %error,
-            "sessions of what was revoked may still be open at the mail server"
+            "sessions of revoked credentials may still be open at the mail server"
         );
     }
     told.is_ok()

@@ -1,4 +1,4 @@
-//! Copies of what was sent, filed in the folder whose role is `\Sent`.
+//! Stores copies of sent messages in the folder with the role `\Sent`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::imap::{Connector, Unended};
 use super::pool::Lease;
 use super::{Access, Error, Mail, Role, imap, reading, roles};
 
-/// A copy that the mail server has but for a last line: nothing is filed before [`Filing::file`], and nothing is where this is dropped.
+/// A copy that the mail server has received except for the last line. The copy is stored by [`Filing::file`] and discarded if the value is dropped.
 pub struct Filing {
     mail: Arc<Mail>,
     account: String,
@@ -19,10 +19,10 @@ pub struct Filing {
 }
 
 impl Mail {
-    /// Hands a copy over while its message is being sent, so that to file it is a moment's work then. None where there is no folder for it.
+    /// Uploads a copy while the message is being sent, so that storing it afterwards is fast. Returns `None` if there is no Sent folder.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn ready_to_file(
         self: &Arc<Self>,
         access: &Access,
@@ -54,10 +54,10 @@ impl Mail {
 }
 
 impl Filing {
-    /// Files it, as read. Answers the folder's path; none where it went away meanwhile.
+    /// Stores the copy with the flag `\Seen`. Returns the folder's path, or `None` if the folder no longer exists.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn file(mut self) -> Result<Option<String>, Error> {
         let session = self.lease.as_it_is()?;
         if session.end_append(self.copy).await? {

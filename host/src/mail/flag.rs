@@ -1,17 +1,17 @@
-//! Flags that a client may set (RFC 3501, section 2.3.2): four of the system's, and keywords. Nothing else becomes protocol.
+//! The flags that a client can set (RFC 3501, section 2.3.2): four system flags, and keywords. Other text never reaches IMAP.
 
-/// A flag.
+/// A valid flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flag(String);
 
-/// The system flags that may be set. `\Deleted` is not among them: a message is deleted or it is not.
+/// The system flags that a client can set. `\Deleted` is excluded because the API deletes messages immediately.
 const SYSTEM: [&str; 4] = ["\\Seen", "\\Answered", "\\Flagged", "\\Draft"];
 
-/// The longest keyword, in bytes.
+/// Maximum length of a keyword, in bytes.
 const LONGEST: usize = 100;
 
 impl Flag {
-    /// The flag of that name; none where it may not be set, or is no flag: a keyword is an atom (RFC 3501, section 9).
+    /// Returns the flag with this name. Returns `None` if a client cannot set it or the name is not an atom (RFC 3501, section 9).
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         if name.starts_with('\\') {
@@ -22,20 +22,20 @@ impl Flag {
         atom.then(|| Self(name.to_owned()))
     }
 
-    /// Its name on the wire.
+    /// Returns the flag's name in IMAP.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is a keyword, as against one of the system's.
+    /// Returns `true` for a keyword and `false` for a system flag.
     #[must_use]
     pub fn is_keyword(&self) -> bool {
         !self.0.starts_with('\\')
     }
 }
 
-/// Any but atom-specials.
+/// Returns `true` for every character except atom-specials.
 fn is_atom(byte: u8) -> bool {
     (0x21..0x7f).contains(&byte) && !b"(){%*\"\\]".contains(&byte)
 }

@@ -1,4 +1,4 @@
-//! The ids of folders: the same through every rename, whoever renames. What is shared by an id stays shared, and nothing else comes under it.
+//! Assigns folder ids. An id stays with its folder through every rename and is never reused, because grants of shared folders refer to it.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use super::index::Seen;
 use super::{Access, Error, Mail, kept};
 
 impl Mail {
-    /// The ids of folders as they were just listed, in their order. One that was never seen gets its own.
+    /// Returns the ids of the folders that were just listed, in the same order. A new folder gets a new id.
     pub(super) async fn ids(
         &self,
         access: &Access,
         standings: &[Seen],
     ) -> Result<Vec<Arc<str>>, Error> {
-        // A guest's rights are judged by the names that are noted, and a folder may have got back one that it had before.
+        // For members, the stored paths must be up to date: their rights depend on them, and a folder may have returned to an earlier path.
         if access.guest.is_none()
             && let Some(ids) = self.ids_kept(access, standings)
         {

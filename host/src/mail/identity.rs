@@ -1,21 +1,21 @@
-//! What tells a message from every other, wherever it is moved.
+//! Computes the identity of a message, which stays the same when the message is moved.
 
 use sha2::{Digest as _, Sha256};
 
 use super::imap::Fetched;
 
-/// A message's identity. A copy has the same.
+/// A message's identity. A copy has the same identity as its original.
 pub(super) type Identity = [u8; 16];
 
-/// The identity of a message: the beginning of SHA-256 over the mail server's id of it (X-GUID, or EMAILID of RFC 8474). If the server has no such ids,
-/// over what every server keeps through a move:
+/// Returns a message's identity: the first 16 bytes of SHA-256 over the mail server's id of the message (X-GUID, or EMAILID of RFC 8474). If the server has no
+/// such ids, the hash covers the values that every server keeps when a message is moved:
 ///
-/// - the time of arrival (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian; the zone it is told in does not count;
+/// - the arrival time (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian, independent of its time zone;
 /// - the size (RFC822.SIZE), 4 bytes, big-endian;
-/// - the header fields that a listing asks for (Date, From, To, Cc, Subject, Message-ID and the three of MIME, at most 256 KiB of
-///   them) as the server answers them, without carriage returns and without blank lines at the end.
+/// - the header fields that a listing requests (Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256 KiB) as the server returns them,
+///   without carriage returns and trailing blank lines.
 ///
-/// The lowest bit of the first byte is 1 for those and 0 for the server's ids.
+/// The lowest bit of the first byte is 0 for a server's id and 1 otherwise.
 pub(super) fn identity(message: &Fetched) -> Identity {
     let mut digest = Sha256::new();
     if let Some(id) = &message.id {
@@ -37,7 +37,7 @@ pub(super) fn identity(message: &Fetched) -> Identity {
     identity
 }
 
-/// Whether two messages of this identity may be different ones that only look the same.
+/// Returns `true` if the identity is not based on the server's id, so that different messages can have it.
 pub(super) fn is_inferred(identity: Identity) -> bool {
     identity[0] & 1 == 1
 }

@@ -1,7 +1,7 @@
-//! The service's own numbers for messages, kept beside each message's place: folder, UIDVALIDITY, IMAP UID.
+//! The database index of messages: the service's own number of each message, and its location (folder, UIDVALIDITY, IMAP UID).
 //!
-//! One sequence per mailbox; a number is given once. A folder whose UIDVALIDITY changed is a folder of new places: the old rows
-//! stay, and their messages are found again by their identity. Knows the database alone: [`super::reconcile`] looks at the mail server.
+//! Each mailbox has one sequence of numbers, and a number is never reused. If a folder's UIDVALIDITY changes, all locations in it are new. The old rows remain,
+//! so that their messages can be found again by their identity. This module accesses only the database: [`super::reconcile`] compares it with the mail server.
 
 mod changes;
 mod folders;
@@ -15,31 +15,31 @@ use super::imap::{Opened, Spot};
 use crate::directory::Db;
 use crate::directory::db::{Error, Tx, on, on_tx};
 
-/// One row at least where the folder is known, one for each of its messages that is. Further conditions are appended.
+/// Returns at least one row if the folder is known, and one for each of its known messages. Conditions are appended.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
-/// Further conditions are appended to these two.
+/// Conditions are appended to `PLACES` and `RIVALS`.
 const PLACES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 const RIVALS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
-/// From a place to another, if it is still at the first.
+/// Changes a message's location if its current location is still the expected one.
 const REHOME: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8";
-/// Answers the number after the last that is taken by this.
+/// Takes $2 numbers and returns the number after the last of them.
 const TAKE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-/// Marks the copies among the messages with a number of at least $2, and what they are copies of.
+/// Marks the messages with a number of at least $2 that have copies, and their copies.
 const HAVE_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
      (SELECT n.identity FROM messages n JOIN messages o \
      ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
 
-/// Messages in one statement: both databases bound the number of its parameters.
+/// Maximum number of messages in one statement. Both databases limit the number of parameters.
 const AT_ONCE: usize = 500;
 
-/// Where a message is, as last seen.
+/// The last known location of a message.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(super) struct Place {
     pub(super) path: String,
@@ -47,7 +47,7 @@ pub(super) struct Place {
     imap_uid: i64,
 }
 
-/// A message by its number, and its place.
+/// A message's number and location.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(super) struct Placed {
     uid: i64,
@@ -56,7 +56,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// The service's number for it.
+    /// Returns the service's number of the message.
     pub(super) fn number(&self) -> u64 {
         u64::try_from(self.uid).unwrap_or(0)
     }
@@ -89,16 +89,16 @@ struct Row {
     uid: Option<i64>,
 }
 
-/// What the index holds of a folder and of some of its messages.
+/// The indexed data of a folder and of some of its messages.
 #[derive(Default)]
 pub(super) struct Known {
-    /// The folder's id, if it is noted under the UIDVALIDITY that was asked for.
+    /// The folder's id, if the folder is stored with the given UIDVALIDITY.
     pub(super) folder: Option<String>,
-    /// The service's numbers of those that have one, by IMAP UID.
+    /// The service's numbers of the messages that have one, by IMAP UID.
     pub(super) numbers: HashMap<u32, u64>,
 }
 
-/// What is known of a folder and of the messages with these IMAP UIDs.
+/// Returns the indexed data of a folder and of its messages with these IMAP UIDs.
 pub(super) async fn known(
     db: &Db,
     account: &str,
@@ -110,13 +110,13 @@ pub(super) async fn known(
     Ok(Known::of(rows, opened))
 }
 
-/// Where the message with the service's number `uid` is; none where that number was never given in this mailbox.
+/// Returns the last known location of the message with the number `uid`, or `None` if the index has no such number.
 pub(super) async fn place(db: &Db, account: &str, uid: u64) -> Result<Option<Place>, Error> {
     let mut places = places(db, account, &[uid]).await?;
     Ok(places.pop().map(|(_, place)| place))
 }
 
-/// Where messages are, as last seen. A number that was never given has no place.
+/// Returns the last known locations of messages. Unknown numbers are left out.
 pub(super) async fn places(
     db: &Db,
     account: &str,
@@ -140,7 +140,7 @@ pub(super) async fn places(
     Ok(places)
 }
 
-/// The messages with one of these identities: they are copies of each other, or one is another one moved.
+/// Returns the messages with one of these identities. Messages with the same identity are copies of each other, or one message before and after a move.
 pub(super) async fn rivals(
     db: &Db,
     account: &str,
@@ -163,9 +163,9 @@ pub(super) async fn rivals(
     Ok(rivals)
 }
 
-/// Gives numbers to those of `messages` (IMAP UID and identity) of a folder that have none. One that is in `moved` is that message, unless that has
-/// another location by now. All others get new numbers, in the order of the IMAP UIDs. None if the folder is not noted under that UIDVALIDITY.
-/// All of it happens or nothing.
+/// Assigns numbers to those of `messages` (IMAP UID and identity) of a folder that have none. A message in `moved` keeps its number, unless its location has
+/// changed concurrently. All others get new numbers in the order of their IMAP UIDs. Returns `None` if the folder is not stored with this UIDVALIDITY.
+/// Everything runs in one transaction.
 pub(super) async fn allot(
     db: &Db,
     account: &str,
@@ -176,7 +176,7 @@ pub(super) async fn allot(
 ) -> Result<Option<HashMap<u32, u64>>, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
-    // Another may have been here in the meantime.
+    // A concurrent request may have assigned numbers before the lock was taken.
     let uids: Vec<u32> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
     let rows = on_tx!(&mut tx, tx => knowing(account, path, opened, &uids).build_query_as().fetch_all(tx).await)?;
     let Known {
@@ -236,7 +236,7 @@ pub(super) async fn allot(
 }
 
 impl Rival {
-    /// The service's number for it.
+    /// Returns the service's number of the message.
     pub(super) fn number(&self) -> u64 {
         self.placed.number()
     }
@@ -259,7 +259,7 @@ impl Rival {
         self.identity.as_slice().try_into().unwrap_or_default()
     }
 
-    /// Makes a place this message's own, unless it has found another meanwhile.
+    /// Assigns a location to this message, unless its location has changed concurrently.
     async fn rehome(
         &self,
         tx: &mut Tx,
@@ -294,7 +294,7 @@ where
     let mut query = QueryBuilder::new(KNOWN);
     query.push_bind(i64::from(opened.uid_validity));
     query.push(" AND m.imap_uid IN (");
-    // A list may not be empty; no message has the UID 0.
+    // The list must not be empty. 0 is not a valid IMAP UID.
     query.push("0");
     for imap_uid in imap_uids {
         query.push(", ").push_bind(i64::from(*imap_uid));

@@ -1,7 +1,6 @@
-//! What is known of messages and never changes under their numbers, kept so that it is not asked for again.
+//! Caches data about messages that does not change under a given number: locations, summaries without flags, attachment positions, and folder ids.
 //!
-//! It saves work and decides nothing: whoever is answered from here has shown the mail server its credential in the same request, and
-//! whether the message is still there is asked every time.
+//! The cache makes no access decisions. A request that uses it has also authenticated at the mail server, and checks there that the message still exists.
 
 use std::sync::Arc;
 
@@ -14,36 +13,36 @@ use super::index::Place;
 use super::mime::Section;
 use super::types::Summary;
 
-/// Bytes that may be kept of either kind, about.
+/// Maximum size of each of the two message caches, in bytes (estimated).
 const LARGEST: u64 = 32 * 1024 * 1024;
-/// Accounts of which something is known.
+/// Maximum number of accounts in a cache.
 const ACCOUNTS: usize = 10_000;
-/// Folders whose ids are known.
+/// Maximum number of folders in a cache.
 const FOLDERS: usize = 100_000;
-/// What an entry costs beside its own bytes.
+/// Estimated overhead of one entry, in bytes.
 const ENTRY: u64 = 128;
 
-/// What is kept.
+/// The caches.
 pub(super) struct Kept {
     messages: Cache<(String, u64), Message, Weight>,
     summaries: Cache<(Folder, u32), Arc<Summary>, Weight>,
-    /// How many folders accounts have whose folders are noted.
+    /// The number of listed folders of each account whose folders are in the index, or 0 if the number is not known.
     acquainted: Cache<String, usize>,
-    /// What folders held when the loss of their messages was looked for last: how many, and UIDNEXT.
+    /// The number of messages and UIDNEXT of each folder when it was last checked for lost messages.
     counts: Cache<Folder, (u32, u32)>,
-    /// Where accounts have copies of what they sent.
+    /// The path of each account's Sent folder.
     sent: Cache<String, Arc<str>>,
     folder_ids: Cache<Folder, Arc<str>>,
 }
 
-/// Of a message, by account and number: where it was seen last, and where its attachments are in it.
+/// The cached data of a message: its last known location and its attachments.
 #[derive(Clone, Default)]
 struct Message {
     place: Option<Arc<Place>>,
     sections: Option<Arc<[Section]>>,
 }
 
-/// A message by account and number, to look it up by.
+/// A borrowed key of a message: account and number.
 #[derive(Hash)]
 struct Named<'n>(&'n str, u64);
 
@@ -53,12 +52,12 @@ impl Equivalent<(String, u64)> for Named<'_> {
     }
 }
 
-/// A folder of an account under one UIDVALIDITY: in it an IMAP UID is one message for ever (RFC 3501, section 2.3.1.1).
+/// The key of an account's folder with one UIDVALIDITY. In it an IMAP UID always means the same message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Folder([u8; 16]);
 
 impl Folder {
-    /// The beginning of SHA-256 over all three, so that nobody can find two of one name.
+    /// Returns the first 16 bytes of SHA-256 over the three values. A cryptographic hash prevents that a user creates two folders with the same key.
     pub(super) fn of(account: &str, path: &str, uid_validity: u32) -> Self {
         let mut digest = Sha256::new();
         digest.update((account.len() as u64).to_be_bytes());
@@ -116,7 +115,7 @@ impl Kept {
         }
     }
 
-    /// Where the message `uid` was seen last, if that is known. It may have moved since.
+    /// Returns the last known location of the message `uid`. The message may have moved since.
     pub(super) fn place(&self, account: &str, uid: u64) -> Option<Arc<Place>> {
         self.messages.get(&Named(account, uid))?.place
     }
@@ -127,12 +126,12 @@ impl Kept {
         });
     }
 
-    /// The message is not where it was.
+    /// Removes the location of a message that is no longer there.
     pub(super) fn forget_place(&self, account: &str, uid: u64) {
         self.change(account, uid, |message| message.place = None);
     }
 
-    /// Where the attachments of the message `uid` are, if that is known.
+    /// Returns the attachments of the message `uid` and their positions.
     pub(super) fn sections(&self, account: &str, uid: u64) -> Option<Arc<[Section]>> {
         self.messages.get(&Named(account, uid))?.sections
     }
@@ -143,7 +142,7 @@ impl Kept {
         });
     }
 
-    /// What a listing says of a message, but for its flags and its position, if that is known.
+    /// Returns a message's summary. Its flags are empty and its position may be outdated.
     pub(super) fn summary(&self, folder: Folder, imap_uid: u32) -> Option<Arc<Summary>> {
         self.summaries.get(&(folder, imap_uid))
     }
@@ -156,12 +155,12 @@ impl Kept {
         self.summaries.insert((folder, imap_uid), Arc::new(kept));
     }
 
-    /// The message is not there any more.
+    /// Removes the summary of a message that no longer exists.
     pub(super) fn forget_summary(&self, folder: Folder, imap_uid: u32) {
         self.summaries.remove(&(folder, imap_uid));
     }
 
-    /// How many folders an account has, if they are known to be noted.
+    /// Returns the number of an account's folders, or `None` if it is not known whether they are in the index.
     pub(super) fn acquainted(&self, account: &str) -> Option<usize> {
         self.acquainted.get(account)
     }
@@ -170,7 +169,7 @@ impl Kept {
         self.acquainted.insert(account.to_owned(), folders);
     }
 
-    /// Whether no message can have left a folder since [`Kept::keep_counts`]: as many have come as UIDs were given.
+    /// Returns `true` if no message can have left the folder since [`Kept::keep_counts`]: the number of messages has grown by as many as UIDNEXT.
     pub(super) fn lost_nothing(&self, folder: Folder, now: Opened) -> bool {
         let grown = |now: u32, before: u32| i64::from(now) - i64::from(before);
         self.counts.get(&folder).is_some_and(|(exists, uid_next)| {
@@ -182,7 +181,7 @@ impl Kept {
         self.counts.insert(folder, (now.exists, now.uid_next));
     }
 
-    /// The folder for what an account sent, where it was last.
+    /// Returns the last known path of an account's Sent folder.
     pub(super) fn sent(&self, account: &str) -> Option<Arc<str>> {
         self.sent.get(account)
     }
@@ -191,12 +190,12 @@ impl Kept {
         self.sent.insert(account.to_owned(), path.into());
     }
 
-    /// It is not there any more.
+    /// Removes the path of a Sent folder that no longer exists.
     pub(super) fn forget_sent(&self, account: &str) {
         self.sent.remove(account);
     }
 
-    /// The id of a folder, if that is known.
+    /// Returns the cached id of a folder.
     pub(super) fn folder_id(&self, folder: Folder) -> Option<Arc<str>> {
         self.folder_ids.get(&folder)
     }

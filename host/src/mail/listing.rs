@@ -1,7 +1,7 @@
-//! A page of a folder, or of what a search finds in it.
+//! Reads a page of a folder or of a search result.
 //!
-//! Messages are reduced to summaries while they are read, so a listing holds little more than what it returns. The longer headers and texts that some summaries
-//! need are read in chunks, each with a permit for its memory. This module gives messages no numbers and checks no rights.
+//! Messages are reduced to summaries while they are read, so a listing uses little more memory than its result. The longer headers and texts that some
+//! summaries need are read in chunks, each with a permit for its memory. This module assigns no numbers and checks no rights.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,43 +15,43 @@ use super::types::Summary;
 use super::{Mail, blocking, bounds};
 use crate::clock::Timestamp;
 
-/// A stretch of a folder as the server told of it.
+/// A page of messages as the server returned it.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) opened: Opened,
-    /// How many messages there are of those wanted, on all pages.
+    /// The number of matching messages on all pages.
     pub(super) total: u32,
-    /// Its name among what is kept.
+    /// The folder's key in the cache.
     pub(super) folder: kept::Folder,
-    /// Where each message is and its flags, ascending by position, and what was known of it already.
+    /// The position, UID and flags of each message, in ascending order of position, and its cached summary.
     pub(super) seen: Vec<(Fetched, Option<Arc<Summary>>)>,
-    /// Those of which nothing was known, in no order.
+    /// The messages without a cached summary, in any order.
     pub(super) fresh: Vec<Fresh>,
 }
 
-/// A message of which nothing was known.
+/// A message that had no cached summary.
 #[derive(Debug)]
 pub(super) struct Fresh {
     pub(super) imap_uid: u32,
     pub(super) identity: Identity,
-    /// The number in it is still 0.
+    /// The summary, with `uid` 0 until the number is assigned.
     pub(super) summary: Summary,
 }
 
-/// Which messages of a folder are listed.
+/// The messages to list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     /// The folder's path.
     pub(super) path: &'a str,
-    /// What they have in their subject, sender, recipients or body; any, where there is none.
+    /// Text in the subject, sender, recipients or body. `None` lists all messages.
     pub(super) term: Option<&'a str>,
-    /// How many of the newest are left out.
+    /// How many of the newest messages are skipped.
     pub(super) offset: u32,
-    /// How many are wanted.
+    /// Maximum number of messages.
     pub(super) limit: u32,
 }
 
-/// Reads messages of a folder of `account`. Returns `None` if there is no such folder. Only the flags are read of messages with a cached summary.
+/// Reads messages of a folder of `account`. Returns `None` if the folder does not exist. For messages with a cached summary, only the flags are read.
 pub(super) async fn read(
     session: &mut Session,
     mail: &Mail,
@@ -97,7 +97,7 @@ pub(super) async fn read(
     }))
 }
 
-/// A page of what a search finds: the folder, how many messages it finds, and those of the page, ascending.
+/// Returns a page of a search result: the folder, the number of all matches, and the messages of the page in ascending order.
 async fn matching(
     session: &mut Session,
     path: &str,
@@ -115,7 +115,7 @@ async fn matching(
     Ok(Some((opened, total, session.positions(page).await?)))
 }
 
-/// What a listing says of the messages with these IMAP UIDs. A message that does not come was expunged a moment ago.
+/// Reads the summaries of the messages with these IMAP UIDs. A message that was just expunged is left out.
 async fn fresh(
     session: &mut Session,
     mail: &Mail,
@@ -124,7 +124,7 @@ async fn fresh(
     let (mut fresh, mut longer) = (Vec::new(), Vec::new());
     session
         .summaries(uids, &mut |message| {
-            // A header that was cut is never shown: a later listing would tell something else of the same message.
+            // Never use a truncated header: a later listing could then show other data for the same message.
             if message.header.len() >= bounds::LISTED_HEADER {
                 return longer.push(Longer::of(message, bounds::HEADER));
             }
@@ -146,16 +146,16 @@ async fn fresh(
     Ok(fresh)
 }
 
-/// A message whose summary needs more than the first FETCH reads.
+/// A message whose summary needs more data than the first FETCH reads.
 struct Longer {
-    /// Without its header and its text.
+    /// The message without its header and text.
     message: Fetched,
-    /// The bytes that reading it takes at most.
+    /// Maximum number of bytes that the second FETCH reads.
     bytes: usize,
 }
 
 impl Longer {
-    /// `header` is the longest that its header may be.
+    /// Creates the entry. `header` is the maximum length of the header, in bytes.
     fn of(message: Fetched, header: usize) -> Self {
         let size = usize::try_from(message.size).unwrap_or(usize::MAX);
         Self {
@@ -169,7 +169,7 @@ impl Longer {
     }
 }
 
-/// The first messages that fit into [`bounds::CHUNK`], and the others. Returns `None` after the last one.
+/// Splits off the first messages that fit into [`bounds::CHUNK`], at least one. Returns `None` if there are no messages.
 fn chunk(messages: &[Longer]) -> Option<(&[Longer], &[Longer])> {
     let mut total = 0;
     let fits = |one: &&Longer| {
@@ -180,7 +180,7 @@ fn chunk(messages: &[Longer]) -> Option<(&[Longer], &[Longer])> {
     messages.split_at_checked(many.max(1))
 }
 
-/// Reads longer headers and texts, all in one FETCH.
+/// Reads longer headers and texts with one FETCH.
 async fn read_longer(
     session: &mut Session,
     mail: &Mail,
@@ -224,7 +224,7 @@ impl Fresh {
     }
 }
 
-/// A summary of what was fetched of a message.
+/// Creates the summary of a fetched message.
 pub(super) fn summary(uid: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
     Summary {
         uid,

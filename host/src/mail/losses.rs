@@ -1,14 +1,14 @@
-//! Messages that are nowhere any more and of which there are copies: their numbers must not return when a copy is moved.
+//! Detects messages that no folder has any more and that have copies. Otherwise a copy that is moved later would get the number of the lost message.
 //!
-//! What a listing says anyway tells whether a folder may have lost a message: as long as it has grown by as many messages as UIDs were given, it has
-//! not. If it may have, and it has messages with copies, they are looked for.
+//! A folder cannot have lost a message while its number of messages grows by as many as UIDNEXT, and a listing returns both. If a folder may have lost a
+//! message and has messages with copies, the index is reconciled.
 
 use super::imap::Opened;
 use super::index::{self, Rival, Seen};
 use super::{Access, Error, Mail, kept};
 
 impl Mail {
-    /// Looks for messages that are lost if the folder that was just opened may have lost one that has copies.
+    /// Reconciles the index if the folder that was just opened may have lost a message with copies.
     pub(super) async fn notice(
         &self,
         access: &Access,
@@ -27,14 +27,14 @@ impl Mail {
         Ok(())
     }
 
-    /// The same of all folders of the account.
+    /// Reconciles the index if any folder of the account may have lost a message with copies.
     pub(super) async fn notice_all(
         &self,
         access: &Access,
         standings: &[Seen],
     ) -> Result<(), Error> {
         let account = &access.account;
-        // If one was deleted there are fewer, or one is new, of which nothing is known.
+        // The number differs after a deletion, unless a new folder was also created, and nothing is cached about a new folder.
         let as_many = self.kept.acquainted(account) == Some(standings.len());
         if as_many
             && standings
@@ -54,7 +54,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Whether a folder is listed and cannot have lost a message.
+    /// Returns `true` if the folder is listed and cannot have lost a message.
     fn has_all(&self, account: &str, standings: &[Seen], path: &str) -> bool {
         standings
             .iter()
@@ -74,7 +74,7 @@ impl Mail {
         self.kept.acquaint(account, standings.len());
     }
 
-    /// Removes messages from the index that are nowhere.
+    /// Removes messages that no folder has from the index.
     pub(super) async fn lose(&self, account: &str, messages: Vec<Rival>) -> Result<(), Error> {
         index::lose(&self.db, account, &messages).await?;
         for message in messages {
@@ -86,7 +86,7 @@ impl Mail {
         Ok(())
     }
 
-    /// The messages with copies that are not where they are noted.
+    /// Returns the messages with copies that are no longer at their stored location.
     pub(super) async fn copies_gone(
         &self,
         access: &Access,

@@ -1,4 +1,4 @@
-//! One message as a client is shown it.
+//! Reads a single message and converts it to the form that clients receive. [`super::mime`] parses its parts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::preview::Preview;
 use super::types::Detail;
 use super::{Error, blocking, bounds, worked};
 
-/// A message as far as it was read: what is told of it, its first bytes, where its parts are, and its texts.
+/// The data that was read of a message: its header fields, first bytes, structure and texts.
 #[derive(Debug)]
 pub(super) struct Read {
     message: Fetched,
@@ -21,7 +21,7 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// Of a message that is there to its end.
+    /// Creates the data of a message that was read completely.
     pub(super) fn of(message: Fetched) -> Self {
         let mut walker = Walker::new();
         walker.push(&message.whole);
@@ -34,7 +34,7 @@ impl Read {
         }
     }
 
-    /// Reads what `message` lacks, on the connection that has its folder open. None where it went away meanwhile.
+    /// Reads the missing data of `message` on a connection that has its folder open. Returns `None` if the message no longer exists.
     pub(super) async fn on(
         session: &mut Session,
         message: Fetched,
@@ -62,7 +62,7 @@ impl Read {
     }
 }
 
-/// Where the parts of a message are. Those bytes of it that are not there yet are read, looked at, and dropped.
+/// Returns the structure of a message, or `None` if it no longer exists. Bytes after the first ones are read, parsed and dropped.
 pub(super) async fn walked(
     session: &mut Session,
     message: &Fetched,
@@ -94,14 +94,14 @@ async fn pushed(mut walker: Walker, piece: Bytes) -> Result<Walker, imap::Error>
     .map_err(imap::Error::Protocol)
 }
 
-/// A message that is there to its end. `uid` is the service's number for it.
+/// Converts a message that was read completely. `uid` is the service's number for it.
 pub(super) async fn whole(uid: u64, message: Fetched) -> Result<(Detail, Arc<[Section]>), Error> {
     worked(message.whole.len(), move || shown(uid, Read::of(message)))
         .await
         .map_err(Error::Internal)
 }
 
-/// A larger one. Its `room` is taken until the work is done, also where nobody waits for it any more.
+/// Converts a larger message. Its memory permit is held until the work ends, even if the caller is dropped.
 pub(super) async fn large(
     uid: u64,
     read: Read,

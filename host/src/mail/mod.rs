@@ -1,6 +1,6 @@
-//! The mailbox, over IMAP: folders, listings, searches, messages and what is done to them, and the service's own numbers for them.
+//! Mailboxes over IMAP: folders, listings, searches, messages, changes to messages, and the service's own numbers for messages.
 //!
-//! Knows neither HTTP nor WIT. It acts with the credential it is handed and asks no further who is asking.
+//! This module knows neither HTTP nor WIT. It uses the credential that it receives and does not authenticate the caller.
 
 mod bounds;
 mod change;
@@ -58,19 +58,19 @@ pub use reach::Guest;
 use reach::Judged;
 pub use types::{Address, Attachment, AttachmentContent, Detail, Folder, Listing, Role, Summary};
 
-/// Whose mailbox, and what opens it.
+/// A mailbox, the credential that opens it, and the member who acts in it.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The account whose mailbox it is: its numbers are kept under this id.
+    /// The id of the account that owns the mailbox. Message numbers are stored under it.
     pub account: String,
-    /// What the mail server is shown.
+    /// The credential for the mail server.
     pub credential: MailCredential,
-    /// Who asks, where that is not the owner: its rights are kept to, folder by folder.
+    /// The member who acts, or `None` for the owner. A member's rights are enforced for each folder.
     pub guest: Option<Guest>,
 }
 
 impl Access {
-    /// The account that asks: the owner's, or a member's.
+    /// Returns the id of the account that acts: the owner's or the member's.
     #[must_use]
     pub fn caller(&self) -> &str {
         let guest = self.guest.as_ref();
@@ -78,29 +78,29 @@ impl Access {
     }
 }
 
-/// Why the mailbox did not do what was asked. What does not exist is `Ok(None)`, not an error.
+/// The reason why an operation failed. A resource that does not exist is `Ok(None)`, not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The mail server does not accept the credential (any more).
-    #[error("the mail server refused the credential")]
+    /// The mail server rejected the credential.
+    #[error("the mail server rejected the credential")]
     CredentialRefused,
-    /// The mail server cannot be reached, is starting, or has no connection to spare; nothing was begun.
+    /// The mail server is unreachable or starting, or no connection is free. Nothing has started.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
-    /// The mail server understood and would not. The sentence is its own, fit to be shown.
-    #[error("the mail server refused: {0}")]
+    /// The mail server rejected the command. The text is the server's and can be shown to users.
+    #[error("the mail server rejected the command: {0}")]
     Rejected(String),
-    /// A change was begun and its outcome is not known.
-    #[error("the outcome of a change is not known: {0}")]
+    /// A change has started and its outcome is unknown.
+    #[error("the outcome of a change is unknown: {0}")]
     Unknown(String),
-    /// A guest may know of the folder, and lacks a right over it.
+    /// The member may see the folder and lacks a right on it.
     #[error("{}", rights::lacking(*.0))]
     Denied(Right),
-    /// It is larger than what is read of a message. The sentence is fit to be shown.
+    /// The message exceeds the limit of what is read. The text can be shown to users.
     #[error("{0}")]
     TooLarge(String),
-    /// The mail server or the index failed or said what cannot be understood.
-    #[error("the mailbox failed: {0}")]
+    /// The mail server or the index failed, or the server's reply was invalid.
+    #[error("mailbox error: {0}")]
     Internal(String),
 }
 
@@ -116,25 +116,25 @@ pub struct Mail {
     pool: Pool<Connector>,
     db: Db,
     kept: Kept,
-    /// MiB that larger messages may take while they are read.
+    /// Memory for larger messages while they are read, in MiB.
     room: Arc<Semaphore>,
-    /// MiB for longer headers and texts of listings. Clients that read slowly hold none of them.
+    /// Memory for longer headers and texts of listings, in MiB. It is not held while a response is sent to a client.
     listing_room: Arc<Semaphore>,
-    /// Downloads under way.
+    /// Limits the concurrent downloads of each account.
     downloading: Turns,
-    /// Changes under way, one an account; and searches for messages that left their places.
+    /// Serialize the changes of each account, and the reconciliations of each account.
     changing: Turns,
     seeking: Turns,
-    /// Changes run to their end on tasks of their own.
+    /// The tasks of changes in progress.
     tasks: TaskTracker,
-    /// Who else keeps connections made with credentials.
+    /// Callbacks that close connections of revoked credentials elsewhere.
     others: Mutex<Vec<Closer>>,
-    /// What ends sessions that are open at the mail server, where that is configured.
+    /// Ends open sessions at the mail server, if configured.
     doveadm: Option<Arc<Doveadm>>,
     patience: Duration,
 }
 
-/// Closes connections made with the credential of this id: it was revoked.
+/// Closes the connections of the revoked credential with this id.
 type Closer = Box<dyn Fn(&str) + Send + Sync>;
 
 impl fmt::Debug for Mail {
@@ -145,14 +145,14 @@ impl fmt::Debug for Mail {
     }
 }
 
-/// Reads on a leased connection. One that was idle may have died meanwhile: then, once, on a new one. Reading may be repeated.
+/// Reads on a leased connection. If an idle connection turns out to be closed, the read is repeated once on a new connection.
 macro_rules! reading {
     ($lease:ident, $session:ident => $read:expr) => {{
         let was_idle = $lease.was_idle();
         let $session = $lease.session().await?;
         match $read.await {
             Err(imap::Error::Lost(why)) if was_idle => {
-                tracing::debug!(why, "an idle connection to the mail server was dead");
+                tracing::debug!(why, "idle connection to the mail server was closed");
                 let $session = $lease.session().await?;
                 $read.await?
             }
@@ -163,10 +163,10 @@ macro_rules! reading {
 use reading;
 
 impl Mail {
-    /// Nothing is connected yet.
+    /// Creates the mailboxes of the configured mail server. Does not connect.
     ///
     /// # Errors
-    /// A sentence where the configuration's addresses, key or TLS cannot be used.
+    /// Returns an error if an address, the doveadm key or TLS in the configuration cannot be used.
     pub fn new(config: &config::Imap, db: Db) -> Result<Self, crate::error::StartError> {
         let connector = Connector::new(config)?;
         Ok(Self {
@@ -191,18 +191,18 @@ impl Mail {
         })
     }
 
-    /// Whether the mail server takes connections and greets.
+    /// Checks that the mail server accepts connections and sends its greeting.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where it does not.
+    /// Returns [`Error::Unavailable`] if the mail server does not.
     pub async fn ping(&self) -> Result<(), Error> {
         Ok(self.connector.ping().await?)
     }
 
-    /// All folders that can be opened: those with a role first, in the order of [`Role`], then the rest by path; each with its id.
+    /// Returns all selectable folders with their ids: first those with a role, in the order of [`Role`], then the others by path.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn folders(&self, access: &Access) -> Result<Vec<(Folder, Arc<str>)>, Error> {
         if let Some(guest) = &access.guest
             && !guest.grants.over_some_folder().hold(Right::MailRead)
@@ -220,7 +220,7 @@ impl Mail {
             .map(|folder| folder.path.clone())
             .zip(ids)
             .collect();
-        // Judged after they were noted, so by the names that they have.
+        // Rights refer to the stored names, which `ids` has just updated.
         let reach = self.reach(access).await?;
         listed.retain(|folder| {
             let validity = folder.standing.map_or(0, |standing| standing.uid_validity);
@@ -233,10 +233,10 @@ impl Mail {
             .collect())
     }
 
-    /// `limit` messages of a folder after the newest `offset`, newest first; none where there is no such folder.
+    /// Returns `limit` messages of a folder after the newest `offset`, newest first, or `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn messages(
         &self,
         access: &Access,
@@ -253,11 +253,11 @@ impl Mail {
         self.listed(access, wanted).await
     }
 
-    /// `limit` messages of a folder after the newest `offset` of those that have `term` in their subject, sender, recipients or body, whatever
-    /// its case; newest first. None where there is no such folder.
+    /// Returns `limit` messages of a folder, after the newest `offset`, that contain `term` in the subject, sender, recipients or body, ignoring case. Newest
+    /// first. Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn search(
         &self,
         access: &Access,
@@ -288,7 +288,7 @@ impl Mail {
         let read = reading!(lease, session => {
             listing::read(session, self, account, wanted)
         });
-        // Others may use the connection while the numbers are looked up.
+        // Release the connection while the database is queried.
         drop(lease);
         let Some(read) = read else {
             return Ok(None);
@@ -300,7 +300,7 @@ impl Mail {
         self.notice(access, wanted.path, read.opened).await?;
         let mut fresh = HashMap::new();
         if !read.fresh.is_empty() {
-            // Numbers are given in the order of arrival.
+            // Numbers follow the order of arrival.
             let mut places: Vec<_> = read
                 .fresh
                 .iter()
@@ -321,7 +321,7 @@ impl Mail {
         let shown = |(seen, known): (Fetched, Option<Arc<Summary>>)| {
             let summary = match known {
                 Some(known) => Summary::clone(&known),
-                // One that did not come was expunged a moment ago.
+                // A message that was just expunged has no summary.
                 None => fresh.remove(&seen.uid)?,
             };
             Some(Summary {
@@ -336,10 +336,10 @@ impl Mail {
         }))
     }
 
-    /// One message by its number, wherever it is; `folder` is a hint. None where there is no such message.
+    /// Returns a message by its number, in any folder. `_folder` has no effect. Returns `None` if the message does not exist.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn message(
         &self,
         access: &Access,
@@ -379,10 +379,10 @@ impl Mail {
         Ok(Some(detail))
     }
 
-    /// One attachment. `None` where there is no such message, `Some(None)` where it has no such attachment.
+    /// Returns an attachment. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment. `_folder` has no effect.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn attachment(
         self: &Arc<Self>,
         access: &Access,
@@ -422,7 +422,7 @@ impl Mail {
                 return Ok(None);
             }
             return Err(Error::TooLarge(
-                "The message is too large to be read to the end of this attachment".into(),
+                "The message is too large to read this attachment".into(),
             ));
         }
         let attachment = section.attachment.clone();
@@ -435,10 +435,10 @@ impl Mail {
         }))
     }
 
-    /// Where a message was seen last; none where its number was never given.
+    /// Returns the last known location of a message, or `None` if the index has no such number.
     async fn place(&self, access: &Access, uid: u64) -> Result<Option<Arc<Place>>, Error> {
         let account = &access.account;
-        // What others asked for a moment ago is not to be told by how soon a guest is answered.
+        // Not for members: the response time would reveal which messages others have just requested.
         if access.guest.is_none()
             && let Some(place) = self.kept.place(account, uid)
         {
@@ -452,7 +452,7 @@ impl Mail {
         Ok(Some(place))
     }
 
-    /// The beginning of a message, and the connection that has its folder open.
+    /// Returns the first bytes of a message and the connection that has its folder open.
     async fn fetched(
         &self,
         access: &Access,
@@ -464,7 +464,7 @@ impl Mail {
         Ok(message.map(|message| (message, lease)))
     }
 
-    /// Whether a message is where it was seen last.
+    /// Returns `true` if a message is at its last known location.
     async fn is_there(&self, access: &Access, place: &Place) -> Result<bool, Error> {
         let spot = place.spot();
         let mut lease = self.pool.lease(access, Some(spot.path)).await?;
@@ -472,7 +472,7 @@ impl Mail {
         Ok(beginning.is_some())
     }
 
-    /// Where the attachments of a message are. None where the message is gone.
+    /// Returns a message's attachments and their positions, or `None` if the message no longer exists.
     async fn sections(
         &self,
         access: &Access,
@@ -490,30 +490,30 @@ impl Mail {
         }))
     }
 
-    /// Waits until an account has fewer downloads under way than it may have, and holds one.
+    /// Waits for a download permit of an account.
     async fn download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
         let turn = self.downloading.turn(account);
         match tokio::time::timeout(self.patience, turn).await {
             Ok(Some(turn)) => Ok(turn),
             Ok(None) | Err(_) => Err(Error::Unavailable(
-                "the account has enough downloads under way".into(),
+                "the account has too many concurrent downloads".into(),
             )),
         }
     }
 
-    /// Waits until every change that was begun has come to its end.
+    /// Waits until all changes in progress are complete.
     pub async fn settled(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Waits for so much room.
+    /// Waits for a permit for `mib` MiB of memory for larger messages.
     async fn room_for(&self, mib: u32) -> Result<OwnedSemaphorePermit, Error> {
         self.memory(&self.room, mib, "too many large messages are being read")
             .await
     }
 
-    /// Waits for the memory that reading `bytes` of longer headers and texts takes.
+    /// Waits for a permit for the memory that reading `bytes` of longer headers and texts needs.
     async fn memory_for_listing(&self, bytes: usize) -> Result<OwnedSemaphorePermit, imap::Error> {
         let mib = u32::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
         let busy = "too many large headers are being read";
@@ -535,10 +535,10 @@ impl Mail {
     }
 }
 
-/// The one folder that every mailbox has, always (RFC 3501, section 5.1).
+/// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 const INBOX: &str = "INBOX";
 
-/// The inbox has one name, however it is written (RFC 3501, section 5.1).
+/// Returns the path with the inbox's name in upper case. The name ignores case (RFC 3501, section 5.1).
 fn canonical(folder: &str) -> &str {
     if folder.eq_ignore_ascii_case(INBOX) {
         INBOX
@@ -547,8 +547,7 @@ fn canonical(folder: &str) -> &str {
     }
 }
 
-/// Runs work on so many bytes: here where they are few, since going elsewhere costs more than it takes, else on a thread that may take
-/// its time.
+/// Runs work on `bytes` bytes: on the current thread if there are few, because changing threads costs more than the work, otherwise on a blocking thread.
 pub(crate) async fn worked<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -560,13 +559,13 @@ pub(crate) async fn worked<T: Send + 'static>(
     }
 }
 
-/// Runs work on a thread that may take its time.
+/// Runs work on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|error| format!("reading a message failed: {error}"))
+        .map_err(|error| format!("parsing a message failed: {error}"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! Which arrival is which message that left its location.
+//! Pairs messages that arrived in a folder with messages that left their location. [`super::reconcile`] collects both.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::identity::{Identity, is_inferred};
 use super::index::Rival;
 
-/// Which arrival is which of the messages that are `gone`, in the order of their UIDs. `alike` are all messages with one of the identities. Without the
-/// server's ids, only their locations distinguish messages that look the same, so no arrival is one of several. `may_be` excludes pairs.
+/// Pairs arrivals with messages in `gone` that have the same identity, in the order of their UIDs. `alike` are all known messages with one of the identities.
+/// Without the server's ids, several messages with the same identity can be distinguished only by location, so none of these is paired. `may_be` excludes
+/// pairs.
 pub(super) fn paired(
     arrived: &[(u32, Identity)],
     alike: &[Rival],
@@ -21,7 +22,7 @@ pub(super) fn paired(
     let mut homeless: HashMap<Identity, VecDeque<Rival>> = HashMap::new();
     for message in gone {
         let identity = message.identity();
-        // Itself, and where it arrived.
+        // Two are the message itself and its arrival.
         if !is_inferred(identity) || looks[&identity] <= 2 {
             homeless.entry(identity).or_default().push_back(message);
         }
@@ -60,7 +61,7 @@ mod tests {
         assert_eq!(pairs(&arrived, &all, &all[..1]), [(7, 1)]);
         assert_eq!(pairs(&arrived, &all, &all), [(7, 1), (9, 2)]);
         assert_eq!(pairs(&arrived, &all, &[]), []);
-        // The caller knows better.
+        // `may_be` excludes the pair of arrival 10 and message 1.
         let arrived = [(10, GIVEN), (11, GIVEN)];
         assert_eq!(pairs(&arrived, &all, &all), [(10, 2), (11, 1)]);
         assert_eq!(pairs(&arrived[..1], &all, &all[..1]), []);

@@ -1,4 +1,4 @@
-//! Where one message may be: where it was seen last, then where it is found again.
+//! Iterates over the possible locations of one message.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use super::reach::{Judged, Reach};
 use super::{Access, Error, Mail};
 use crate::teams::rights::Right;
 
-/// How often a message that moves while it is sought is gone after.
+/// Maximum number of locations that are tried.
 const TRIES: usize = 4;
 
-/// The places where a message is looked for, one after the other: where it was seen last, then where it is found again.
+/// The locations at which to look for a message: the last known one, then those after a reconciliation.
 pub(super) struct Places<'a> {
     mail: &'a Mail,
     access: &'a Access,
@@ -21,7 +21,7 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The next place to look, after the message was not at the last one. Returns `None` if it is nowhere.
+    /// Returns the next location after the message was not at the last one. Returns `None` if the message is nowhere.
     pub(super) async fn next(&mut self) -> Result<Option<Arc<Place>>, Error> {
         let Self { mail, access, .. } = *self;
         while self.left > 0 {
@@ -29,7 +29,7 @@ impl Places<'_> {
                 mail.kept.forget_place(&access.account, self.uid);
             }
             let place = mail.place(access, self.uid).await?;
-            // A guest does not learn by what is done whether a number was ever given.
+            // For a member the steps do not depend on whether the number exists, so that the response time does not reveal it.
             let ends = self.sought || (place.is_none() && access.guest.is_none());
             let reach = mail.reach(access).await?;
             let place = place.map(|place| self.reached(&reach, place)).transpose()?;
@@ -48,8 +48,8 @@ impl Places<'_> {
         Ok(None)
     }
 
-    /// The place, if the caller may read the message there. A message that the caller may not read there may have moved to a folder where it may, so the denial is
-    /// returned last.
+    /// Returns the location if the caller may read the message there. A denial is returned only after the reconciliation, because the message may have moved to
+    /// a folder that the caller may read.
     fn reached(&self, reach: &Reach, place: Arc<Place>) -> Result<Option<Arc<Place>>, Error> {
         match reach.judge_spot(place.spot(), Right::MailRead) {
             Judged::Allowed => Ok(Some(place)),
@@ -60,7 +60,7 @@ impl Places<'_> {
 }
 
 impl Mail {
-    /// Where a message may be.
+    /// Returns the possible locations of a message.
     pub(super) fn places<'a>(&'a self, access: &'a Access, uid: u64) -> Places<'a> {
         Places {
             mail: self,

@@ -1,8 +1,8 @@
-//! Connections kept for the next request.
+//! A pool of authenticated connections.
 //!
-//! A connection serves the credential that it was made with and no other. An account has a bounded number of them, busy and
-//! idle together; a caller that finds all busy waits in line. A member of a shared mailbox can use only some of its owner's. Only a
-//! connection whose last command was answered to its end comes back, and none whose credential is over.
+//! A connection is used only for the credential that opened it. Each account has a maximum number of connections, busy and idle together, and a caller waits if
+//! all are busy. A member of a shared mailbox can use only some of the owner's connections. A connection returns to the pool only if its last command was
+//! completed and its credential is still valid. The pool knows no protocol.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,12 +18,12 @@ use super::{Access, Error, Guest};
 use crate::caller::MailCredential;
 use crate::turns::Turns;
 
-/// The number of an owner's connections that one member can use at a time.
+/// Maximum number of an owner's connections that one member can use at a time.
 const OF_A_MEMBER: usize = 2;
 
-/// What makes connections.
+/// Opens connections.
 pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
-    /// A connection.
+    /// The type of a connection.
     type Session: Session;
 
     /// Connects and logs in.
@@ -33,12 +33,12 @@ pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Session, Error>> + Send;
 }
 
-/// A connection that can be kept.
+/// A connection that can be pooled.
 pub(crate) trait Session: Send + 'static {
-    /// Whether it can be used again.
+    /// Returns `true` if the connection can be used again.
     fn is_whole(&self) -> bool;
 
-    /// Whether it serves this folder better than others do.
+    /// Returns `true` if the connection last had this folder open.
     fn had_open(&self, folder: &str) -> bool;
 }
 
@@ -52,11 +52,11 @@ struct Inner<C: Connect> {
     idle_timeout: Duration,
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     sweeping: AtomicBool,
-    /// By owner and member.
+    /// The permits of members, by owner and member.
     members: Turns,
 }
 
-/// The connections of one account. As many permits are out as connections are busy.
+/// The connections of one account. Each busy connection holds one permit.
 struct Account<S> {
     permits: Arc<Semaphore>,
     idle: Vec<Idle<S>>,
@@ -67,7 +67,7 @@ struct Idle<S> {
     credential: String,
     session: S,
     since: Instant,
-    /// When its credential ends, where that is known.
+    /// The credential's expiry, if known.
     until: Option<Instant>,
 }
 
@@ -79,18 +79,18 @@ impl<S> Idle<S> {
 
 struct Busy {
     credential: String,
-    /// Set when the credential is revoked: the connection does not come back.
+    /// Set when the credential is revoked. The connection is then closed instead of returned.
     doomed: Arc<AtomicBool>,
 }
 
-/// A connection in use. Dropped, it goes back to the pool if it can be used again.
+/// A connection in use. Dropping the lease returns a reusable connection to the pool.
 pub(crate) struct Lease<C: Connect> {
     pool: Arc<Inner<C>>,
     account: String,
     credential: MailCredential,
     session: Option<C::Session>,
     doomed: Arc<AtomicBool>,
-    /// Given back last: whoever waits must find the connection.
+    /// Released after the connection is returned, so that the next caller finds it.
     permit: Option<OwnedSemaphorePermit>,
     _of_member: Option<Arc<OwnedSemaphorePermit>>,
 }
@@ -110,7 +110,7 @@ impl<C: Connect> fmt::Debug for Pool<C> {
 }
 
 impl<C: Connect> Pool<C> {
-    /// No connections yet: at most `cap` of an account, closed when they were idle for `idle_timeout`. Who finds none free waits `patience`.
+    /// Creates an empty pool with at most `cap` connections per account. Connections close after `idle_timeout` without use. Callers wait at most `patience`.
     pub(crate) fn new(
         connector: C,
         cap: usize,
@@ -128,8 +128,8 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// A connection of an account made with its credential: an idle one, the one that had `folder` open if there is one, or none
-    /// yet. The session itself is made by [`Lease::session`].
+    /// Waits for a permit and returns a lease. Prefers an idle connection with this credential that had `folder` open, then any idle one with this credential.
+    /// Without one, [`Lease::session`] opens a connection.
     pub(crate) async fn lease(
         &self,
         access: &Access,
@@ -143,7 +143,7 @@ impl<C: Connect> Pool<C> {
         Inner::sweep(&self.0);
         let permits = self.0.permits(account);
         let waited = async {
-            // A member that waits for its own permit holds none of the owner's.
+            // While a member waits for its own permit, it holds none of the owner's permits.
             let of_member = self.0.of_member(access).await;
             Some((of_member, permits.acquire_owned().await.ok()?))
         };
@@ -173,8 +173,8 @@ impl<C: Connect> Pool<C> {
         })
     }
 
-    /// The same access with one of the member's permits, which all leases of it use. What a member does while the owner's requests wait for it takes the
-    /// permit first: otherwise a member with slow requests would delay the owner.
+    /// Returns the access with one of the member's permits, which all its leases share. A member must take the permit before it takes a lock for which the
+    /// owner's requests wait. Otherwise a member with slow requests would delay the owner.
     pub(crate) async fn admit<'a>(&self, access: &'a Access) -> Result<Cow<'a, Access>, Error> {
         let Some(guest) = access.guest.as_ref().filter(|guest| guest.permit.is_none()) else {
             return Ok(Cow::Borrowed(access));
@@ -190,7 +190,7 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// Closes what was made with a credential that is revoked; what is busy closes when it is done.
+    /// Closes the connections of a revoked credential. Busy connections close when their lease is dropped.
     pub(crate) fn close(&self, revoked: &str) {
         for account in self.0.lock().values_mut() {
             account.idle.retain(|idle| idle.credential != revoked);
@@ -201,7 +201,7 @@ impl<C: Connect> Pool<C> {
         }
     }
 
-    /// Whether a connection made with `credential` is in use.
+    /// Returns `true` if a connection with this credential is in use.
     pub(crate) fn is_busy(&self, credential: &str) -> bool {
         let accounts = self.0.lock();
         let mut busy = accounts.values().flat_map(|account| &account.busy);
@@ -211,7 +211,7 @@ impl<C: Connect> Pool<C> {
 
 #[cfg(test)]
 impl<C: Connect> Pool<C> {
-    /// How many connections of an account there are, idle and busy.
+    /// Returns the number of an account's connections, idle and busy.
     pub(crate) fn connections(&self, account: &str) -> usize {
         let accounts = self.0.lock();
         accounts
@@ -225,7 +225,7 @@ fn busy() -> Error {
 }
 
 impl<S: Session> Account<S> {
-    /// The idle connection that serves best.
+    /// Takes the best idle connection with this credential: one that had `folder` open, otherwise the most recently used.
     fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
         let now = Instant::now();
         self.idle.retain(|idle| !idle.is_over(now));
@@ -242,7 +242,7 @@ impl<S: Session> Account<S> {
         Some(self.idle.remove(place).session)
     }
 
-    /// Closes the longest idle until busy and idle ones together are no more than `cap`.
+    /// Closes the connections that have been idle longest until the account has at most `cap`.
     fn make_room(&mut self, cap: usize) {
         let excess = (self.busy.len() + self.idle.len()).saturating_sub(cap);
         self.idle.drain(..excess.min(self.idle.len()));
@@ -251,11 +251,11 @@ impl<S: Session> Account<S> {
 
 impl<C: Connect> Inner<C> {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Account<C::Session>>> {
-        // Nothing under the lock leaves a state half made.
+        // The map stays consistent if a thread panics while it holds the lock.
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the calls of an account wait for.
+    /// Returns the semaphore of an account.
     fn permits(&self, account: &str) -> Arc<Semaphore> {
         let mut accounts = self.lock();
         let account = accounts
@@ -268,7 +268,7 @@ impl<C: Connect> Inner<C> {
         Arc::clone(&account.permits)
     }
 
-    /// Waits until a member uses fewer of the owner's connections than it can. `None` for the owner.
+    /// Waits for a permit of a member. Returns `None` for the owner.
     async fn of_member(&self, access: &Access) -> Option<Arc<OwnedSemaphorePermit>> {
         let guest = access.guest.as_ref()?;
         if let Some(permit) = &guest.permit {
@@ -278,7 +278,7 @@ impl<C: Connect> Inner<C> {
         self.members.turn(&member).await.map(Arc::new)
     }
 
-    /// Starts the one task that closes what was idle too long. It ends with the pool.
+    /// Starts the task that closes connections after the idle timeout, if it is not running. The task ends with the pool.
     fn sweep(this: &Arc<Self>) {
         if this.sweeping.swap(true, Ordering::SeqCst) {
             return;
@@ -294,7 +294,7 @@ impl<C: Connect> Inner<C> {
                     account.idle.retain(|idle| {
                         now.duration_since(idle.since) < pool.idle_timeout && !idle.is_over(now)
                     });
-                    // Whoever waits or is about to holds the semaphore.
+                    // A caller that waits for a permit holds a reference to the semaphore.
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
                         || Arc::strong_count(&account.permits) > 1
@@ -305,19 +305,19 @@ impl<C: Connect> Inner<C> {
 }
 
 impl<C: Connect> Lease<C> {
-    /// Whether the connection has served before, so that it may have died since.
+    /// Returns `true` if the connection has been used before, so that the server may have closed it.
     pub(crate) fn was_idle(&self) -> bool {
         self.session.is_some()
     }
 
-    /// The connection as it is, in the middle of something perhaps.
+    /// Returns the connection even if a command on it is in progress.
     pub(crate) fn as_it_is(&mut self) -> Result<&mut C::Session, Error> {
         self.session
             .as_mut()
             .ok_or_else(|| Error::Internal("no connection".into()))
     }
 
-    /// The connection, made now where there is none.
+    /// Returns the connection. Opens one if there is none or the current one cannot be reused.
     pub(crate) async fn session(&mut self) -> Result<&mut C::Session, Error> {
         if !self.session.as_ref().is_some_and(Session::is_whole) {
             self.session = None;

@@ -1,25 +1,24 @@
-//! The first words of a message, from the first bytes of it. The same bytes give the same words, in a listing as in the message
-//! itself.
+//! Previews: the first words of a message, computed from its first bytes. A listing and the single message show the same preview.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::bounds;
 use super::mime::{self, Beginning};
 
-/// Characters of what is one to people: the longest emoji have ten.
+/// Maximum length of a grapheme cluster that is kept whole, in code points. The longest emoji have ten.
 const LONGEST_CLUSTER: usize = 32;
 
 /// A preview.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Preview {
-    /// The beginning of the text, white space folded to single blanks, at most [`bounds::PREVIEW`] characters.
+    /// The beginning of the text with white space collapsed to single spaces, at most [`bounds::PREVIEW`] characters.
     pub(super) text: String,
-    /// Whether more bytes would not change it.
+    /// `true` if more bytes would not change the preview.
     pub(super) settled: bool,
 }
 
 impl Preview {
-    /// From a message's header and the first bytes of what follows it; `complete` says whether those are all.
+    /// Computes the preview from a header and the first bytes of the body. `complete` is `true` if these are all bytes.
     pub(super) fn of(header: &[u8], body: &[u8], complete: bool) -> Self {
         let Some((beginning, whole)) = mime::beginning(header, body, complete) else {
             return Self {
@@ -37,7 +36,7 @@ impl Preview {
         }
     }
 
-    /// Of as much of a message as a listing reads, or of more: what a listing says, which reads as little as does.
+    /// Computes the preview that a listing shows from at least as many bytes as a listing reads. It uses no more bytes than a listing does.
     pub(super) fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
         let mut preview = Self::default();
         for length in [bounds::PREFIX, bounds::LONG_PREFIX] {
@@ -51,8 +50,8 @@ impl Preview {
     }
 }
 
-/// The first words, and whether they fill what a preview may hold. What cannot be seen is no word: newsletters fill the room behind
-/// their first line with it.
+/// Returns the first words, and `true` if they fill the preview. Words of invisible characters are skipped, because newsletters fill the preview with them
+/// after their first line.
 fn folded(text: &str) -> (String, bool) {
     let mut folded = String::new();
     let mut length = 0;
@@ -79,8 +78,8 @@ fn folded(text: &str) -> (String, bool) {
     (folded, full)
 }
 
-/// The characters of a preview, of a text that holds more, without a part of what is one character to people: an accent belongs to its letter,
-/// and a family to its members (Unicode Standard Annex 29).
+/// Cuts a longer text to the length of a preview without splitting a grapheme cluster (Unicode Standard Annex 29), such as a letter with its accents or an
+/// emoji sequence.
 fn clipped(text: &str) -> &str {
     let most = text
         .char_indices()
@@ -92,7 +91,7 @@ fn clipped(text: &str) -> &str {
         .take_while(|end| *end <= most)
         .last()
         .unwrap_or_default();
-    // A heap of accents on one letter is nobody's character.
+    // A very long cluster is split: it is not a real character but many accents on one letter.
     let fair = text[..most]
         .chars()
         .rev()
@@ -103,7 +102,7 @@ fn clipped(text: &str) -> &str {
     text[..end].trim_end()
 }
 
-/// Whether it takes no room: joiners, direction marks, soft hyphens, byte order marks.
+/// Returns `true` for invisible characters: joiners, direction marks, soft hyphens and byte order marks.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -140,7 +139,7 @@ mod tests {
             assert!(text.starts_with(&read.text), "{length}");
             assert_eq!(preview("", text.as_bytes()), read.text);
         }
-        // Nothing that could follow would change it; of the last character only an accent.
+        // Following bytes could change only the last character of a preview, by adding an accent.
         assert!(Preview::of(b"", "x".repeat(257).as_bytes(), false).settled);
         assert!(!Preview::of(b"", "x".repeat(256).as_bytes(), false).settled);
     }
@@ -181,7 +180,7 @@ mod tests {
         let alternative = "Content-Type: multipart/alternative; boundary=b\r\n";
         let html = "--b\r\n\r\n \r\n\u{feff}\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>rich</p>\r\n--b--\r\n";
         assert_eq!(preview(alternative, html.as_bytes()), "rich");
-        // It is not known yet that it is empty.
+        // The text part may still get content.
         assert!(!Preview::of(alternative.as_bytes(), &html.as_bytes()[..12], false).settled);
     }
 

@@ -1,6 +1,7 @@
-//! What a guest may do in which folder, as far as the mailbox can tell folders apart: by their ids, through every rename.
+//! Enforces a member's rights on folders. Grants refer to folder ids, which stay the same through every rename.
 //!
-//! Rights are judged by the folder and the UIDVALIDITY that a command is, or was, carried out under. A name alone is nothing: another folder may have it by now.
+//! A right is checked against the path and the UIDVALIDITY with which a command runs or has run. The path alone is not sufficient, because another folder may
+//! have it by now. [`crate::teams::rights`] defines the rights.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,45 +13,45 @@ use super::{Access, Error, Mail, index};
 use crate::caller::Origin;
 use crate::teams::rights::{Grants, Right, Rights};
 
-/// A guest of a mailbox, on whose behalf it is opened.
+/// A member who acts in a shared mailbox.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// The guest's own account.
+    /// The id of the member's own account.
     pub account: String,
-    /// What the guest was granted.
+    /// The member's grants.
     pub grants: Arc<Grants>,
-    /// Where its request comes from, for the record.
+    /// The origin of the request, for the audit log.
     pub origin: Origin,
     /// The permit for one of the owner's connections, if the request holds one between its commands ([`super::pool::Pool::admit`]).
     pub permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// The folders that may be reached.
+/// The folders that a caller may use.
 pub(super) enum Reach {
-    /// The owner's: all.
+    /// All folders: the caller is the owner.
     Everything,
-    /// A guest's.
+    /// The folders that are granted to a member.
     Granted {
-        /// What it holds of every folder.
+        /// The rights on every folder.
         everywhere: Rights,
-        /// What it holds of single ones besides, by path: the UIDVALIDITY that each has to have, and the rights.
+        /// Additional rights on single folders, by path. Each entry is valid only for one UIDVALIDITY.
         folders: HashMap<String, Vec<(u32, Rights)>>,
     },
 }
 
-/// What comes of asking for something in a folder.
+/// The result of an access check on a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// It may be done.
+    /// The action is permitted.
     Allowed,
-    /// The folder may be known of, and this may not be done in it.
+    /// The caller may see the folder, but lacks the right.
     Denied,
-    /// The folder may not be known of.
+    /// The caller may not know that the folder exists.
     Unseen,
 }
 
 impl Mail {
-    /// What `access` reaches, as the folders are noted at this moment.
+    /// Returns the folders that `access` may use, by the paths that are currently in the index.
     pub(super) async fn reach(&self, access: &Access) -> Result<Reach, Error> {
         let Some(guest) = &access.guest else {
             return Ok(Reach::Everything);
@@ -60,7 +61,8 @@ impl Mail {
         if guest.grants.folders().next().is_some() {
             let noted = index::noted_folders(&self.db, &access.account).await?;
             for (folder, rights) in guest.grants.folders() {
-                // The mail server's own id is proof enough; by one of the service's a folder made anew under the same name could go, too.
+                // The mail server's id identifies a folder. A folder with an id of the service must also have the granted UIDVALIDITY, because it may have been
+                // created again under the same name.
                 let found = noted.iter().find(|noted| {
                     noted.public_id() == folder.id
                         && (noted.object_id().is_some()
@@ -78,11 +80,11 @@ impl Mail {
         })
     }
 
-    /// What `access` reaches, where that holds `right` over the folder of this path; none where it may not know of one. A folder that was renamed by
-    /// somebody else is found again.
+    /// Returns the folders that `access` may use if it has `right` on the folder with this path. Returns `None` if it may not know of such a folder. If the
+    /// path is unknown, the index is updated first, because another client may have renamed the folder.
     ///
     /// # Errors
-    /// [`Error::Denied`] where it may know of the folder and not do this; any other [`Error`].
+    /// Returns [`Error::Denied`] if the caller may see the folder but lacks the right, or any other [`Error`].
     pub(super) async fn reach_into(
         &self,
         access: &Access,
@@ -93,15 +95,15 @@ impl Mail {
         if reach.judge_path(path, right) != Judged::Unseen {
             return reach.admit(path, right);
         }
-        // Whether there is such a folder or not, it takes the same.
+        // These steps are the same whether the folder exists or not, so that the response time does not reveal it.
         self.keep_track(access).await?;
         self.reach(access).await?.admit(path, right)
     }
 
-    /// Whether a guest may know that there is a folder of this path. The owner may.
+    /// Returns `true` if the caller may know that a folder with this path exists. The owner may.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn shows(&self, access: &Access, path: &str) -> Result<bool, Error> {
         let reach = self.reach(access).await?;
         Ok(reach.judge_path(path, Right::MailRead) != Judged::Unseen)
@@ -109,10 +111,10 @@ impl Mail {
 }
 
 impl Reach {
-    /// Itself, where it holds `right` over the folder that was called so when it was noted; none where it may not know of one.
+    /// Returns `self` if it includes `right` on the folder with this path in the index, or `None` if the caller may not know of such a folder.
     ///
     /// # Errors
-    /// [`Error::Denied`] where it may know of the folder and not do this.
+    /// Returns [`Error::Denied`] if the caller may see the folder but lacks the right.
     pub(super) fn admit(self, path: &str, right: Right) -> Result<Option<Self>, Error> {
         match self.judge_path(path, right) {
             Judged::Allowed => Ok(Some(self)),
@@ -121,24 +123,25 @@ impl Reach {
         }
     }
 
-    /// Of the folder that is called so and has this UIDVALIDITY.
+    /// Checks a right on the folder with this path and UIDVALIDITY.
     pub(super) fn judge(&self, path: &str, uid_validity: u32, right: Right) -> Judged {
         self.of(path, |validity| validity == uid_validity)
             .map_or(Judged::Allowed, |rights| judged(rights, right))
     }
 
-    /// Of the place of a message.
+    /// Checks a right on the folder of a message.
     pub(super) fn judge_spot(&self, spot: Spot<'_>, right: Right) -> Judged {
         self.judge(spot.path, spot.uid_validity, right)
     }
 
-    /// Of the folder that was called so when it was noted: for what is refused before the mail server is asked, and judged again by what it says.
+    /// Checks a right by the path in the index alone: to reject a request before the mail server is contacted. It must be checked again with the server's
+    /// UIDVALIDITY.
     pub(super) fn judge_path(&self, path: &str, right: Right) -> Judged {
         self.of(path, |_| true)
             .map_or(Judged::Allowed, |rights| judged(rights, right))
     }
 
-    /// The rights over a folder; none where nobody asks for any.
+    /// Returns the rights on a folder, or `None` for the owner, who needs none.
     fn of(&self, path: &str, is: impl Fn(u32) -> bool) -> Option<Rights> {
         match self {
             Self::Everything => None,

@@ -1,10 +1,10 @@
-//! Reconciles the index with the mail server: which folder and which message is which, after other clients renamed, moved, copied and deleted.
+//! Reconciles the index with the mail server: finds out which folders and messages are the same after other clients renamed, moved, copied or deleted them.
 //!
-//! Folders have the mail server's ids. Messages have those ids or an [`Identity`]. A copy has the identity of its original, so their locations distinguish them.
-//! A message that is not where it was seen is searched for among the messages that have arrived since, not in the whole mailbox: the index has the first UID
-//! of every folder that was not looked at. An arrival whose own location is now empty is that message, moved. If every message with its identity is still where
-//! it was, the arrival is a copy and gets a number of its own. After all arrivals were looked at, a message with copies that is nowhere is permanently
-//! lost: otherwise a copy that is moved later could take its number.
+//! Folders are identified by the mail server's ids. Messages are identified by an [`Identity`]. A copy has the identity of its original, so the two are
+//! distinguished by location. A message that is not at its stored location is searched for only among the messages that arrived since, because the index has
+//! the first UID of each folder that has not been reconciled. If an arrival has the identity of a message whose own location is now empty, it is that message,
+//! moved. If all messages with its identity are still at their locations, it is a copy and gets a new number. After all arrivals were processed, a message with
+//! copies that is at no location is removed permanently. Otherwise a copy that is moved later could get its number.
 //!
 //! docs/mail.md has a table of the cases.
 
@@ -21,10 +21,10 @@ use super::pairing::paired;
 use super::{Access, Error, Mail, imap, reading};
 use crate::turns::Turns;
 
-/// Messages that are looked at together.
+/// Maximum number of messages that are processed together.
 const AT_ONCE: usize = 100;
 
-/// A folder as it was listed. Returns `None` if it was listed without its [`POSITIONS`].
+/// Converts a listed folder. Returns `None` if it was listed without its [`POSITIONS`].
 pub(super) fn seen(listed: &Listed) -> Option<Seen> {
     let standing = listed.standing?;
     Some(Seen {
@@ -38,7 +38,7 @@ pub(super) fn seen(listed: &Listed) -> Option<Seen> {
     })
 }
 
-/// Messages that are not where they are noted, by number. What is left of them in the end is lost.
+/// Messages that are not at their stored locations, by number. Those that remain at the end are lost.
 #[derive(Default)]
 struct Gone(BTreeMap<u64, Rival>);
 
@@ -50,7 +50,7 @@ impl Gone {
 }
 
 impl Mail {
-    /// Notes every folder before any message of the account has a number: only what comes into them later can be a message that left its place.
+    /// Stores all folders before any message of the account gets a number. Only messages that arrive later can have left a known location.
     pub(super) async fn acquainted(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.kept.acquainted(account).is_some() {
@@ -60,12 +60,12 @@ impl Mail {
         if !index::is_known(&self.db, account).await? {
             self.note(access, &self.standings(access).await?).await?;
         }
-        // How many there are is not known.
+        // The number of folders is not known here, so 0 is cached.
         self.kept.acquaint(account, 0);
         Ok(())
     }
 
-    /// Waits until no other request of the mailbox has the turn. The request keeps its connection until then ([`super::pool::Pool::admit`]).
+    /// Waits until no other request holds the mailbox's permit. The request keeps its connection permit during that time ([`super::pool::Pool::admit`]).
     pub(super) async fn turn<'a>(
         &self,
         turns: &Turns,
@@ -76,7 +76,7 @@ impl Mail {
         Ok((access, turn))
     }
 
-    /// Notes folders as they are listed now. Returns them in that order.
+    /// Updates the index with the folders as they are listed now. Returns their entries in the same order.
     pub(super) async fn note(
         &self,
         access: &Access,
@@ -98,17 +98,17 @@ impl Mail {
         Ok(index::note(&self.db, account, standings).await?)
     }
 
-    /// Notes which folders were renamed since they were looked at last.
+    /// Updates the index with folders that were renamed, created or deleted.
     pub(super) async fn keep_track(&self, access: &Access) -> Result<(), Error> {
         let (access, _turn) = &self.turn(&self.seeking, access).await?;
         let standings = self.standings(access).await?;
         self.note(access, &standings).await.map(drop)
     }
 
-    /// The UIDVALIDITY of a folder, by its id, as the mail server lists the folders now. Returns `None` if there is no such folder.
+    /// Returns the UIDVALIDITY of the folder with this id in the mail server's current list, or `None` if there is no such folder.
     ///
     /// # Errors
-    /// Any of [`Error`].
+    /// Returns any [`Error`].
     pub async fn uid_validity(&self, access: &Access, id: &str) -> Result<Option<u32>, Error> {
         let (access, _turn) = &self.turn(&self.seeking, access).await?;
         let standings = self.standings(access).await?;
@@ -117,13 +117,13 @@ impl Mail {
         Ok(found.map(Noted::uid_validity))
     }
 
-    /// Looks at everything that arrived in any folder since it was looked at last.
+    /// Reconciles the index with everything that arrived in any folder since the last reconciliation.
     pub(super) async fn seek(&self, access: &Access) -> Result<(), Error> {
         let (access, _turn) = &self.turn(&self.seeking, access).await?;
         self.reconcile(access, &BTreeSet::new()).await
     }
 
-    /// The service's numbers of messages of a folder, by IMAP UID.
+    /// Returns the service's numbers of messages of a folder, by IMAP UID. Assigns missing ones.
     pub(super) async fn numbers(
         &self,
         access: &Access,
@@ -141,7 +141,7 @@ impl Mail {
         if known.folder.is_none() || !self.alike(access, &unknown).await?.is_empty() {
             let (access, _turn) = &self.turn(&self.seeking, access).await?;
             self.reconcile(access, &BTreeSet::new()).await?;
-            // Those that were there before any message had a number are no arrivals.
+            // Messages that existed before the folder was first indexed are not arrivals, so compare them here.
             let known = index::known(db, account, path, opened, &uids).await?;
             let alike = self
                 .alike(access, &without(messages, &known.numbers))
@@ -149,13 +149,11 @@ impl Mail {
             self.lose(account, self.gone(access, alike).await?).await?;
         }
         let numbers = index::allot(db, account, path, opened, messages, &[]).await?;
-        numbers.ok_or_else(|| {
-            Error::Unavailable("the folders change faster than they can be read".into())
-        })
+        numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
     }
 
-    /// Brings the index to what the mail server has. The caller holds the account's turn to seek, and had it when it expunged messages with the numbers
-    /// `expunged`, which it had marked as `\Deleted`.
+    /// Reconciles the index with the mail server. The caller holds the account's `seeking` permit. `expunged` are the numbers of messages that the caller has
+    /// just marked as `\Deleted` and expunged while it held the permit.
     pub(super) async fn reconcile(
         &self,
         access: &Access,
@@ -168,7 +166,7 @@ impl Mail {
         gone.add(&self.copies_gone(access, &first).await?);
         let mut standings = first.clone();
         if !gone.0.is_empty() {
-            // What had left its location by then has arrived by now.
+            // Messages that had left their locations at the first listing have arrived by the second one.
             standings = self.standings(access).await?;
             noted = self.note(access, &standings).await?;
         }
@@ -185,7 +183,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Looks at the messages of a folder from a UID on.
+    /// Processes the messages of a folder from the UID `from` on.
     async fn take_in(
         &self,
         access: &Access,
@@ -228,7 +226,7 @@ impl Mail {
         Ok(index::seen_to(db, account, path, validity, opened.uid_next).await?)
     }
 
-    /// Gives arrivals of a folder their numbers: those that they had before they came here, or new ones.
+    /// Assigns numbers to arrivals in a folder: the number of a moved message, or a new one.
     async fn settle(
         &self,
         access: &Access,
@@ -243,7 +241,8 @@ impl Mail {
         let alike = self.alike(access, &messages).await?;
         let mut left = self.gone(access, alike.clone()).await?;
         gone.add(&left);
-        // What was expunged may have been moved just before. Then it has the mark in its new location, which a copy made earlier has not.
+        // Another client may have moved an expunged message just before. The moved message still has the mark in its new location, unlike a copy that was made
+        // earlier.
         left.sort_by_key(|message| expunged.contains(&message.number()));
         let marked: BTreeSet<u32> = arrived
             .iter()
@@ -262,7 +261,7 @@ impl Mail {
         Ok(())
     }
 
-    /// The messages that have a number and the identity of one of these.
+    /// Returns the messages with a number that have the identity of one of these messages.
     async fn alike(
         &self,
         access: &Access,
@@ -273,7 +272,7 @@ impl Mail {
         Ok(index::rivals(&self.db, &access.account, &identities).await?)
     }
 
-    /// Those that are not where they were seen.
+    /// Returns those messages that are not at their stored locations.
     pub(super) async fn gone(
         &self,
         access: &Access,
@@ -299,7 +298,7 @@ impl Mail {
         Ok(gone.collect())
     }
 
-    /// The folders that can be opened, as they stand.
+    /// Returns the folders that can be opened, with their current state.
     async fn standings(&self, access: &Access) -> Result<Vec<Seen>, Error> {
         let mut lease = self.pool.lease(access, None).await?;
         let folders = reading!(lease, session => session.folders(POSITIONS));

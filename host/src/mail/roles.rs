@@ -1,12 +1,12 @@
-//! Which folder has which role, and in which order folders are shown.
+//! Assigns the roles of folders and the order in which folders are shown.
 //!
-//! A role names one folder at most: where the server gives it to several (RFC 6154 lets it), the first by path has it and the
-//! others are folders like any other. A folder has one role at most: of several, the first in the order of [`Role`].
+//! Each role belongs to at most one folder. If the server assigns a role to several folders (RFC 6154 permits this), the first one by path has it. Each folder
+//! has at most one role: the first in the order of [`Role`] that is still free.
 
 use super::imap::list::Listed;
 use super::types::{Folder, Role};
 
-/// The folders as a client is shown them: those with a role first, in the order of [`Role`], then the rest by path.
+/// Returns the folders in the order that clients receive: first those with a role, in the order of [`Role`], then the others by path.
 pub(super) fn arranged(mut listed: Vec<Listed>) -> Vec<Folder> {
     listed.sort_by(|a, b| a.path.cmp(&b.path));
     let mut taken: Vec<Role> = Vec::new();

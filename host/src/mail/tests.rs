@@ -1,4 +1,4 @@
-//! The room against a real Dovecot, and against a scripted peer for the faults that a real server does not produce.
+//! Tests of the mailbox with a real Dovecot, and with a scripted server for faults that a real server does not produce.
 
 mod answers;
 mod changes;
@@ -25,7 +25,7 @@ use crate::config;
 use crate::directory::testing::{Fresh, on_sqlite};
 use dovecot::{Dovecot, PASSWORD};
 
-/// A mail server, the rooms behind it, and an account in both.
+/// A mail server, the service's mailboxes on it, and an account.
 struct World {
     dovecot: Dovecot,
     mail: Arc<Mail>,
@@ -34,14 +34,14 @@ struct World {
 }
 
 impl World {
-    /// A stretch of a folder that is there.
+    /// Returns a page of an existing folder.
     async fn listing(&self, folder: &str, offset: u32, limit: u32) -> Listing {
         let listing = self.mail.messages(&self.access, folder, offset, limit);
         listing.await.unwrap().unwrap()
     }
 }
 
-/// Runs `body` in a world of its own.
+/// Runs `body` with a new mail server and account.
 async fn in_a_world<F>(body: impl FnOnce(World) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -81,7 +81,7 @@ fn config(port: u16) -> config::Imap {
     }
 }
 
-/// A message of a few lines, with CRLF.
+/// Returns a short message with CRLF line breaks.
 fn note(subject: &str, text: &str) -> Vec<u8> {
     format!(
         "From: Bo <bo@example.net>\r\nTo: ada@example.org\r\nSubject: {subject}\r\n\

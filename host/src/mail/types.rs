@@ -1,9 +1,9 @@
-//! What a mailbox holds, as the rest of the service sees it. Plain values: no protocol, no JSON.
+//! The types of folders and messages for the rest of the service. They are independent of IMAP and JSON.
 
 use super::download::Download;
 use crate::clock::Timestamp;
 
-/// A folder's role (RFC 6154, and `\Inbox`), in the order in which a list shows them.
+/// A folder's role (RFC 6154, and `\Inbox`). The variants are in the order of a folder list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// `\Inbox`
@@ -27,104 +27,104 @@ pub enum Role {
 /// A folder that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// The full path in Unicode; the inbox is `INBOX`.
+    /// The full path in Unicode. The inbox is `INBOX`.
     pub path: String,
     /// The last segment of the path.
     pub name: String,
-    /// What joins the segments; empty where there is no hierarchy.
+    /// The separator of path segments. Empty if the server has no hierarchy.
     pub delimiter: String,
-    /// How many messages it holds.
+    /// The number of messages.
     pub messages: u32,
-    /// How many of them are unread.
+    /// The number of unread messages.
     pub unseen: u32,
-    /// Its role, where the server gives one.
+    /// The role, if the server assigns one.
     pub role: Option<Role>,
 }
 
-/// A mailbox address of a header (RFC 5322, section 3.4), decoded.
+/// A decoded mailbox address from a header field (RFC 5322, section 3.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The display name; empty where there is none.
+    /// The display name, or empty.
     pub name: String,
     /// `local@domain`.
     pub address: String,
 }
 
-/// A message as a list shows it.
+/// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The service's number for it.
+    /// The service's number of the message.
     pub uid: u64,
-    /// Its position in its folder, 1 the oldest.
+    /// The position in its folder. 1 is the oldest message.
     pub seq: u32,
-    /// The From header.
+    /// The From field.
     pub from: Vec<Address>,
-    /// The To header.
+    /// The To field.
     pub to: Vec<Address>,
-    /// The subject, decoded; empty where there is none.
+    /// The decoded subject, or empty.
     pub subject: String,
-    /// The Date header; the time of arrival where it is missing or cannot be read.
+    /// The Date field, or the arrival time if Date is missing or invalid.
     pub date: Timestamp,
     /// The IMAP flags and keywords, without `\Recent`.
     pub flags: Vec<String>,
-    /// Its size in bytes as it is stored.
+    /// The stored size in bytes.
     pub size: u64,
-    /// At most 256 characters of its text, white space folded.
+    /// The beginning of the text, at most 256 characters, with white space collapsed.
     pub preview: String,
 }
 
-/// A stretch of a folder's messages.
+/// A page of a folder or of a search result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Newest first.
+    /// The messages, newest first.
     pub messages: Vec<Summary>,
-    /// How many messages the folder holds.
+    /// The number of messages in the folder or the search result.
     pub total: u32,
 }
 
 /// A part of a message that is neither its chosen text nor its chosen HTML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// Counted in the order of the parts, from 0.
+    /// The index in the order of the parts, from 0.
     pub index: u32,
-    /// Decoded, without path separators or control characters.
+    /// The decoded file name, without path separators and control characters.
     pub filename: String,
-    /// The media type, lower case, without parameters.
+    /// The media type in lower case, without parameters.
     pub content_type: String,
-    /// The size of its decoded bytes.
+    /// The size of the decoded content, in bytes.
     pub size: u64,
 }
 
-/// A message in full.
+/// A single message with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// What a list shows of it.
+    /// The data that a listing shows.
     pub summary: Summary,
-    /// The Cc header.
+    /// The Cc field.
     pub cc: Vec<Address>,
-    /// The Reply-To header.
+    /// The Reply-To field.
     pub reply_to: Vec<Address>,
-    /// With its angle brackets; empty where there is none.
+    /// The Message-ID with angle brackets, or empty.
     pub message_id: String,
-    /// With its angle brackets.
+    /// The In-Reply-To field with angle brackets.
     pub in_reply_to: Option<String>,
-    /// With their angle brackets, in order.
+    /// The Message-IDs of the References field in order, with angle brackets.
     pub references: Vec<String>,
-    /// The plain text, where there is such a part: as it was sent, so that `format=flowed` (RFC 3676) is not undone.
+    /// The plain text part, if there is one. `format=flowed` (RFC 3676) is not undone.
     pub text: Option<String>,
-    /// The HTML, where there is such a part.
+    /// The HTML part, if there is one.
     pub html: Option<String>,
     /// The attachments.
     pub attachments: Vec<Attachment>,
-    /// Whether anything was left out because the message exceeds the bounds.
+    /// `true` if content was left out because the message exceeds a limit.
     pub truncated: bool,
 }
 
-/// An attachment with its bytes.
+/// An attachment with its content.
 #[derive(Debug)]
 pub struct AttachmentContent {
-    /// What the message says of it.
+    /// The description of the attachment.
     pub attachment: Attachment,
-    /// Its decoded bytes.
+    /// The decoded bytes.
     pub content: Download,
 }

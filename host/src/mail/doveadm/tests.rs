@@ -1,4 +1,4 @@
-//! A doveadm that is silent, busy with something else or not there. What a real one does is tried with the mail servers' stack.
+//! Tests with a doveadm that is silent, fails or does not exist. Tests with a real doveadm are in the tests of the mail servers' stack.
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::*;
 const DONE: &str = r#"[["doveadmResponse",[{"result":"a@b/phone"}],"kick"]]"#;
 const NOBODY_THERE: &str = r#"[["error",{"type":"exitCode", "exitCode":68},"kick"]]"#;
 
-/// A file that goes away with the test.
+/// A key file that is deleted when the value is dropped.
 struct Key(PathBuf);
 
 impl Key {
@@ -46,7 +46,7 @@ fn client(address: SocketAddr) -> Doveadm {
     Doveadm::new(&configured(address, &key)).unwrap().unwrap()
 }
 
-/// Answers the address of a server that says `answer` to whatever it is asked, and holds its connections open.
+/// Starts a server that sends `answer` to every request and keeps its connections open. Returns its address.
 async fn server(answer: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -130,7 +130,7 @@ fn a_name_with_a_wildcard_ends_nobody() {
 fn a_key_that_anybody_may_read_or_that_is_none_is_refused_and_never_shown() {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     for (key, reason) in [
-        (Key::of("k", 0o604), "everybody"),
+        (Key::of("k", 0o604), "accessible to other users"),
         (Key::of(" \n", 0o600), "is empty"),
         (Key("/nowhere/key".into()), "cannot be read"),
     ] {
@@ -151,7 +151,7 @@ fn none_that_is_configured_is_none() {
     assert!(Doveadm::new(&none).unwrap().is_none());
 }
 
-/// It may be anybody who answers at that port.
+/// Another program may listen on that port.
 #[test]
 fn what_it_answers_instead_is_one_short_line_without_control_characters() {
     let answer = format!("[[\"x\u{1b}[2J\r\nWARN all is well{}", "y".repeat(1000));

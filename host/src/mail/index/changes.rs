@@ -1,4 +1,4 @@
-//! Numbers of messages that the service itself moved or deleted, and of copies of which one was lost.
+//! Updates the index after the service moved or deleted messages, and after a message with copies was lost.
 
 use sqlx::QueryBuilder;
 
@@ -8,10 +8,10 @@ use crate::directory::db::{Error, on, on_tx};
 
 const FOLDER: &str =
     "SELECT id FROM folders WHERE account_id = $1 AND path = $2 AND uid_validity = $3";
-/// Conditions and values are appended to these.
+/// Conditions and values are appended to `CLEAR` and `MOVE`.
 const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
 const MOVE: &str = "UPDATE messages SET folder_id = ";
-/// What left its location is another row by then.
+/// Deletes nothing if the message has another location by then.
 const LOSE: &str = "DELETE FROM messages \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5";
 const COPIED_FOLDERS: &str = "SELECT f.path FROM folders f WHERE f.account_id = $1 \
@@ -20,8 +20,8 @@ const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder
      JOIN folders f ON f.id = m.folder_id WHERE f.account_id = $1 AND f.path = $2 AND m.copied ORDER BY m.imap_uid, m.uid";
 const FORGET: &str = "DELETE FROM messages WHERE account_id = ";
 
-/// Messages were moved to a folder: each one's number, with its IMAP UID there. They keep their numbers. Returns whether the folder is noted under
-/// that UIDVALIDITY; otherwise nothing is changed.
+/// Sets the new locations of moved messages, given as number and new IMAP UID. They keep their numbers. Returns `false` and changes nothing if the folder is
+/// not stored with this UIDVALIDITY.
 pub(in crate::mail) async fn moved(
     db: &Db,
     account: &str,
@@ -45,9 +45,9 @@ pub(in crate::mail) async fn moved(
         .iter()
         .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
         .collect();
-    // Each takes three parameters.
+    // Each message needs up to three parameters.
     for messages in messages.chunks(AT_ONCE / 4) {
-        // Whoever saw one there before this was written down took it for a copy: the older number holds.
+        // A concurrent request may have seen the message in the new folder and given it a new number as a copy. The older number is kept.
         on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(CLEAR);
             query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
@@ -79,7 +79,7 @@ pub(in crate::mail) async fn moved(
     Ok(true)
 }
 
-/// Messages are gone for good. Their numbers are not given again.
+/// Removes permanently deleted messages. Their numbers are never assigned again.
 pub(in crate::mail) async fn forget(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
@@ -96,7 +96,7 @@ pub(in crate::mail) async fn forget(db: &Db, account: &str, uids: &[u64]) -> Res
     tx.commit().await
 }
 
-/// Messages are lost that are still noted where they are not, and that have copies. Their numbers are not given again.
+/// Removes messages that are no longer at their stored location and that have copies. Their numbers are never assigned again.
 pub(in crate::mail) async fn lose(db: &Db, account: &str, messages: &[Rival]) -> Result<(), Error> {
     for message in messages {
         let place = &message.placed.place;
@@ -113,12 +113,12 @@ pub(in crate::mail) async fn lose(db: &Db, account: &str, messages: &[Rival]) ->
     Ok(())
 }
 
-/// The paths of the folders that have, or had, messages of which there are copies.
+/// Returns the paths of the folders with messages that are marked as copied.
 pub(in crate::mail) async fn copied_folders(db: &Db, account: &str) -> Result<Vec<String>, Error> {
     Ok(on!(db, pool => sqlx::query_scalar(COPIED_FOLDERS).bind(account).fetch_all(pool).await)?)
 }
 
-/// Those messages of a folder.
+/// Returns the messages of a folder that are marked as copied.
 pub(in crate::mail) async fn copies_in(
     db: &Db,
     account: &str,

@@ -1,4 +1,4 @@
-//! What is noted of folders: their paths, their UIDVALIDITY, and from which UID on messages may have come that nobody looked at.
+//! The index of folders: their paths, ids and UIDVALIDITY, and the first UID of each folder that has not been reconciled. [`super`] indexes the messages.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,10 +13,10 @@ const ADD: &str = "INSERT INTO folders (account_id, id, path, uid_validity, uid_
 const CHANGE: &str = "UPDATE folders SET path = $3, uid_validity = $4, uid_next = $5, object_id = $6 WHERE account_id = $1 AND id = $2";
 const SEEN_TO: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
-/// No folder is called so: a name has no line feed. What is gone keeps its messages' rows.
+/// Replaces the path of a folder with one that no folder can have, because names contain no line feed. A deleted folder keeps its row and its messages' rows.
 const ASIDE: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
 
-/// A folder as it is noted.
+/// A folder in the index.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(in crate::mail) struct Noted {
     pub(in crate::mail) id: String,
@@ -26,44 +26,44 @@ pub(in crate::mail) struct Noted {
     object_id: Option<String>,
 }
 
-/// A folder as the mail server lists it.
+/// A folder in the mail server's list.
 #[derive(Clone, Debug)]
 pub(in crate::mail) struct Seen {
     pub(in crate::mail) path: String,
     pub(in crate::mail) opened: Opened,
-    /// The mail server's id of it, if the server has such.
+    /// The mail server's id of the folder, if the server has folder ids.
     pub(in crate::mail) object_id: Option<String>,
 }
 
 impl Noted {
-    /// Its id for clients: the mail server's, where it has one, else the service's own.
+    /// Returns the folder's id for clients: the mail server's id if it has one, otherwise the service's id.
     pub(in crate::mail) fn public_id(&self) -> &str {
         self.object_id.as_deref().unwrap_or(&self.id)
     }
 
-    /// The mail server's id, where it is known.
+    /// Returns the mail server's id of the folder, if known.
     pub(in crate::mail) fn object_id(&self) -> Option<&str> {
         self.object_id.as_deref()
     }
 
-    /// Under which its UIDs hold.
+    /// Returns the UIDVALIDITY of the indexed UIDs.
     pub(in crate::mail) fn uid_validity(&self) -> u32 {
         u32::try_from(self.uid_validity).unwrap_or(0)
     }
 
-    /// From which UID on messages may have come that nobody looked at.
+    /// Returns the first UID that has not been reconciled.
     pub(in crate::mail) fn uid_next(&self) -> u32 {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
 
-    /// Whether it is this folder, under the same path. A server that has no ids at the moment does not make it another one.
+    /// Returns `true` if both are the same folder under the same path. A folder that is listed without an id can match a folder with an id.
     pub(in crate::mail) fn is(&self, seen: &Seen) -> bool {
         self.path == seen.path
             && self.uid_validity() == seen.opened.uid_validity
             && (seen.object_id.is_none() || self.object_id == seen.object_id)
     }
 
-    /// The same as listed now. Every message under another UIDVALIDITY has a new location.
+    /// Returns this folder with the listed values. If the UIDVALIDITY has changed, all messages have new locations.
     fn as_seen(&self, seen: &Seen, object_id: Option<&str>) -> Self {
         let same = self.uid_validity() == seen.opened.uid_validity;
         Self {
@@ -76,24 +76,24 @@ impl Noted {
     }
 }
 
-/// Whether anything is noted of an account.
+/// Returns `true` if the index has a folder of the account.
 pub(in crate::mail) async fn is_known(db: &Db, account: &str) -> Result<bool, Error> {
     let any: Option<i32> =
         on!(db, pool => sqlx::query_scalar(ANY).bind(account).fetch_optional(pool).await)?;
     Ok(any.is_some())
 }
 
-/// The folders of an account that are noted, by path.
+/// Returns the account's indexed folders, sorted by path.
 pub(in crate::mail) async fn noted_folders(db: &Db, account: &str) -> Result<Vec<Noted>, Error> {
     Ok(on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
 }
 
-/// Notes all folders of an account as they are listed now, and returns them in that order.
+/// Updates the index with all listed folders of an account, and returns their entries in the listed order.
 ///
-/// A listed folder is the noted one with the same id of the mail server. If it has none, it is the one with the same path and UIDVALIDITY that has no
-/// such id either. Otherwise it is new. The first time, only what comes into a folder later can be a message that left its location: it lies at or
-/// above UIDNEXT. Any message of a folder that is new after that may have come from elsewhere. What is not listed any more keeps its row, so that
-/// its messages are recognized where they are now, but not its path if another folder has it.
+/// A listed folder is matched to the entry with the same id of the mail server, otherwise to the entry with the same path and UIDVALIDITY if one of the two has
+/// no such id, otherwise it is new. When folders are indexed for the first time, existing messages cannot have been moved from a known location, so only UIDs
+/// from UIDNEXT on are reconciled later. In a folder that appears after that, every message is reconciled. An entry that is no longer listed keeps its row, so
+/// that its messages are recognized in their new folder, but it loses its path if another folder has it.
 pub(in crate::mail) async fn note(
     db: &Db,
     account: &str,
@@ -107,7 +107,7 @@ pub(in crate::mail) async fn note(
     let are: HashMap<&str, &Noted> = now.iter().map(|n| (n.id.as_str(), n)).collect();
     let taken: HashMap<&str, &Noted> = now.iter().map(|n| (n.path.as_str(), n)).collect();
     for was in &noted {
-        // Folders may have exchanged their paths: all give up theirs first.
+        // Folders may have swapped paths, so all old paths are cleared before new ones are written.
         let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
         let displaced = taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id);
         if moves || displaced {
@@ -127,14 +127,14 @@ pub(in crate::mail) async fn note(
     Ok(now)
 }
 
-/// The folders to note, in the order in which they were listed.
+/// Returns the entries of the listed folders, in the listed order.
 fn matched(folders: &[Seen], noted: &[Noted]) -> Result<Vec<Noted>, Error> {
     let by_path: HashMap<&str, &Noted> = noted.iter().map(|n| (n.path.as_str(), n)).collect();
     let by_id: HashMap<&str, &Noted> = noted
         .iter()
         .filter_map(|n| Some((n.object_id()?, n)))
         .collect();
-    // A server may list one folder under several paths. The one under which it is noted has the id, else the first.
+    // A server may list one folder under several paths. The path in the index gets the id, otherwise the first path.
     let mut owners: HashMap<&str, &str> = HashMap::new();
     for seen in folders {
         if let Some(id) = seen.object_id.as_deref() {
@@ -148,7 +148,7 @@ fn matched(folders: &[Seen], noted: &[Noted]) -> Result<Vec<Noted>, Error> {
     let mut now: Vec<Noted> = Vec::with_capacity(folders.len());
     let mut places: HashMap<&str, usize> = HashMap::new();
     for seen in folders {
-        // A server may list a name twice that is one path for clients.
+        // Two listed names can be the same path for clients.
         if let Some(place) = places.insert(&seen.path, now.len()) {
             now.push(now[place].clone());
             continue;
@@ -192,7 +192,7 @@ impl Noted {
     }
 }
 
-/// Every message of a folder below `uid_next` was looked at.
+/// Records that all messages of a folder below `uid_next` have been reconciled.
 pub(in crate::mail) async fn seen_to(
     db: &Db,
     account: &str,
@@ -213,7 +213,8 @@ pub(in crate::mail) async fn seen_to(
 
 fn fresh_id() -> Result<String, Error> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| Error::Unusable(format!("the system gives no randomness: {e}")))?;
+    getrandom::fill(&mut bytes).map_err(|e| {
+        Error::Unusable(format!("the system's random number generator failed: {e}"))
+    })?;
     Ok(hexadecimal::lower(&bytes))
 }

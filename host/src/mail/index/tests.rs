@@ -21,7 +21,7 @@ fn seen(path: &str, opened: Opened, object_id: Option<&str>) -> Seen {
     }
 }
 
-/// A folder as it is listed if nothing has changed.
+/// Returns an indexed folder as the server lists it if nothing has changed.
 fn listed(noted: &Noted) -> Seen {
     let opened = Opened {
         uid_validity: noted.uid_validity(),
@@ -31,7 +31,7 @@ fn listed(noted: &Noted) -> Seen {
     seen(&noted.path, opened, noted.object_id())
 }
 
-/// The numbers of messages of a folder, which is noted first if it is not yet.
+/// Returns the numbers of messages of a folder. Adds the folder to the index if needed.
 async fn given(
     db: &Db,
     path: &str,
@@ -114,9 +114,9 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
     assert!(is_known(db, "ada").await.unwrap());
     assert_eq!(numbered(&fresh, "INBOX", FIRST, &[150]).await, [1]);
     assert_eq!(noted().await, [("INBOX".into(), 7, 100)]);
-    // What was not there at the survey may have been filled from elsewhere.
+    // A folder that appeared after the first indexing may contain messages from other folders.
     assert_eq!(numbered(&fresh, "New", FIRST, &[150]).await, [2]);
-    // Made anew: the same UID is another place, the folder another one, and what was noted of the old one stays.
+    // The folder was created again: the same UID is another location, it is another folder, and the old rows stay.
     let old = id(7).await;
     let anew = Opened {
         uid_validity: 8,
@@ -128,7 +128,7 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
     assert_eq!(noted().await, [inbox, new]);
     assert_ne!(id(8).await, old);
     assert_eq!(fresh.number("SELECT COUNT(*) FROM messages").await, 3);
-    // What was looked at is looked at no more, and a look that is over late takes nothing back.
+    // The position only moves forward, even if a slower reconciliation ends later.
     for next in [9, 5] {
         seen_to(db, "ada", "INBOX", 8, next).await.unwrap();
         seen_to(db, "ada", "INBOX", 7, 500).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
     .await;
     ids("bob", &[seen("a", at(7), Some("F1"))]).await;
     numbered(&fresh, "a", at(7), &[3]).await;
-    // The two exchange their names, and the first is under another UIDVALIDITY.
+    // The two folders swap their names, and the first one gets another UIDVALIDITY.
     let after = ids(
         "ada",
         &[seen("a", at(8), Some("F2")), seen("b", at(9), Some("F1"))],
@@ -173,7 +173,7 @@ async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
     assert_eq!(without, after);
     let noted = noted_folders(db, "ada").await.unwrap();
     assert_eq!(noted[0].public_id(), "F2");
-    // A new folder has the name of one that is gone, whose messages stay known.
+    // A new folder has the name of a deleted one, whose messages stay indexed.
     let new = ids(
         "ada",
         &[seen("a", at(8), Some("F3")), seen("b", at(9), Some("F1"))],
@@ -216,7 +216,7 @@ async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
     let moved = |uid, rival: &Rival| [(uid, rival.clone())];
     let found = given(db, "Sent", FIRST, &same(&[40, 41]), &moved(41, &rivals[2])).await;
     assert_eq!((found[&40], found[&41]), (4, 3));
-    // It has another location now: it is found no more where it was, and is not lost.
+    // Its location has changed, so it can be neither moved nor lost with the old one.
     let late = given(db, "Trash", FIRST, &same(&[7]), &moved(7, &rivals[2])).await;
     assert_eq!(late[&7], 5);
     lose(db, "ada", &[rivals[0].clone(), rivals[2].clone()])
@@ -248,13 +248,13 @@ async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fre
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let db = fresh.directory.db();
     numbered(&fresh, "INBOX", FIRST, &[1, 2, 3]).await;
-    // Somebody saw the second there before its move was written down.
+    // Another request saw the second message in the new folder before its move was stored.
     assert_eq!(numbered(&fresh, "Archive", FIRST, &[20]).await, [4]);
     moved(db, "ada", "Archive", 7, &[(1, 10), (2, 20)])
         .await
         .unwrap();
     assert_eq!(numbered(&fresh, "Archive", FIRST, &[10, 20]).await, [1, 2]);
-    // A folder has to be noted first.
+    // The folder must be in the index first.
     let fresh_folder = Opened {
         uid_validity: 1,
         ..FIRST
@@ -275,7 +275,7 @@ async fn of_parallel_listings_all_answer_the_same_numbers(fresh: Fresh) {
         .map(|n| {
             let db = fresh.directory.db().clone();
             tokio::spawn(async move {
-                // They overlap, and none is like another. There is no UID 0.
+                // The ranges overlap and are all different. UID 0 does not exist.
                 let messages = messages(n..n + 40);
                 given(&db, "INBOX", FIRST, &messages[usize::from(n == 0)..], &[]).await
             })

@@ -1,4 +1,4 @@
-//! What hostile messages cost in an answer. A sandbox may answer 8 MiB of JSON; nothing that a mailbox holds may come near.
+//! Tests the size of responses for hostile messages. A sandbox can return 8 MiB of JSON, and no message may come close to that limit.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use crate::mail::preview::Preview;
 use crate::mail::types::{Address, Detail, Summary};
 use crate::mail::{bounds, listing, message};
 
-/// What a module may answer with at most.
+/// Maximum size of a module's response, in bytes.
 const ANSWER: usize = 8 * 1024 * 1024;
 
-/// Entries of an address list, each of which is small where it is written and large where it is answered.
+/// Entries of an address list that are short in the message and long in the response.
 const ENTRIES: [&str; 7] = [
     "a,",
     "\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\" <b>,",

@@ -1,4 +1,4 @@
-//! Messages flagged, moved and deleted, as another client sees it.
+//! Tests of flagging, moving and deleting messages, checked with another client.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{World, in_a_world, note};
 use crate::mail::{Error, Flag};
 
 impl World {
-    /// Puts messages with these subjects into a folder and answers their numbers, in that order.
+    /// Appends messages with these subjects to a folder. Returns their numbers in the same order.
     pub(super) async fn with(&self, folder: &str, subjects: &[&str]) -> Vec<u64> {
         let mut client = self.dovecot.client("ada");
         for subject in subjects {
@@ -19,14 +19,14 @@ impl World {
         listing.messages.iter().rev().map(|m| m.uid).collect()
     }
 
-    /// The subjects and numbers of a folder, oldest first.
+    /// Returns the subjects and numbers in a folder, oldest first.
     pub(super) async fn shown(&self, folder: &str) -> Vec<(String, u64)> {
         let listing = self.listing(folder, 0, 100).await;
         let shown = |m: crate::mail::Summary| (m.subject, m.uid);
         listing.messages.into_iter().rev().map(shown).collect()
     }
 
-    /// Adds a flag to messages and answers the numbers of those that there are, ascending.
+    /// Adds a flag to messages. Returns the numbers of those that exist, in ascending order.
     async fn flagged(&self, flag: &str, uids: &[u64]) -> Vec<u64> {
         let flags = flags(&[flag]);
         let found = self.mail.flag(&self.access, uids, flags, true).await;
@@ -129,7 +129,7 @@ async fn a_folder_that_was_made_anew_under_a_name_is_not_touched_by_what_is_done
     .await;
 }
 
-/// How many messages of a folder a search finds.
+/// Returns how many messages of a folder a search finds.
 fn found(client: &mut Client, folder: &str, what: &str) -> usize {
     client.ok(&format!("EXAMINE {folder}"));
     let told = client.ok(&format!("SEARCH {what}"));
@@ -150,7 +150,7 @@ async fn moved_messages_keep_their_numbers_and_are_read_where_they_are() {
         let archived = [("a".into(), uids[0]), ("c".into(), uids[2])];
         assert_eq!(world.shown("Archive").await, archived);
         assert_eq!(world.subject(uids[0]).await.as_deref(), Some("a"));
-        // To where it is already: nothing happens to it.
+        // Moving messages to the folder they are in changes nothing.
         let again = world
             .mail
             .move_to(&world.access, &[uids[0]], "Archive")
@@ -189,7 +189,7 @@ async fn deleted_messages_are_gone_and_no_other_is() {
         let uids = world.with("INBOX", &["a", "b", "c"]).await;
         let mut client = world.dovecot.client("ada");
         client.ok("SELECT INBOX");
-        // Another client's intent is its own: it may still change its mind.
+        // A message that another client has marked as deleted must not be removed.
         client.ok("STORE 2 +FLAGS (\\Deleted)");
         let gone = world
             .mail
@@ -202,7 +202,7 @@ async fn deleted_messages_are_gone_and_no_other_is() {
         assert_eq!(world.subject(uids[2]).await, None);
         let again = world.mail.delete(&world.access, &[uids[2]]).await.unwrap();
         assert!(again.is_empty());
-        // Its number is not given again.
+        // The number is not assigned again.
         assert!(world.with("INBOX", &["d"]).await[0] > uids[2]);
     })
     .await;
@@ -288,12 +288,12 @@ async fn a_server_killed_in_a_bulk_move_loses_nothing_and_nothing_is_told_as_don
                 Err(Error::Unknown(_) | Error::Unavailable(_)) => {}
                 Err(other) => panic!("{other:?}"),
             }
-            // Every one is read under its number.
+            // Every message can be read under its number.
             for (uid, subject) in uids.iter().zip(&subjects) {
                 assert_eq!(world.subject(*uid).await.as_ref(), Some(subject));
             }
-            // Dovecot ends a session in which it finds an index in need of repair, INBOX's, the other folder's, or the storage's own: each is
-            // told, once, and the change after them is done.
+            // Dovecot ends a session in which it finds an index that needs repair: that of INBOX, of the other folder or of the storage. Each is reported once.
+            // After that, the change succeeds.
             let mut told = 0;
             let done = loop {
                 let done = world.mail.move_to(&world.access, &uids, "INBOX").await;

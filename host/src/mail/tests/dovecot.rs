@@ -1,4 +1,4 @@
-//! A private Dovecot: loopback, a free port, a folder of its own, ended with the test.
+//! A private Dovecot for one test, on loopback and a free port, with its own folder.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -15,7 +15,7 @@ use rustix::process::{
 use crate::config;
 use crate::dev::{Version, free_port};
 
-/// What opens every mailbox of it.
+/// The password of every mailbox.
 pub(super) const PASSWORD: &str = "lmk \"secret\\";
 
 pub(super) struct Dovecot {
@@ -31,7 +31,7 @@ impl Dovecot {
             std::env::temp_dir().join(format!("lm-mail-{:016x}", getrandom::u64().unwrap()));
         std::fs::create_dir_all(folder.join("home")).unwrap();
         std::os::unix::fs::chown(folder.join("home"), Some(65534), Some(65534)).unwrap();
-        // The same port is needed again after a restart.
+        // A restart needs the same port.
         let port = free_port().unwrap().local_addr().unwrap().port();
         let version = Version::installed().unwrap();
         let (first, last) = match version {
@@ -67,7 +67,7 @@ impl Dovecot {
         end_group(pid, Signal::TERM);
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills the server, even during a command.
     pub(super) fn kill(&mut self) {
         let pid = Pid::from_child(&self.child);
         let _ = kill_process_group(pid, Signal::KILL);
@@ -75,19 +75,19 @@ impl Dovecot {
         end_group(pid, Signal::KILL);
     }
 
-    /// The same server once more.
+    /// Starts the same server again.
     pub(super) fn start_again(&mut self) {
         self.child = run(&self.folder, self.port);
     }
 
-    /// Logged in as another mail client would be.
+    /// Logs in as another mail client.
     pub(super) fn client(&self, account: &str) -> Client {
         let mut client = Client::connect(self.port);
         client.ok(&format!(r#"LOGIN {account}@example.org "lmk \"secret\\""#));
         client
     }
 
-    /// How many log-ins there were.
+    /// Returns the number of log-ins so far.
     pub(super) fn log_ins(&self) -> usize {
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap();
         let words = match self.version {
@@ -105,7 +105,7 @@ impl Drop for Dovecot {
     }
 }
 
-/// Waits until the group's processes have ended, whose parent ended before. They are children of this process then (see [`run`]).
+/// Waits until all processes of the group have ended. After their parent has ended, they are children of this process (see [`run`]).
 fn end_group(group: Pid, signal: Signal) {
     while let Ok(ended) = waitpgid(group, WaitOptions::NOHANG) {
         if ended.is_none() {
@@ -116,7 +116,7 @@ fn end_group(group: Pid, signal: Signal) {
 }
 
 fn run(folder: &std::path::Path, port: u16) -> Child {
-    // Otherwise process 1 adopts what outlives its parent, and may take seconds to see that it ended.
+    // Otherwise process 1 adopts processes that outlive their parent, and may take seconds to reap them.
     set_child_subreaper(Some(getpid())).unwrap();
     let child = Command::new("dovecot")
         .process_group(0)
@@ -130,13 +130,13 @@ fn run(folder: &std::path::Path, port: u16) -> Child {
         .unwrap();
     let patience = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-        assert!(Instant::now() < patience, "Dovecot does not start");
+        assert!(Instant::now() < patience, "Dovecot did not start");
         std::thread::sleep(Duration::from_millis(10));
     }
     child
 }
 
-/// A mail client of the plainest kind.
+/// A minimal mail client.
 pub(super) struct Client {
     stream: BufReader<TcpStream>,
     tag: u32,
@@ -157,12 +157,12 @@ impl Client {
         client
     }
 
-    /// Sends a command that has to succeed; answers everything it was told.
+    /// Sends a command that must succeed. Returns all replies.
     pub(super) fn ok(&mut self, command: &str) -> String {
         self.send(command.as_bytes())
     }
 
-    /// Puts a message into a folder; `more` stands before it: flags in parentheses, a date in quotes.
+    /// Appends a message to a folder. `more` contains optional flags in parentheses and an optional date in quotes.
     pub(super) fn append(&mut self, folder: &str, more: &str, message: &[u8]) {
         let mut command = format!("APPEND {folder} {more} {{{}+}}\r\n", message.len()).into_bytes();
         command.extend_from_slice(message);
@@ -194,7 +194,7 @@ impl Client {
     fn line(&mut self) -> String {
         let mut line = Vec::new();
         self.stream.read_until(b'\n', &mut line).unwrap();
-        assert!(!line.is_empty(), "the server hung up");
+        assert!(!line.is_empty(), "the server closed the connection");
         let text = String::from_utf8_lossy(&line).into_owned();
         let literal = text
             .strip_suffix("}\r\n")
@@ -212,7 +212,7 @@ impl Client {
     }
 }
 
-/// Log-in name, password (both must match), and nothing else: homes are made from the name.
+/// User names and passwords. The home folder is derived from the name.
 const USERS: &str =
     "ada@example.org:{PLAIN}lmk \"secret\\\nbob@example.org:{PLAIN}lmk \"secret\\\n";
 

@@ -1,4 +1,4 @@
-//! What no sound server does, and some things that other sound servers do.
+//! Tests with servers that behave incorrectly, or correctly but differently from Dovecot.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ const EXAMINE: Step = says(
     "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n{tag} OK [READ-ONLY] open\r\n",
 );
 
-/// What a listing of INBOX ends in with such a peer.
+/// Returns the result of listing INBOX with such a server.
 async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
     with_peer(greeting, steps, async |mail, db| {
-        // Its folders are noted already: the listing is all that is asked for.
+        // INBOX is already indexed, so only the listing is requested.
         let noted = [Seen {
             path: "INBOX".into(),
             opened: Opened::default(),
@@ -118,13 +118,13 @@ async fn a_no_that_is_not_about_the_folder_is_an_error() {
     ));
 }
 
-/// No Dovecot tells ids (RFC 8474).
+/// Dovecot does not support OBJECTID (RFC 8474), so this test uses a scripted server.
 #[tokio::test(flavor = "multi_thread")]
 async fn folders_have_the_mail_servers_ids_where_it_has_such_under_every_name() {
     const BEFORE: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
         * LIST () \".\" A\r\n* STATUS A (MAILBOXID (F-a) MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 7)\r\n\
         * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 MAILBOXID (F-b) UIDVALIDITY 7)\r\n{tag} OK listed\r\n";
-    // The two changed names, and nothing but their ids tells it.
+    // The two folders swap their names. Only the ids show it.
     const AFTER: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
         * LIST () \".\" A\r\n* STATUS A (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-b))\r\n\
         * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-a))\r\n{tag} OK listed\r\n";
@@ -210,7 +210,7 @@ async fn what_goes_away_while_it_is_flagged_is_not_told_as_flagged() {
             "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 3] ok\r\n{tag} OK [READ-WRITE] open\r\n",
         ),
         says("UID STORE", "{tag} OK stored\r\n"),
-        // As Dovecot does: what was found is told before what is gone.
+        // Like Dovecot: the search result comes before the report of removed messages.
         once(
             "UID SEARCH",
             "* SEARCH 1 2\r\n* 1 EXPUNGE\r\n{tag} OK done\r\n",
@@ -259,7 +259,7 @@ async fn a_flag_that_may_have_been_set_when_the_connection_ended_is_set_once_mor
     assert_eq!(flagged.unwrap(), [1]);
 }
 
-/// Notes that INBOX has so many messages, the numbers from 1.
+/// Indexes INBOX with this number of messages, numbered from 1.
 async fn inbox_of(messages: u32, db: &Db) {
     let opened = Opened {
         exists: messages,

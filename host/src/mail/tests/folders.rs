@@ -1,4 +1,4 @@
-//! The list of folders.
+//! Tests of folder lists.
 
 use super::in_a_world;
 use crate::mail::Role;

@@ -1,4 +1,4 @@
-//! Listings: order, pages, freshness, numbers.
+//! Tests of listings: order, pages, changes by other clients, and numbers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn messages_are_listed_newest_first_by_pages() {
             all.iter().map(|m| m.seq).collect::<Vec<_>>(),
             [5, 4, 3, 2, 1]
         );
-        // The page that was asked for first got the lowest numbers; every number is kept.
+        // Numbers are unique and stable.
         assert_eq!(all.iter().map(|m| m.uid).collect::<HashSet<_>>().len(), 5);
         assert_eq!(page(0, 2).await, first);
     })
@@ -81,7 +81,7 @@ async fn a_listing_is_never_stale() {
         client.ok("EXPUNGE");
         let after = list().await;
         assert_eq!((after.total, after.messages.len()), (1, 1));
-        // The position moved up, the number stayed.
+        // The position changed and the number did not.
         assert_eq!(
             (after.messages[0].seq, after.messages[0].uid),
             (1, before[0].uid)
@@ -125,7 +125,7 @@ async fn a_folder_renamed_or_made_anew_is_not_taken_for_the_old_one() {
         assert_ne!(new[0].uid, old[0].uid);
         client.ok("DELETE Work");
         assert_eq!(list("Work").await, None);
-        // The old number names nothing rather than another message.
+        // The old number refers to no message, and not to a new one.
         assert_eq!(
             world
                 .mail
@@ -162,7 +162,7 @@ async fn reading_leaves_every_flag_as_it_was() {
             .unwrap();
         let after = world.listing("INBOX", 0, 10).await;
         assert_eq!(after, listing);
-        // It is still recent for the client that opens the folder.
+        // The message is still recent for a client that opens the folder.
         assert!(client.ok("SELECT INBOX").contains("* 1 RECENT"));
         assert!(!client.ok("FETCH 1 (FLAGS)").contains("\\Seen"));
     })
@@ -226,7 +226,7 @@ async fn parallel_listings_give_the_same_numbers() {
             listings.push(task.await.unwrap());
         }
         assert!(listings.windows(2).all(|two| two[0] == two[1]));
-        // In the order of arrival, from one.
+        // The numbers follow the order of arrival and begin with 1.
         let numbers: Vec<_> = listings[0].messages.iter().rev().map(|m| m.uid).collect();
         assert_eq!(numbers, (1..=60).collect::<Vec<_>>());
     })
@@ -289,7 +289,7 @@ async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
         let mut client = world.dovecot.client("ada");
         let copies = "copy@example.org,\r\n ".repeat(4_000);
         for n in [1, 2] {
-            // What tells the two apart stands behind the first 64 KiB.
+            // The headers of the two messages differ only after the first 64 KiB.
             let long = format!(
                 "Cc: {copies}\r\nFrom: Bo <bo@example.net>\r\nTo: ada@example.org\r\nSubject: long {n}\r\n\
                  Date: Fri, 20 Nov 2026 09:00:00 +0100\r\nContent-Type: text/html\r\n\r\n<style>{}</style><p>text {n}</p>\r\n",
@@ -308,7 +308,7 @@ async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
             assert_eq!(detail.summary, *summary);
         }
         assert_eq!(list().await, first);
-        // What tells a message from others is of the same bytes: in another place it is known again.
+        // The identity covers the same bytes in every folder, so the copies have the identities of their originals.
         client.ok("SELECT INBOX");
         client.ok("COPY 1:2 Trash");
         let copies = world.listing("Trash", 0, 10).await;

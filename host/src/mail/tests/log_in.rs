@@ -1,4 +1,4 @@
-//! Access tokens at the log-in: what a server may say to one. That a sound server takes them is tried in the tests of the whole service.
+//! Tests of log-in with access tokens: possible replies of servers. Tests with a real server are in the service tests.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ const BEARER: &str = "bixhPWFkYUBleGFtcGxlLm9yZywBYXV0aD1CZWFyZXIgdDBrZW4BAQ==";
 /// `user=ada@example.org^Aauth=Bearer t0ken^A^A`
 const OLDER: &str = "dXNlcj1hZGFAZXhhbXBsZS5vcmcBYXV0aD1CZWFyZXIgdDBrZW4BAQ==";
 
-/// `{"status":"invalid_token"}`, as a server tells why before it refuses.
+/// `{"status":"invalid_token"}`: the server's reason, sent before it rejects the token.
 const WHY: &str = "+ eyJzdGF0dXMiOiJpbnZhbGlkX3Rva2VuIn0=\r\n";
 const LIST: Step = says("LIST", "{tag} OK listed\r\n");
 const IN: &str = "{tag} OK [CAPABILITY IMAP4rev1] in\r\n";
 
-/// What comes of asking such a peer for the folders with a token that ends then, and how many connections are kept.
+/// Lists the folders with a token that expires at `until`. Returns the result and the number of pooled connections.
 async fn asked(
     greeting: &'static str,
     steps: Vec<Step>,
@@ -48,7 +48,7 @@ async fn a_token_is_shown_by_the_better_mechanism_that_is_offered() {
             "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN AUTH=XOAUTH2] hello\r\n",
             vec![says(OLDER, IN)],
         ),
-        // Not with the command: where the server wants to ask for it.
+        // Without SASL-IR, the server requests the response first.
         (
             "* OK [CAPABILITY IMAP4rev1 AUTH=OAUTHBEARER] hello\r\n",
             vec![
@@ -56,7 +56,7 @@ async fn a_token_is_shown_by_the_better_mechanism_that_is_offered() {
                 says(BEARER, "L1 OK [CAPABILITY IMAP4rev1] in\r\n"),
             ],
         ),
-        // What it offers it says when it is asked.
+        // The server lists its capabilities only on request.
         (
             "* OK hello\r\n",
             vec![
@@ -85,7 +85,7 @@ async fn a_token_that_is_refused_is_refused_whether_or_not_the_server_tells_why(
     for (greeting, steps) in [
         (BOTH, vec![says("AUTHENTICATE", NO)]),
         (BOTH, vec![says("AUTHENTICATE", WHY), says("AQ==\r\n", NO)]),
-        // What an older mechanism has to say then is nothing: an empty line.
+        // The reply of XOAUTH2 is an empty line.
         (OLD, vec![says("AUTHENTICATE", WHY), says("\r\n", NO)]),
     ] {
         let (outcome, kept) = asked(greeting, steps, None).await;

@@ -1,4 +1,4 @@
-//! One message, and its attachments.
+//! Tests of single messages and attachments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ a footer\r\n\
 --outer--\r\n\
 epilogue\r\n";
 
-/// An attachment with all its bytes; none where the message has no such one.
+/// Downloads an attachment. Returns `None` if the message has no such attachment.
 async fn downloaded(
     mail: &Arc<Mail>,
     access: &Access,
@@ -168,7 +168,7 @@ async fn a_number_that_names_nothing_is_none_and_the_folder_is_but_a_hint() {
             let attachment = world.mail.attachment(&world.access, unknown, 0, None).await;
             assert!(attachment.unwrap().is_none());
         }
-        // The numbers are the mailbox's own: another account's open nothing here.
+        // Numbers are separate for each mailbox: the number of one account means nothing in another.
         world
             .fresh
             .directory
@@ -196,7 +196,7 @@ async fn a_large_message_comes_whole() {
     .await;
 }
 
-/// A message with one attachment of `lines` times 16 bytes and a line break, and its number.
+/// Appends a message with an attachment of `lines` lines, each of 16 bytes and a line break. Returns its number.
 async fn large(world: &World, lines: usize) -> u64 {
     large_in(world, "INBOX", lines).await
 }
@@ -213,7 +213,7 @@ async fn large_in(world: &World, folder: &str, lines: usize) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_of_more_than_one_reply_is_read_to_its_last_byte() {
     in_a_world(async |world| {
-        // Below what is read at once, at it, and beyond.
+        // Just below the size of the first read, at it, and above it.
         for lines in [58_000, 58_240, 58_260, 166_667] {
             let uid = large(&world, lines).await;
             let size = lines as u64 * 18;
@@ -253,10 +253,10 @@ async fn an_attachment_in_a_folder_that_was_made_anew_is_not_anothers() {
         for again in ["RENAME Films Old", "CREATE Films"] {
             client.ok(again);
         }
-        // The same UID under another UIDVALIDITY.
+        // The same UID with another UIDVALIDITY.
         let after = large_in(&world, "Films", 60_000).await;
         assert_ne!(before, after);
-        // The first is found where it is; when it is gone, nothing else is taken for it.
+        // The first message is found in its renamed folder. After its deletion, no other message is returned for its number.
         assert!(downloaded(mail, access, before, 0).await.is_some());
         client.ok("DELETE Old");
         let gone = mail.attachment(access, before, 0, None).await.unwrap();
@@ -281,7 +281,7 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
         let mut config = world.dovecot.config();
         config.timeout = Duration::from_secs(5);
         let mut mail = Mail::new(&config, world.fresh.directory.db().clone()).unwrap();
-        // There is room for one of 3 MB at a time.
+        // The memory suffices for one message of 3 MB at a time.
         let all = LARGE_MIB as usize + 1;
         let room = Arc::new(Semaphore::new(all));
         mail.room = Arc::clone(&room);
@@ -313,7 +313,7 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
             assert!(reader.await.unwrap().unwrap());
         }
         assert_eq!(room.available_permits(), all);
-        // While there is none, a small message is read and a large one waits.
+        // Without free memory, a small message can be read and a large one waits.
         let taken = Arc::clone(&room)
             .acquire_many_owned(LARGE_MIB + 1)
             .await
@@ -344,7 +344,7 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
                 .unwrap()
                 .is_some()
         );
-        // A reader that goes away in the middle takes nothing with it.
+        // A cancelled call returns its memory.
         for millis in [0, 1, 2, 4, 8, 16] {
             let call = mail.message(&world.access, uid, None);
             let _ = tokio::time::timeout(Duration::from_millis(millis), call).await;

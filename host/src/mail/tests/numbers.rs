@@ -1,4 +1,4 @@
-//! Numbers that survive what other clients do.
+//! Tests that numbers survive changes by other clients.
 
 use super::in_a_world;
 
@@ -10,13 +10,13 @@ async fn a_message_that_another_client_moved_is_found_and_keeps_its_number() {
         client.ok("SELECT INBOX");
         client.ok("MOVE 1 Archive");
         assert_eq!(world.subject(uids[0]).await.as_deref(), Some("a"));
-        // As older clients do.
+        // Move like older clients: COPY, mark and EXPUNGE.
         client.ok("COPY 1 Trash");
         client.ok("STORE 1 +FLAGS (\\Deleted)");
         client.ok("EXPUNGE");
         assert_eq!(world.shown("Trash").await, [("b".into(), uids[1])]);
         assert_eq!(world.subject(uids[1]).await.as_deref(), Some("b"));
-        // What is done to it finds it too.
+        // A change finds the moved message too.
         client.ok("MOVE 1 Drafts");
         let moved = world
             .mail
@@ -64,7 +64,7 @@ async fn messages_keep_their_numbers_when_their_folder_is_renamed() {
             world.shown("Rest").await,
             [("a".into(), uids[0]), ("b".into(), uids[1])]
         );
-        // Another folder under the old name is another folder.
+        // A new folder with the old name is another folder.
         client.ok("CREATE Work");
         let other = world.with("Work", &["a"]).await;
         assert!(!uids.contains(&other[0]));
@@ -81,7 +81,7 @@ async fn messages_keep_their_numbers_when_their_folder_is_made_anew() {
         let mut client = world.dovecot.client("ada");
         client.ok("CREATE Work");
         let uids = world.with("Work", &["a", "b", "a"]).await;
-        // Another UIDVALIDITY: its messages are carried over to a new folder of the same name.
+        // A new folder with the same name and another UIDVALIDITY gets the messages.
         client.ok("CREATE Spare");
         client.ok("SELECT Work");
         client.ok("COPY 1:* Spare");
@@ -115,7 +115,7 @@ async fn many_that_left_together_are_found_below_the_newest_page() {
         let mut client = world.dovecot.client("ada");
         client.ok("SELECT INBOX");
         client.ok("MOVE 1:* Archive");
-        // Only the newest are listed there before the oldest is asked for.
+        // Only the newest messages are listed in the new folder before the oldest one is requested.
         world.listing("Archive", 0, 5).await;
         assert_eq!(world.subject(uids[0]).await.as_deref(), Some("m0"));
         let count = "SELECT COUNT(*) FROM messages";

@@ -1,4 +1,4 @@
-//! A peer that says what it is told to say, whatever it is asked.
+//! A scripted IMAP server.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::directory::db::Db;
 use crate::directory::testing::on_sqlite;
 use crate::mail::Mail;
 
-/// What the peer does when the next line of a client contains `on`.
+/// A reply to lines that contain `on`.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) on: &'static str,
-    /// `{tag}` stands for the tag of that line.
+    /// The reply. `{tag}` is replaced by the tag of the line.
     pub(super) say: &'static str,
-    /// Whether it hangs up afterwards.
+    /// `true` if the server closes the connection afterwards.
     pub(super) hang_up: bool,
-    /// Whether it does so once a connection.
+    /// `true` if the step is used only once per connection.
     once: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) const fn hangs_up(on: &'static str, say: &'static str) -> Step {
     }
 }
 
-/// Serves every connection the same: the greeting, then for each line the first step that fits. Answers the port.
+/// Starts a server. On every connection it sends the greeting, and for each line the reply of the first matching step. Returns the port.
 pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -62,7 +62,7 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
                 let mut line = String::new();
                 while stream.read_line(&mut line).await.is_ok_and(|n| n > 0) {
                     let tag = line.split(' ').next().unwrap_or_default();
-                    // It is not Dovecot.
+                    // The server does not support Dovecot's X-GUID.
                     if line.contains("STATUS INBOX (X-GUID)") {
                         let bad = format!("{tag} BAD what?\r\n");
                         stream.get_mut().write_all(bad.as_bytes()).await.unwrap();
@@ -88,7 +88,7 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
     port
 }
 
-/// What comes of asking such a peer, for which nobody waits longer than half a second, on behalf of an account `ada`.
+/// Runs `ask` for the account `ada` with a scripted server. The timeout is half a second.
 pub(super) async fn with_peer<T: Send + 'static, F>(
     greeting: &'static str,
     steps: Vec<Step>,

@@ -1,4 +1,4 @@
-//! What a client sends never becomes protocol: a mail server that writes everything down sees the commands that were meant, and no other.
+//! Tests that client input never becomes protocol text. A server records all commands.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::directory::testing::on_sqlite;
 use crate::mail::imap::Opened;
 use crate::mail::{Error, Flag, Mail, identity, index};
 
-/// Runs `body` with a mailbox of one message, number 1, at a server that writes down what it is told.
+/// Runs `body` with a recording server and a mailbox with one message, number 1.
 async fn with_a_recorder<F>(
     hangs_up: &'static str,
     literal_plus: bool,
@@ -87,7 +87,7 @@ async fn a_folders_name_is_a_name_whatever_is_in_it() {
                     assert_eq!(seen.last().unwrap(), &format!("UID MOVE 1 {name}"));
                     assert_eq!(seen.len(), 2, "{seen:?}");
                     assert_eq!(moved, Some(vec![1]));
-                    // Back to where the server has it.
+                    // Restore the index to the server's state.
                     let db = &mail.db;
                     index::moved(db, "ada", "INBOX", 7, &[(1, 1)])
                         .await
@@ -164,7 +164,7 @@ async fn a_folder_that_is_open_for_writing_is_not_opened_to_flag_once_more() {
         let anew = [r#"SELECT "INBOX""#, store[0], store[1]];
         assert_eq!(flagged().await, anew);
         assert_eq!(flagged().await, store);
-        // Whatever else the connection opens, and where it is not there any more.
+        // The folder is opened again after the connection opened it for reading, and on a new connection.
         mail.message(&access, 1, None).await.ok();
         told.take();
         assert_eq!(flagged().await, anew);

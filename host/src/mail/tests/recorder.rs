@@ -1,4 +1,4 @@
-//! A mail server that writes down what it is told, and agrees.
+//! An IMAP server that records commands and accepts all of them.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What a recorder was told: each command on a line without its tag, a literal as `{bytes}` in its place.
+/// The recorded commands, without tags. A literal is shown as `{bytes}`.
 #[derive(Clone, Default)]
 pub(crate) struct Told {
     lines: Arc<Mutex<Vec<String>>>,
@@ -14,7 +14,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What was told since this was asked last, but for log-ins, what opens folders to read, and what closes them.
+    /// Returns what was recorded since the last call, without log-ins and commands that open folders for reading, list them or close them.
     pub(crate) fn take(&self) -> Vec<String> {
         let all = std::mem::take(&mut *self.lines.lock().unwrap());
         let setting_out = [
@@ -29,15 +29,15 @@ impl Told {
         all.into_iter().filter(kept).collect()
     }
 
-    /// Ends every connection there is.
+    /// Closes all connections.
     pub(crate) async fn hang_up(&self) {
         self.hang_up.send_replace(());
         self.hang_up.closed().await;
     }
 }
 
-/// An IMAP server with one message, UID 1 of INBOX under UIDVALIDITY 7, and a folder for what was sent. It hangs up where a command begins with
-/// `hangs_up`. `literal_plus`: it takes literals without being asked. Answers its port.
+/// Starts a server with one message (UID 1 of INBOX, UIDVALIDITY 7) and a Sent folder. It closes the connection at a command that begins with `hangs_up`.
+/// `literal_plus` makes it offer LITERAL+. Returns its port.
 pub(crate) async fn recorder(hangs_up: &'static str, literal_plus: bool) -> (u16, Told) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -103,7 +103,7 @@ async fn serve(
     }
 }
 
-/// A command, its literals in braces.
+/// Reads a command, with its literals in braces.
 async fn command(stream: &mut BufReader<TcpStream>) -> Option<String> {
     let mut command = String::new();
     loop {

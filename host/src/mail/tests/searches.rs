@@ -1,4 +1,4 @@
-//! Searches.
+//! Tests of searches.
 
 use super::in_a_world;
 

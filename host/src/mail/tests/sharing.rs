@@ -1,4 +1,4 @@
-//! Connections: kept, bounded, never shared between credentials, replaced when the server restarts.
+//! Tests of connections: reuse, limits, separation by credential, and replacement after a restart of the server.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,7 +26,7 @@ async fn a_connection_is_kept_for_its_credential_and_for_no_other() {
             world.mail.folders(&world.access).await.unwrap();
         }
         assert_eq!(world.dovecot.log_ins() - before, 2);
-        // Revoked: its connection is gone, the other's is not.
+        // Revoking a credential closes its connection and no other.
         world.mail.end(&["second".into()]).await;
         world.mail.folders(&world.access).await.unwrap();
         assert_eq!(world.dovecot.log_ins() - before, 2);
@@ -40,7 +40,7 @@ async fn a_connection_is_kept_for_its_credential_and_for_no_other() {
     .await;
 }
 
-/// A change that was begun with a web session which is signed out has an end to tell of.
+/// A change that started with a web session must report its outcome even if the session is signed out.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_service_has_under_way_has_time_to_end() {
     in_a_world(async |world| {
@@ -67,7 +67,11 @@ async fn what_the_service_has_under_way_has_time_to_end() {
         let session = lease.session().await.unwrap();
         session.select("INBOX").await.unwrap();
         drop(lease);
-        assert_eq!(mail.pool.connections("ada"), 0, "it does not come back");
+        assert_eq!(
+            mail.pool.connections("ada"),
+            0,
+            "the connection is not pooled again"
+        );
         let patience = tokio::time::Instant::now() + Duration::from_secs(20);
         while !asked.lock().unwrap().contains(&format!("*/{id}")) {
             assert!(tokio::time::Instant::now() < patience);
@@ -77,7 +81,7 @@ async fn what_the_service_has_under_way_has_time_to_end() {
     .await;
 }
 
-/// A doveadm that writes down what it is asked and ends nobody: its address, and what it was asked.
+/// Starts a doveadm that records requests and ends no sessions. Returns its address and the record.
 async fn doveadm() -> (String, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -136,7 +140,7 @@ async fn a_server_that_restarts_is_found_again() {
             .append("INBOX", "()", &note("b", "x"));
         let after = world.listing("INBOX", 0, 10).await;
         assert_eq!((after.total, &after.messages[1]), (2, &before.messages[0]));
-        // And when nobody asked while it was away: the connection that died is replaced unseen.
+        // A connection that the server closed while it was idle is replaced without an error.
         world.dovecot.stop();
         world.dovecot.start_again();
         let again = world.listing("INBOX", 0, 10).await;
