@@ -1,14 +1,14 @@
-//! What a server can do, as far as it changes what is asked of it.
+//! The extensions that a server offers, as far as the client uses them.
 
 use imap_proto::Capability;
 
 use crate::sasl::Mechanism;
 
-/// The extensions that are made use of.
+/// The extensions that the client uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is an extension of its own"
+    reason = "each field is an independent extension"
 )]
 pub(in crate::mail) struct Capabilities {
     /// `AUTH=PLAIN` (RFC 4616).
@@ -17,32 +17,32 @@ pub(in crate::mail) struct Capabilities {
     pub(in crate::mail) auth_oauthbearer: bool,
     /// `AUTH=XOAUTH2`, its predecessor.
     pub(in crate::mail) auth_xoauth2: bool,
-    /// `SASL-IR`: the first response travels with AUTHENTICATE (RFC 4959).
+    /// `SASL-IR`: AUTHENTICATE can include the initial response (RFC 4959).
     pub(in crate::mail) sasl_ir: bool,
-    /// `LOGINDISABLED`: LOGIN is not to be tried (RFC 3501, section 6.2.3).
+    /// `LOGINDISABLED`: LOGIN must not be used (RFC 3501, section 6.2.3).
     pub(in crate::mail) login_disabled: bool,
-    /// `LIST-EXTENDED`: LIST takes RETURN options (RFC 5258).
+    /// `LIST-EXTENDED`: LIST accepts RETURN options (RFC 5258).
     pub(in crate::mail) list_extended: bool,
-    /// `LIST-STATUS`: LIST answers STATUS too (RFC 5819).
+    /// `LIST-STATUS`: LIST can return STATUS data (RFC 5819).
     pub(in crate::mail) list_status: bool,
     /// `SPECIAL-USE`: folders have roles (RFC 6154).
     pub(in crate::mail) special_use: bool,
-    /// `LITERAL+`: literals of any length need not be waited for (RFC 7888).
+    /// `LITERAL+`: literals of any length can be sent without waiting for the server (RFC 7888).
     pub(in crate::mail) literal_plus: bool,
     /// `MOVE` (RFC 6851).
     pub(in crate::mail) r#move: bool,
     /// `OBJECTID`: folders and messages have ids (RFC 8474).
     pub(in crate::mail) object_id: bool,
-    /// Dovecot's `X-GUID`: the same. The server does not name this among its capabilities; it is asked whether it knows it.
+    /// Dovecot's `X-GUID`: ids of folders and messages. The server does not list it in CAPABILITY, so the client tests for it.
     pub(in crate::mail) guid: bool,
     /// `UNSELECT` (RFC 3691).
     pub(in crate::mail) unselect: bool,
-    /// `UIDPLUS`: some messages can be expunged, and copies name their UIDs (RFC 4315).
+    /// `UIDPLUS`: EXPUNGE can be limited to some UIDs, and COPY, MOVE and APPEND return new UIDs (RFC 4315).
     pub(in crate::mail) uid_plus: bool,
 }
 
 impl Capabilities {
-    /// The required extensions that a server lacks, each with what does not work without it. Some servers name them only after log-in.
+    /// Returns the required extensions that the server does not offer, each with the effect. Some servers list extensions only after log-in.
     pub(in crate::mail) fn lacks(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         [
             (
@@ -61,17 +61,18 @@ impl Capabilities {
         .map(|(_, extension, effect)| (extension, effect))
     }
 
-    /// What STATUS is asked for to get a folder's id. `X-GUID` comes first, so that the ids of a mailbox stay the same when Dovecot learns `OBJECTID`.
+    /// Returns the STATUS item for a folder's id, if the server has ids. `X-GUID` is preferred, so that ids do not change when a new Dovecot version adds
+    /// `OBJECTID`.
     pub(in crate::mail) fn folder_ids(self) -> Option<&'static str> {
         self.ids("MAILBOXID")
     }
 
-    /// The same of FETCH and a message's id.
+    /// Returns the FETCH item for a message's id, if the server has ids.
     pub(in crate::mail) fn message_ids(self) -> Option<&'static str> {
         self.ids("EMAILID")
     }
 
-    /// `of_object_id` is what `OBJECTID` calls the id.
+    /// `of_object_id` is the item's name in `OBJECTID`.
     fn ids(self, of_object_id: &'static str) -> Option<&'static str> {
         if self.guid {
             Some("X-GUID")
@@ -80,7 +81,7 @@ impl Capabilities {
         }
     }
 
-    /// Those that a CAPABILITY reply or response code names.
+    /// Collects the extensions listed in a CAPABILITY response or response code.
     pub(in crate::mail) fn of(named: &[Capability<'_>]) -> Self {
         let mut all = Self::default();
         for capability in named {

@@ -1,5 +1,5 @@
-//! Changing messages of a folder: STORE, MOVE (RFC 6851), EXPUNGE of some (RFC 4315), and APPEND. Everything here acts on the folder that
-//! is open for writing, under the UIDVALIDITY that it was opened with.
+//! Commands that change messages of a folder: STORE, MOVE (RFC 6851), EXPUNGE of some messages (RFC 4315), and APPEND. STORE, MOVE and EXPUNGE act on the
+//! folder that is open for writing. The caller has checked its UIDVALIDITY.
 
 use std::collections::BTreeSet;
 
@@ -18,12 +18,12 @@ use crate::mail::flag::Flag;
 #[derive(Clone, Debug)]
 pub(in crate::mail) struct Writable {
     pub(in crate::mail) opened: Opened,
-    /// The flags that are kept there; none where the server does not say, and all of them are then (RFC 3501, section 6.3.1).
+    /// The flags that the server stores permanently, or `None` if it does not say. In that case it stores all flags (RFC 3501, section 6.3.1).
     permanent: Option<Vec<String>>,
 }
 
 impl Writable {
-    /// The first of `flags` that would be forgotten there.
+    /// Returns the first of `flags` that the server does not store permanently.
     pub(in crate::mail) fn forgets<'f>(&self, flags: &'f [Flag]) -> Option<&'f Flag> {
         let permanent = self.permanent.as_ref()?;
         let any = permanent.iter().any(|kept| kept == "\\*");
@@ -36,17 +36,17 @@ impl Writable {
     }
 }
 
-/// Where messages are after a MOVE.
+/// The new locations of moved messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::mail) struct Moved {
-    /// Under which the new UIDs hold.
+    /// The UIDVALIDITY of the new UIDs.
     pub(in crate::mail) uid_validity: u32,
-    /// Each one's UID before and after.
+    /// The old and the new UID of each message.
     pub(in crate::mail) uids: Vec<(u32, u32)>,
 }
 
 impl Session {
-    /// Opens a folder for writing. None where there is no such folder.
+    /// Opens a folder for writing. Returns `None` if the folder does not exist.
     pub(in crate::mail) async fn select(&mut self, path: &str) -> Result<Option<Writable>, Error> {
         let opening = self.open_path(Open::Select, path, None).await?;
         let folder = opening.map(|opening| Writable {
@@ -57,11 +57,11 @@ impl Session {
         Ok(folder)
     }
 
-    /// Whether messages of `path` can be flagged as it is open: it was opened for writing under `uid_validity`, when each of `uids` had been given, it keeps
-    /// `flags`, and the connection seems alive. Such a message is there, or the server tells at the next command that it is not.
+    /// Returns `true` if STORE can be sent without opening `path` again: the folder was opened for writing with `uid_validity`, all `uids` are below its
+    /// UIDNEXT, it stores `flags` permanently, and the server has sent nothing since. Such a message exists, or the next command reports its removal.
     ///
-    /// INBOX alone, which can neither be deleted nor made anew (RFC 3501, sections 6.3.4 and 6.3.5). Any other name may be another folder's by now, and
-    /// Dovecot, which finds a folder's log by its name, would write to that one's.
+    /// Only for INBOX, which cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Another name may belong to a new folder by now, and
+    /// Dovecot, which finds a folder's log by name, would write to the log of the new folder.
     pub(in crate::mail) fn can_flag_as_open(
         &mut self,
         path: &str,
@@ -79,9 +79,9 @@ impl Session {
             && self.is_quiet()
     }
 
-    /// Adds flags to messages or takes them away. Answers which of the messages are there.
+    /// Adds or removes flags. Returns the UIDs of the messages that exist.
     ///
-    /// Dovecot looks for messages before it tells, behind both answers, that another client took some away: they are looked for again then.
+    /// Dovecot may execute the search before it reports, after both responses, that another client removed messages. In that case the search is repeated.
     pub(in crate::mail) async fn store(
         &mut self,
         uids: &[u32],
@@ -100,7 +100,7 @@ impl Session {
         Ok(there)
     }
 
-    /// Removes messages for good, and no other. Answers which of them were there.
+    /// Deletes exactly these messages permanently. Returns the UIDs of those that existed.
     pub(in crate::mail) async fn expunge(&mut self, uids: &[u32]) -> Result<BTreeSet<u32>, Error> {
         if !self.capabilities.uid_plus {
             return Err(lacks("UIDPLUS (RFC 4315)"));
@@ -114,7 +114,7 @@ impl Session {
         Ok(self.told(&commands).await?.0)
     }
 
-    /// Runs commands of which one is a search, all of which must succeed. Answers what it found, and whether the server told that anything is gone.
+    /// Runs commands, one of which is a search. All must succeed. Returns the search result, and `true` if the server reported that messages were removed.
     async fn told(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
         let (mut there, mut gone, mut keeps) = (Vec::new(), false, true);
         let outcomes = self
@@ -137,7 +137,7 @@ impl Session {
         Ok((there.into_iter().collect(), gone))
     }
 
-    /// Moves messages to the folder that clients call `destination`. None where there is no such folder.
+    /// Moves messages to the folder with the path `destination`. Returns `None` if the folder does not exist.
     pub(in crate::mail) async fn move_to(
         &mut self,
         uids: &[u32],
@@ -151,7 +151,7 @@ impl Session {
         };
         for sought in [false, true] {
             let quoted =
-                quoted(&name).ok_or_else(|| Error::Protocol("not a folder's name".into()))?;
+                quoted(&name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
             let mut moved = None;
             let command = format!("UID MOVE {} {quoted}", set(uids));
             let outcome = self
@@ -163,7 +163,7 @@ impl Session {
                 })
                 .await?
                 .pop()
-                .ok_or_else(|| Error::Protocol("no answer to MOVE".into()))?;
+                .ok_or_else(|| Error::Protocol("no response to MOVE".into()))?;
             match outcome.status {
                 Status::Ok => {
                     let none = || Moved {
@@ -187,15 +187,15 @@ impl Session {
         Ok(None)
     }
 
-    /// The server's name of a folder that can be opened, where there is one.
+    /// Returns the server's name of a folder that can be opened, or `None` if there is none.
     async fn listed_as(&mut self, path: &str) -> Result<Option<String>, Error> {
         let folders = self.list().await?;
         let found = folders.into_iter().find(|f| f.selectable && f.path == path);
         Ok(found.map(|folder| folder.name))
     }
 
-    /// Hands over a message for the folder that clients call `path`, as read. It is not filed before [`Session::end_append`], so that it may be handed over once more where
-    /// this connection was dead. None for what is no folder's name.
+    /// Uploads a message for the folder `path`, with the flag `\Seen`. The server stores it only at [`Session::end_append`], so the upload can be repeated if
+    /// this connection fails. Returns `None` if the path is not a valid folder name.
     pub(in crate::mail) async fn begin_append(
         &mut self,
         path: &str,
@@ -209,7 +209,7 @@ impl Session {
         Ok(Some(self.begin_command(command).await?))
     }
 
-    /// Files what was handed over. Answers whether there is such a folder.
+    /// Stores the uploaded message. Returns `false` if the folder does not exist.
     pub(in crate::mail) async fn end_append(&mut self, unended: Unended) -> Result<bool, Error> {
         let outcome = self.end_command(unended).await?;
         if outcome.status == Status::No && names_no_folder(&outcome) {
@@ -220,12 +220,12 @@ impl Session {
     }
 }
 
-/// Whether it tells which flags are kept in the folder from now on.
+/// Returns `true` if the reply changes the set of permanent flags of the folder.
 fn is_of_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
     matches!(outcome.code, Some(ResponseCode::PermanentFlags(_)))
 }
 
-/// Whether a NO is because the folder named is not there (RFC 3501, section 7.1; RFC 5530).
+/// Returns `true` if a NO means that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
 fn names_no_folder(outcome: &Outcome) -> bool {
     matches!(outcome.code, Some(ResponseCode::TryCreate))
         || outcome.says("TRYCREATE")
@@ -244,7 +244,7 @@ fn copied(code: Option<&ResponseCode<'_>>, most: usize) -> Option<Moved> {
     })
 }
 
-/// Before anything was sent.
+/// The error for a missing extension. Nothing has been sent.
 fn lacks(extension: &str) -> Error {
     Error::Lacks(format!("the mail server does not offer {extension}"))
 }

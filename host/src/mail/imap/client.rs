@@ -1,4 +1,4 @@
-//! Making a connection: TCP, TLS where configured, the greeting, and what the server can do. The log-in itself is in [`super::log_in`].
+//! Opens connections: TCP, TLS if configured, the greeting and the capabilities. [`super::log_in`] does the log-in.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,14 +18,14 @@ use crate::dial::Dial;
 use crate::error::StartError;
 use crate::mail::pool;
 
-/// Where the mail server is and how it is spoken to.
+/// The address of the mail server and the settings of its connections.
 #[derive(Clone, Debug)]
 pub(in crate::mail) struct Connector {
     dial: Dial,
     timeout: Duration,
-    /// Whether the log says already which required extensions the server lacks.
+    /// Set when the missing required extensions have been logged.
     told: Arc<AtomicBool>,
-    /// Whether the server that has these capabilities knows X-GUID, once it was asked.
+    /// Whether a server with these capabilities supports X-GUID. `None` before the first test.
     guid: Arc<Mutex<Option<(Capabilities, bool)>>>,
 }
 
@@ -38,7 +38,7 @@ impl pool::Connect for Connector {
 }
 
 impl Connector {
-    /// Reads the configuration. Nothing is connected.
+    /// Creates the connector from the configuration. Does not connect.
     pub(in crate::mail) fn new(config: &config::Imap) -> Result<Self, StartError> {
         Ok(Self {
             dial: Dial::new("imap.address", &config.address, config.tls)?,
@@ -52,7 +52,7 @@ impl Connector {
     pub(in crate::mail) async fn ping(&self) -> Result<(), Error> {
         self.within(async {
             let (mut wire, _) = self.greeted().await?;
-            // What it answers does not matter: it has greeted.
+            // The response does not matter, because the greeting has arrived.
             wire.queue("LOGOUT");
             wire.flush().await
         })
@@ -78,7 +78,8 @@ impl Connector {
         .await
     }
 
-    /// Whether the server knows X-GUID. It is asked at the first log-in, and again when its capabilities are others: then it was updated or replaced.
+    /// Returns `true` if the server supports X-GUID. This is tested at the first log-in and again when the capabilities change, because the server was then
+    /// updated or replaced.
     async fn knows_guid(&self, wire: &mut Wire, can: Capabilities) -> Result<bool, Error> {
         let before = *self.guid.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, knows)) = before
@@ -94,7 +95,7 @@ impl Connector {
                 Ok(())
             })
             .await?;
-        // NO is about the folder.
+        // NO concerns the folder, not the item.
         if !outcomes.iter().any(|o| matches!(o.status, Status::No)) {
             let mut guid = self.guid.lock().unwrap_or_else(PoisonError::into_inner);
             *guid = Some((can, knows));
@@ -102,7 +103,7 @@ impl Connector {
         Ok(knows)
     }
 
-    /// Logs which required extensions the server lacks, at the first log-in after a start.
+    /// Logs the missing required extensions, once after each start.
     fn tell_what_is_missing(&self, capabilities: Capabilities) {
         if self.told.swap(true, Ordering::Relaxed) {
             return;
@@ -112,7 +113,7 @@ impl Connector {
         }
     }
 
-    /// Whatever goes wrong before the log-in is done means that nothing was begun.
+    /// Runs work up to the log-in with a timeout. All failures become [`Error::Unavailable`], because nothing has started.
     async fn within<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match timeout(self.timeout, work).await {
             Ok(Err(Error::Lost(why) | Error::Protocol(why) | Error::No(why))) => {
@@ -120,7 +121,7 @@ impl Connector {
             }
             Ok(done) => done,
             Err(_) => Err(Error::Unavailable(format!(
-                "{} did not answer in time",
+                "{} did not respond in time",
                 self.dial
             ))),
         }
@@ -140,7 +141,7 @@ impl Connector {
                 outcome,
             } => Ok((wire, named(outcome.code.as_ref()))),
             _ => Err(Error::Unavailable(format!(
-                "{} does not greet as a mail server does",
+                "{} did not send an IMAP greeting",
                 self.dial
             ))),
         }

@@ -1,20 +1,20 @@
-//! A command with literals (RFC 3501, section 4.3): what holds any bytes, a term that is searched for or a whole message.
+//! A command with literals (RFC 3501, section 4.3), which can contain any bytes, for example a search term or a whole message.
 
 use bytes::Bytes;
 
 use super::quoted;
 
-/// A command: text, and literals between its texts.
+/// A command: text with literals in between.
 #[derive(Debug)]
 pub(super) struct Command {
     /// Each literal with the text before it.
     pub(super) literals: Vec<(String, Bytes)>,
-    /// What follows the last one.
+    /// The text after the last literal.
     pub(super) end: String,
 }
 
 impl Command {
-    /// A command that begins with `text`, which is protocol and nothing that came from a client.
+    /// Creates a command that begins with `text`. The text must not contain client input.
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self {
             literals: Vec::new(),
@@ -22,19 +22,19 @@ impl Command {
         }
     }
 
-    /// The same with more text.
+    /// Appends text.
     pub(super) fn text(mut self, text: &str) -> Self {
         self.end.push_str(text);
         self
     }
 
-    /// The same with any bytes.
+    /// Appends a literal.
     pub(super) fn literal(mut self, bytes: Bytes) -> Self {
         self.literals.push((std::mem::take(&mut self.end), bytes));
         self
     }
 
-    /// The same with a string (RFC 3501, section 4.3): quoted where that will do.
+    /// Appends a string (RFC 3501, section 4.3), quoted if possible, otherwise as a literal.
     pub(super) fn string(self, text: &str) -> Self {
         match quoted(text) {
             Some(quoted) if text.len() <= LONGEST_QUOTED => self.text(&quoted),
@@ -43,7 +43,7 @@ impl Command {
     }
 }
 
-/// Servers bound a line; RFC 7162, section 4 asks for 8192 bytes at least.
+/// Maximum length of a quoted string, in bytes. Servers limit the length of a line: RFC 7162, section 4, requires support of only 8192 bytes.
 const LONGEST_QUOTED: usize = 1000;
 
 #[cfg(test)]

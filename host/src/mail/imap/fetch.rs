@@ -1,8 +1,7 @@
-//! What FETCH is asked, and what it answers.
+//! FETCH commands and the collection of their responses.
 //!
-//! Header fields are read as the message has them, not from ENVELOPE: one parser then serves listings and whole messages, and
-//! nothing depends on how a server escapes (`imap-proto` does not undo the escapes of a quoted string). BODY.PEEK leaves `\Seen`
-//! alone.
+//! Header fields are read from the message instead of ENVELOPE. So one parser serves listings and single messages, and the result does not depend on how a
+//! server escapes strings (`imap-proto` does not unescape quoted strings). BODY.PEEK does not set `\Seen`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,34 +15,34 @@ use super::wire::Frame;
 use crate::clock::Timestamp;
 use crate::mail::bounds;
 
-/// The fields that a listing shows, those that its preview needs, and those that tell a message from others ([`crate::mail::identity`]).
+/// The header fields for listings, previews and identities ([`crate::mail::identity`]).
 const FIELDS: &str =
     "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION";
 
-/// One message as FETCH answered it. Only those are handed out of which all was told that was asked.
+/// A fetched message. Only messages with all requested data are returned to the caller.
 #[derive(Clone, Debug, Default)]
 pub(in crate::mail) struct Fetched {
-    /// Its position in the folder.
+    /// The position in the folder, from 1.
     pub(in crate::mail) seq: u32,
-    /// Its UID.
+    /// The IMAP UID.
     pub(in crate::mail) uid: u32,
     /// Flags and keywords, without `\Recent`.
     pub(in crate::mail) flags: Vec<String>,
-    /// When it arrived.
+    /// The arrival time.
     pub(in crate::mail) internal_date: Option<Timestamp>,
-    /// Its size.
+    /// The size in bytes.
     pub(in crate::mail) size: u32,
-    /// The server's id of it, if the server has such: EMAILID (RFC 8474) or X-GUID. A copy has the same.
+    /// The server's id of the message, if the server has ids: EMAILID (RFC 8474) or X-GUID. A copy has the same id.
     pub(in crate::mail) id: Option<String>,
-    /// The header fields asked for.
+    /// The requested header fields.
     pub(in crate::mail) header: Bytes,
-    /// The beginning of what follows the header.
+    /// The beginning of the body.
     pub(in crate::mail) text: Bytes,
-    /// The whole message, where it was asked for.
+    /// The requested bytes of the whole message.
     pub(in crate::mail) whole: Bytes,
 }
 
-/// The command for the summaries of messages. `ids` is what their ids are called, if the server has such.
+/// Returns the command for summaries. `ids` is the item for the server's ids, if it has any.
 pub(super) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     format!(
         "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -55,12 +54,12 @@ pub(super) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     )
 }
 
-/// The command for what may change about the messages at some positions.
+/// Returns the command for the UIDs and flags of the messages in a range of positions.
 pub(super) fn flags((low, high): (u32, u32)) -> String {
     format!("FETCH {low}:{high} (UID FLAGS)")
 }
 
-/// The command for longer headers and longer beginnings.
+/// Returns the command for longer headers and texts.
 pub(super) fn longer(uids: &[u32]) -> String {
     format!(
         "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -70,7 +69,7 @@ pub(super) fn longer(uids: &[u32]) -> String {
     )
 }
 
-/// The command for what tells messages from others ([`crate::mail::identity`]), and for their flags.
+/// Returns the command for the data of identities ([`crate::mail::identity`]) and for flags.
 pub(super) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     if let Some(ids) = ids {
         return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
@@ -82,12 +81,12 @@ pub(super) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     )
 }
 
-/// The command for the positions and flags of messages.
+/// Returns the command for the positions and flags of messages.
 pub(super) fn positions(uids: &[u32]) -> String {
     format!("UID FETCH {} (UID FLAGS)", set(uids))
 }
 
-/// The command for one message, up to [`bounds::FIRST`] bytes of it.
+/// Returns the command for one message, up to [`bounds::FIRST`] bytes.
 pub(super) fn whole(uid: u32) -> String {
     format!(
         "UID FETCH {uid} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{}>)",
@@ -95,7 +94,7 @@ pub(super) fn whole(uid: u32) -> String {
     )
 }
 
-/// The command for some of a message's bytes.
+/// Returns the command for a range of a message's bytes.
 pub(super) fn piece(uid: u32, range: &Range<usize>) -> String {
     format!(
         "UID FETCH {uid} (UID BODY.PEEK[]<{}.{}>)",
@@ -104,8 +103,7 @@ pub(super) fn piece(uid: u32, range: &Range<usize>) -> String {
     )
 }
 
-/// Puts the answers to a FETCH together: of each message what is known, whether that is its flags, and how many sections of its bytes. A server
-/// may tell of a message in several answers, and of others than were asked for.
+/// Merges the responses to a FETCH, by position. A server may split the data of one message over several responses, and may send data of other messages.
 #[derive(Debug, Default)]
 pub(super) struct Collected(BTreeMap<u32, (Fetched, Told)>);
 
@@ -161,26 +159,27 @@ impl Collected {
         }
     }
 
-    /// Removes a message if its UID, its header and its text were told, and its id if the server has `ids`. Its bytes need not be held until the command ends.
+    /// Removes and returns a message if its UID, header and text are complete, and its id if the server has `ids`. So its bytes are not held until the command
+    /// ends.
     pub(super) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
         let (message, told) = self.0.get(&seq)?;
         let complete = message.uid != 0 && told.sections >= 2 && (message.id.is_some() || !ids);
         complete.then(|| self.0.remove(&seq).map(|(message, _)| message))?
     }
 
-    /// The messages of which bytes were told, ascending by position.
+    /// Returns the messages with received body data, in ascending order of position.
     pub(super) fn with_bytes(self) -> Vec<Fetched> {
         self.told(|told| told.sections > 0)
     }
 
-    /// The messages of which ids were told, ascending by position.
+    /// Returns the messages with received ids and flags, in ascending order of position.
     pub(super) fn with_ids(self) -> Vec<Fetched> {
         let mut told = self.with_flags();
         told.retain(|message| message.id.is_some());
         told
     }
 
-    /// The messages of which flags were told, ascending by position.
+    /// Returns the messages with received flags, in ascending order of position.
     pub(super) fn with_flags(self) -> Vec<Fetched> {
         self.told(|told| told.flags)
     }
@@ -194,7 +193,7 @@ impl Collected {
     }
 }
 
-/// A piece of a reply, without copying it.
+/// Returns a part of a reply without copying it.
 fn shared(frame: &Bytes, piece: &[u8]) -> Bytes {
     let (whole, part) = (frame.as_ptr_range(), piece.as_ptr_range());
     if whole.start <= part.start && part.end <= whole.end {
@@ -204,7 +203,7 @@ fn shared(frame: &Bytes, piece: &[u8]) -> Bytes {
     }
 }
 
-/// RFC 3501's date-time: `17-Jul-1996 02:44:25 -0700`, a one-digit day with a space before it.
+/// Parses RFC 3501's `date-time`: `17-Jul-1996 02:44:25 -0700`. A one-digit day has a space before it.
 fn date_time(text: &str) -> Option<Timestamp> {
     let parsed = DateTime::parse_from_str(text.trim(), "%d-%b-%Y %H:%M:%S %z").ok()?;
     Some(Timestamp::from_millis(parsed.timestamp_millis()))

@@ -1,4 +1,4 @@
-//! The folders: LIST, with their counts in the same round trip where the server can (RFC 5258, RFC 5819, RFC 6154).
+//! Lists folders: LIST, with counts in the same round trip if the server supports it (RFC 5258, RFC 5819, RFC 6154).
 
 use bytes::Bytes;
 use imap_proto::{MailboxDatum, MailboxListData, NameAttribute, Response, Status, StatusAttribute};
@@ -8,47 +8,47 @@ use super::wire::Frame;
 use super::{Error, quoted, utf7};
 use crate::mail::types::Role;
 
-/// How many STATUS commands travel in one write, where the server cannot answer them with LIST.
+/// Maximum number of STATUS commands in one write, if the server does not support LIST-STATUS.
 const STATUS_AT_ONCE: usize = 64;
 
-/// A folder as LIST tells of it.
+/// A folder in a LIST response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::mail) struct Listed {
-    /// Its name on the wire.
+    /// The server's name of the folder, in modified UTF-7.
     pub(in crate::mail) name: String,
-    /// Its name in Unicode; the inbox is `INBOX`.
+    /// The name in Unicode. The inbox is `INBOX`.
     pub(in crate::mail) path: String,
-    /// What joins the segments of the path; empty where there is no hierarchy.
+    /// The separator of path segments. Empty if the server has no hierarchy.
     pub(in crate::mail) delimiter: String,
-    /// Whether it can be opened.
+    /// `true` if the folder can be opened.
     pub(in crate::mail) selectable: bool,
-    /// The roles that the server gives it.
+    /// The roles that the server assigns.
     pub(in crate::mail) roles: Vec<Role>,
-    /// What STATUS tells of it, once known.
+    /// The STATUS data, once received.
     pub(in crate::mail) standing: Option<Standing>,
-    /// The server's id of it, if the server has such: MAILBOXID (RFC 8474) or X-GUID.
+    /// The server's id of the folder, if the server has ids: MAILBOXID (RFC 8474) or X-GUID.
     pub(in crate::mail) object_id: Option<String>,
 }
 
-/// What STATUS tells of a folder (RFC 3501, section 6.3.10), as far as it was asked.
+/// The STATUS data of a folder (RFC 3501, section 6.3.10). Items that were not requested are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::mail) struct Standing {
-    /// How many messages it holds.
+    /// The number of messages.
     pub(in crate::mail) messages: u32,
-    /// How many of them are unread.
+    /// The number of unread messages.
     pub(in crate::mail) unseen: u32,
-    /// Under which its UIDs hold.
+    /// The UIDVALIDITY.
     pub(in crate::mail) uid_validity: u32,
-    /// The least UID that the next message may get.
+    /// UIDNEXT: the smallest UID that the next message can get.
     pub(in crate::mail) uid_next: u32,
 }
 
-/// For people: how many there are; and what a folder is told from others by.
+/// STATUS items for folder lists that clients receive.
 pub(in crate::mail) const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
-/// For finding messages again: where new ones begin.
+/// STATUS items for reconciling the index.
 pub(in crate::mail) const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
 
-/// Puts the answers to LIST and STATUS together.
+/// Merges the responses to LIST and STATUS.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) folders: Vec<Listed>,
@@ -86,7 +86,7 @@ impl Collected {
 }
 
 impl Session {
-    /// The folders that can be opened, with what is asked of each ([`COUNTS`] or [`POSITIONS`]), in the server's order.
+    /// Returns the folders that can be opened, with the requested STATUS items ([`COUNTS`] or [`POSITIONS`]), in the server's order.
     pub(in crate::mail) async fn folders(&mut self, asked: &str) -> Result<Vec<Listed>, Error> {
         let can = self.capabilities;
         let asked = &match can.folder_ids() {
@@ -113,7 +113,7 @@ impl Session {
             listed.ok()?;
         }
         collected.folders.retain(|folder| folder.selectable);
-        // Without LIST-STATUS this is all of them; with it, those whose counts the server could not tell in passing.
+        // Without LIST-STATUS these are all folders. With it, these are the folders whose counts the server did not include.
         let untold: Vec<String> = collected
             .folders
             .iter()
@@ -129,10 +129,12 @@ impl Session {
                 })
                 .await?;
             if outcomes.iter().any(|o| matches!(o.status, Status::Bad)) {
-                return Err(Error::Protocol("STATUS was not understood".into()));
+                return Err(Error::Protocol(
+                    "the server rejected STATUS with BAD".into(),
+                ));
             }
         }
-        // A NO is of a folder that went away meanwhile.
+        // The STATUS of a folder that was just deleted returned NO.
         collected.folders.retain(|folder| folder.standing.is_some());
         Ok(collected.folders)
     }
@@ -175,8 +177,8 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
     }
 }
 
-/// A string as it was meant: `imap-proto` leaves the escapes of a quoted string (RFC 3501, section 4.3) where they are, and only
-/// the byte before it tells a quoted string from a literal.
+/// Removes the escapes of a quoted string (RFC 3501, section 4.3). `imap-proto` keeps them, and only the byte before the text distinguishes a quoted string
+/// from a literal.
 fn unescaped(text: &str, frame: &Bytes) -> String {
     let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
     let was_quoted = start

@@ -1,5 +1,5 @@
-//! The log-in: an app password by PLAIN or LOGIN, an access token by OAUTHBEARER or XOAUTH2. It tells a credential that is wrong from a server that
-//! lets nobody in.
+//! Logs in: with an app password (PLAIN or LOGIN) or an access token (OAUTHBEARER or XOAUTH2). Distinguishes a wrong credential from a server that accepts no
+//! log-ins at the moment.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use super::{Error, quoted};
 use crate::caller::{MailCredential, Proof};
 use crate::sasl::Mechanism;
 
-/// Logs in and answers the capabilities that the server names on that occasion.
+/// Logs in. Returns the capabilities that the server sent during the log-in, if any.
 pub(super) async fn log_in(
     wire: &mut Wire,
     can: Capabilities,
@@ -49,13 +49,13 @@ async fn with_password(
         return Err(Error::Refused);
     }
     let tag = if can.auth_plain {
-        // RFC 4616: authorization identity (none), name, password.
+        // RFC 4616: an empty authorization identity, the user name, the password.
         let plain = Zeroizing::new(format!("\0{username}\0{password}"));
         let response = Zeroizing::new(STANDARD.encode(plain.as_bytes()));
         authenticate(wire, can, "PLAIN", &response, on).await?
     } else if can.login_disabled {
         return Err(Error::Unavailable(
-            "the mail server allows no log-in without TLS".into(),
+            "the mail server does not allow log-in without TLS".into(),
         ));
     } else {
         let (Some(username), Some(password)) = (quoted(username), quoted(password)) else {
@@ -83,7 +83,7 @@ async fn with_token(
     };
     let mechanism = Mechanism::best(offered).ok_or_else(|| {
         Error::Unavailable(
-            "the mail server offers neither AUTH=OAUTHBEARER nor AUTH=XOAUTH2, one of which an access token needs".into(),
+            "log-in with an access token requires AUTH=OAUTHBEARER or AUTH=XOAUTH2, and the mail server offers neither".into(),
         )
     })?;
     let response = mechanism.response(username, token).ok_or(Error::Refused)?;
@@ -92,12 +92,12 @@ async fn with_token(
     if let Some(outcome) = wire.asked(on).await? {
         return Ok(outcome);
     }
-    // It tells why it refuses, and refuses once that was heard.
+    // The server has sent the reason of the failure, and completes the command after this reply.
     wire.queue_line(mechanism.farewell());
     ended(wire, tag, on).await
 }
 
-/// Puts AUTHENTICATE with the client's one message into the next write and answers its tag; where the server wants to ask for the message, that was done.
+/// Queues AUTHENTICATE with the client's only message and returns its tag. Without SASL-IR, the message is queued after the server has requested it.
 async fn authenticate(
     wire: &mut Wire,
     can: Capabilities,
@@ -123,10 +123,10 @@ async fn ended(wire: &mut Wire, tag: String, on: On<'_>) -> Result<Outcome, Erro
     outcomes
         .into_iter()
         .next()
-        .ok_or_else(|| Error::Protocol("no answer to the log-in".into()))
+        .ok_or_else(|| Error::Protocol("no response to the log-in".into()))
 }
 
-/// Tells a credential that is wrong from a server that lets nobody in at the moment (RFC 5530).
+/// Distinguishes a wrong credential from a server that accepts no log-ins at the moment (RFC 5530).
 fn accepted(outcome: Outcome) -> Result<(), Error> {
     let refused = ["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED"]
         .iter()

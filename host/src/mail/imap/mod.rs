@@ -1,8 +1,7 @@
-//! IMAP (RFC 3501), as far as a mailbox needs it: typed commands out, typed answers back.
+//! An IMAP client (RFC 3501) for the commands that mailboxes need.
 //!
-//! Replies are parsed by `imap-proto`; the lines themselves are read and written here ([`wire`]), so that several commands can
-//! leave in one write, every reply is bounded, and a refusal keeps its response code. Nothing that comes from a client is
-//! written as it came: see [`quoted`].
+//! `imap-proto` parses the replies. This module frames them itself ([`wire`]), so that several commands can be sent in one write, every reply has a maximum
+//! size, and a NO keeps its response code. Client input is always encoded before it is written: see [`quoted`] and [`command`].
 
 pub(super) mod capabilities;
 pub(super) mod change;
@@ -22,25 +21,25 @@ pub(super) use client::Connector;
 pub(super) use fetch::Fetched;
 pub(super) use session::{Opened, Session, Spot, Unended};
 
-/// Why a command did not give its answer. Every one but [`Error::Refused`], [`Error::No`] and [`Error::Lacks`] leaves the connection unusable.
+/// The reason why a command failed. Only after [`Error::Refused`], [`Error::No`] and [`Error::Lacks`] can the connection be used again.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The server does not accept the credential.
-    #[error("the credential was refused")]
+    /// The server rejected the credential.
+    #[error("the mail server rejected the credential")]
     Refused,
-    /// The server cannot be reached, or does not let anybody in at the moment.
+    /// The server is unreachable or accepts no log-ins at the moment.
     #[error("{0}")]
     Unavailable(String),
-    /// The connection ended under the command.
-    #[error("the connection ended: {0}")]
+    /// The connection failed during a command.
+    #[error("connection to the mail server lost: {0}")]
     Lost(String),
-    /// The server understood and would not.
-    #[error("the server answered NO: {0}")]
+    /// The server rejected the command.
+    #[error("the mail server returned NO: {0}")]
     No(String),
-    /// The server said what cannot be understood, or did not understand.
+    /// The server's reply is invalid, or the server did not understand the command.
     #[error("{0}")]
     Protocol(String),
-    /// The server cannot do what is to be asked of it. Nothing was.
+    /// The server lacks a required extension. Nothing has been sent.
     #[error("{0}")]
     Lacks(String),
 }
@@ -64,7 +63,7 @@ impl From<Error> for super::Error {
     }
 }
 
-/// `text` as a quoted string (RFC 3501, section 4.3); none where it holds what a quoted string cannot.
+/// Returns `text` as a quoted string (RFC 3501, section 4.3), or `None` if it contains characters that a quoted string cannot contain.
 pub(super) fn quoted(text: &str) -> Option<String> {
     if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) {
         return None;

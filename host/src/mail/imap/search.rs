@@ -1,4 +1,4 @@
-//! SEARCH (RFC 3501, section 6.4.4), and what else tells which messages are where.
+//! SEARCH (RFC 3501, section 6.4.4), and commands that return the positions and identities of messages.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use super::set::set;
 use super::{Error, Spot};
 
 impl Session {
-    /// The messages of `path` that have `term` in their subject, sender, recipients or body, ascending. None where there is no such folder.
+    /// Returns the UIDs of the messages of `path` that contain `term` in the subject, sender, recipients or body, in ascending order. Returns `None` if the
+    /// folder does not exist.
     pub(in crate::mail) async fn matching(
         &mut self,
         path: &str,
@@ -41,8 +42,7 @@ impl Session {
         Ok(Some((opening.opened, found.into_iter().collect())))
     }
 
-    /// The messages with these UIDs of the folder that is open, ascending, with their positions and flags. One that does not come was expunged a
-    /// moment ago.
+    /// Returns the positions and flags of the messages with these UIDs in the open folder, in ascending order. A message that was just expunged is left out.
     pub(in crate::mail) async fn positions(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
         if uids.is_empty() {
             return Ok(Vec::new());
@@ -54,11 +54,11 @@ impl Session {
                 fetched.retain(|message| uids.contains(&message.uid));
                 Ok(fetched)
             }
-            _ => Err(Error::Protocol("FETCH was not understood".into())),
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
-    /// Which of some messages are where they were seen. None where there is no such folder, or under another UIDVALIDITY. One round trip.
+    /// Returns which of these UIDs exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
     pub(in crate::mail) async fn present(
         &mut self,
         path: &str,
@@ -72,7 +72,7 @@ impl Session {
             .map(|(_, uids)| uids.into_iter().collect()))
     }
 
-    /// The messages of `path` with UIDs of at least `from`, ascending. None where there is no such folder. One round trip.
+    /// Returns the UIDs from `from` on in the folder `path`, in ascending order. Returns `None` if the folder does not exist. Needs one round trip.
     pub(in crate::mail) async fn arrivals(
         &mut self,
         path: &str,
@@ -81,7 +81,7 @@ impl Session {
         let command = format!("UID SEARCH UID {from}:*");
         let mut found = self.found(path, &command).await?;
         if let Some((_, uids)) = &mut found {
-            // The last message is found in any case: `*` is its UID (RFC 3501, section 9).
+            // The result always includes the last message, because `*` is its UID (RFC 3501, section 9).
             uids.retain(|uid| *uid >= from);
             uids.sort_unstable();
         }
@@ -99,12 +99,13 @@ impl Session {
         };
         match opening.outcome {
             Some(outcome) => outcome.ok()?,
-            None => return Err(Error::Protocol("no answer to SEARCH".into())),
+            None => return Err(Error::Protocol("no response to SEARCH".into())),
         };
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// What tells messages of one folder from others, and their flags. None of them where the folder is not what it was. One round trip.
+    /// Returns the data of identities and the flags of messages, which are all in one folder. Returns nothing if the folder does not exist or has another
+    /// UIDVALIDITY. Needs one round trip.
     pub(in crate::mail) async fn identities_at(
         &mut self,
         spots: &[Spot<'_>],

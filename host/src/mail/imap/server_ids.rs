@@ -1,28 +1,28 @@
-//! The mail server's own ids of folders and messages: MAILBOXID and EMAILID (RFC 8474), and Dovecot's X-GUID for both.
+//! Extracts the mail server's ids of folders and messages: MAILBOXID and EMAILID (RFC 8474), and Dovecot's X-GUID for both.
 //!
-//! `imap-proto` knows none of them. Some of these replies it rejects, which would end the connection. The id is therefore removed from a reply to
-//! STATUS or FETCH before the reply is parsed. Knows nothing of what an id is used for.
+//! `imap-proto` supports none of them and rejects some of these replies, which would end the connection. So the id is removed from a STATUS or FETCH reply
+//! before the reply is parsed. This module does not use the ids.
 
 use bytes::{Buf as _, BytesMut};
 
 const STATUS: &[u8] = b"* STATUS ";
 const FETCH: &[u8] = b" FETCH (";
-/// The attributes whose value is an id. The value of those with `true` is in parentheses.
+/// The attributes whose value is an id, and whether the value is in parentheses.
 const ATTRIBUTES: [(&[u8], bool); 3] =
     [(b"X-GUID", false), (b"MAILBOXID", true), (b"EMAILID", true)];
-/// Bytes of an id. RFC 8474, section 7, allows 255; Dovecot's are file names on Maildir.
+/// Maximum length of an id, in bytes. RFC 8474, section 7, allows 255. With Maildir, Dovecot's ids are file names.
 const LONGEST: usize = 255;
 
 /// Removes the id from a reply and returns it. A reply without an id is not changed.
 pub(super) fn take(reply: &mut BytesMut) -> Option<String> {
     let (id, before, after) = found(reply)?;
-    // The bytes before the id are few; those behind it may be a whole message.
+    // The few bytes before the id are moved, because the bytes after it can be a whole message.
     reply.copy_within(..before, after - before);
     reply.advance(after - before);
     Some(id)
 }
 
-/// The id, and the range of its attribute with one adjacent space.
+/// Returns the id and the range of its attribute with one adjacent space.
 fn found(reply: &[u8]) -> Option<(String, usize, usize)> {
     let mut at = list(reply)?;
     loop {
@@ -46,7 +46,7 @@ fn found(reply: &[u8]) -> Option<(String, usize, usize)> {
     }
 }
 
-/// Where the list of attributes begins, behind its parenthesis.
+/// Returns the offset of the first attribute, after the opening parenthesis.
 fn list(reply: &[u8]) -> Option<usize> {
     if starts_with(reply, STATUS) {
         let name = value_end(reply, STATUS.len())?;
@@ -57,7 +57,7 @@ fn list(reply: &[u8]) -> Option<usize> {
     starts_with(&number[digits..], FETCH).then_some(2 + digits + FETCH.len())
 }
 
-/// Where an attribute's name ends: at a space that is not within brackets.
+/// Returns the end of an attribute's name: the first space outside brackets.
 fn attribute(reply: &[u8], from: usize) -> Option<usize> {
     let mut in_brackets = false;
     let length = reply.get(from..)?.iter().position(|byte| {
@@ -67,7 +67,7 @@ fn attribute(reply: &[u8], from: usize) -> Option<usize> {
     Some(from + length)
 }
 
-/// Where a value ends: a quoted string, a literal, an atom (RFC 3501, section 4), or a list of them.
+/// Returns the end of a value: a quoted string, a literal, an atom (RFC 3501, section 4), or a list of these.
 fn value_end(reply: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     let mut depth = 0_usize;
@@ -121,7 +121,7 @@ fn literal_end(reply: &[u8], from: usize) -> Option<usize> {
     begin.checked_add(length).filter(|end| *end <= reply.len())
 }
 
-/// The id that a value contains.
+/// Returns the id in a value, or `None` if the value is not a valid id.
 fn text(value: &[u8], in_parentheses: bool) -> Option<String> {
     let id = if in_parentheses {
         value.strip_prefix(b"(")?.strip_suffix(b")")?

@@ -1,5 +1,5 @@
-//! A connection that is logged in. It remembers the folder that it has open, and a failed or abandoned command consumes it: the
-//! wire is taken out for every command and put back only when all of its answers were read.
+//! A connection that is logged in. It tracks which folder is open. A failed or cancelled command makes the session unusable: each command takes the wire and
+//! puts it back only after all of its replies were read.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,28 +19,28 @@ use super::wire::{Frame, Next, On, Outcome, SMALL, Sent, Wire, parse};
 use crate::mail::bounds;
 use crate::mail::pool;
 
-/// What has a literal may take so many times as long as others: a search looks into every message, a message has 25 MB.
+/// Timeout factor for commands with literals: a search reads every message, and a message can have 25 MB.
 const LONG: u32 = 4;
 
-/// A connection that is logged in.
+/// An authenticated IMAP connection.
 #[derive(Debug)]
 pub(in crate::mail) struct Session {
     wire: Option<Wire>,
     pub(super) capabilities: Capabilities,
     timeout: Duration,
-    /// What is taken as it comes; the wire is with it then.
+    /// The literal that is being read in pieces. It owns the wire until it is complete.
     literal: Option<Literal>,
-    /// The folder opened last, by its name on the wire, and how many messages it held.
+    /// The folder opened last, by the server's name, and its number of messages at that time.
     last: Option<(String, u32)>,
-    /// A folder that has so many recent messages that opening it is slow.
+    /// A folder that is slow to open because it has many recent messages.
     recent: Option<String>,
-    /// The folder that is open, or may be, as commands name it.
+    /// The quoted name of the folder that is open or may be open.
     open: Option<String>,
-    /// INBOX as it was when it was opened for writing, while it is the folder that is open.
+    /// INBOX as it was opened for writing, while it is the open folder.
     pub(super) inbox: Option<Writable>,
 }
 
-/// Bytes of a message on their way.
+/// Bytes of a message that the server is sending.
 #[derive(Debug)]
 struct Literal {
     wire: Wire,
@@ -48,23 +48,23 @@ struct Literal {
     left: usize,
 }
 
-/// A folder as it is at this moment (RFC 3501, section 6.3.2).
+/// The state of a folder when it was opened (RFC 3501, section 6.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::mail) struct Opened {
-    /// How many messages it holds.
+    /// The number of messages.
     pub(in crate::mail) exists: u32,
-    /// Under which its UIDs hold.
+    /// The UIDVALIDITY.
     pub(in crate::mail) uid_validity: u32,
-    /// The least UID that the next message may get; 0 where the server does not say.
+    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not say.
     pub(in crate::mail) uid_next: u32,
 }
 
-/// How a folder is opened.
+/// The mode in which a folder is opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Open {
-    /// To be read.
+    /// Read-only.
     Examine,
-    /// To be changed.
+    /// For writing.
     Select,
 }
 
@@ -77,28 +77,28 @@ impl fmt::Display for Open {
     }
 }
 
-/// What came of opening a folder, and of the command that was sent along.
+/// The result of opening a folder and of the command that was sent with it.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     pub(super) opened: Opened,
-    /// The flags that are kept there (RFC 3501, section 7.1, PERMANENTFLAGS); none where the server does not say.
+    /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does not say.
     pub(super) permanent: Option<Vec<String>>,
-    /// How many messages no session that may write has seen (RFC 3501, section 2.3.2).
+    /// The number of recent messages: those that no session with write access has seen (RFC 3501, section 2.3.2).
     recent: u32,
-    /// The answer NO to opening it.
+    /// The NO response, if the folder could not be opened.
     pub(super) refused: Option<Outcome>,
-    /// How the command ended.
+    /// The outcome of the command.
     pub(super) outcome: Option<Outcome>,
-    /// What it fetched.
+    /// The messages that the command fetched.
     pub(super) collected: Collected,
-    /// The UIDs that it found, in the server's order.
+    /// The UIDs that the command found, in the server's order.
     pub(super) searched: Vec<u32>,
 }
 
 impl Opening {
     fn see(&mut self, reply: &Response<'_>, frame: &Frame) {
         match reply {
-            // The first count is the folder's; a later one is of messages that arrived meanwhile.
+            // The first EXISTS is the state at opening. A later one includes messages that arrived after it.
             Response::MailboxData(MailboxDatum::Exists(n)) if !self.collected.begun() => {
                 self.opened.exists = *n;
             }
@@ -121,18 +121,18 @@ impl Opening {
     }
 }
 
-/// Where a message is: nothing but these three together names one in IMAP (RFC 3501, section 2.3.1.1).
+/// The location of a message. In IMAP only these three values together identify a message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::mail) struct Spot<'a> {
     /// The folder's path.
     pub(in crate::mail) path: &'a str,
-    /// Under which `uid` holds.
+    /// The UIDVALIDITY for which `uid` is valid.
     pub(in crate::mail) uid_validity: u32,
     /// The IMAP UID.
     pub(in crate::mail) uid: u32,
 }
 
-/// A command that lacks its end, and the connection that it is on. Dropped, the connection closes and the server forgets the command.
+/// A command without its last line, and its connection. If the value is dropped, the connection closes and the server discards the command.
 pub(in crate::mail) struct Unended {
     wire: Wire,
     sent: Sent,
@@ -153,25 +153,25 @@ impl Session {
         }
     }
 
-    /// Notes the folder that is open from here on, or may be. What was known of the one before is forgotten; its name is answered.
+    /// Records the folder that is open, or may be open, from now on, and clears the state of the previous one. Returns the previous folder's name.
     fn opens(&mut self, name: Option<String>) -> Option<String> {
         self.last = None;
         self.inbox = None;
         std::mem::replace(&mut self.open, name)
     }
 
-    /// What closes the folder that may be open, and changes nothing: commands of which it does not matter how they end. A server need not tell the state of a
-    /// folder that is open on the connection that asks (RFC 3501, section 6.3.10), and Dovecot tells that of the folder which was called so when it was opened.
+    /// Returns commands that close the open folder without changing it. Their outcomes do not matter. STATUS of a folder that is open on the same connection
+    /// may be outdated (RFC 3501, section 6.3.10), and Dovecot returns the state of the folder that had the name when it was opened.
     pub(super) fn closing(&mut self) -> Vec<String> {
         match self.opens(None) {
             None => Vec::new(),
             Some(_) if self.capabilities.unselect => vec!["UNSELECT".to_owned()],
-            // What is only examined loses nothing when it is closed.
+            // CLOSE expunges nothing in a folder that was opened with EXAMINE.
             Some(name) => vec![format!("EXAMINE {name}"), "CLOSE".to_owned()],
         }
     }
 
-    /// Sends commands in one write and reads all of their answers.
+    /// Sends commands in one write and reads all replies.
     pub(super) async fn run(
         &mut self,
         commands: &[String],
@@ -186,7 +186,7 @@ impl Session {
         Ok(outcomes)
     }
 
-    /// Sends one command that may have literals and reads its answers.
+    /// Sends one command, possibly with literals, and reads its replies.
     pub(super) async fn run_one(
         &mut self,
         command: &Command,
@@ -198,7 +198,7 @@ impl Session {
             match wire.queue_command(command, at_once, on).await? {
                 Sent::Whole(tag) => {
                     let outcome = wire.finish(&[tag], on).await?.pop();
-                    outcome.ok_or_else(|| Error::Protocol("no answer".into()))
+                    outcome.ok_or_else(|| Error::Protocol("no response to a command".into()))
                 }
                 Sent::Refused(outcome) => Ok(outcome),
             }
@@ -210,14 +210,15 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Sends a command with a literal but for its end. The connection serves nothing else until [`Session::end_command`]. It was alive when the command was
-    /// begun: the server answered.
+    /// Sends a command with a literal except for its last line. The connection cannot be used for anything else until [`Session::end_command`]. The server has
+    /// responded in between, so the connection works.
     pub(super) async fn begin_command(&mut self, command: Command) -> Result<Unended, Error> {
         let mut wire = self.taken()?;
         let at_once = self.capabilities.literal_plus;
         let on: On<'_> = &mut |_, _| Ok(());
         let begun = async {
-            // Dovecot may keep a NOOP's answer back until the command behind it has ended. A server that asks for the literal answers by that.
+            // Use CAPABILITY instead of NOOP: Dovecot may delay the response to NOOP until the next command has ended. Without LITERAL+, the continuation is
+            // the response.
             let asked = at_once.then(|| wire.queue("CAPABILITY"));
             let sent = wire.queue_literals(&command, at_once, on).await?;
             for outcome in wire.finish(asked.as_slice(), on).await? {
@@ -239,7 +240,7 @@ impl Session {
         })
     }
 
-    /// Ends a command and reads its answers.
+    /// Sends the last line of a command and reads its replies.
     pub(super) async fn end_command(&mut self, unended: Unended) -> Result<Outcome, Error> {
         let Unended {
             mut wire,
@@ -251,7 +252,7 @@ impl Session {
                 Sent::Whole(tag) => {
                     wire.queue_line(&end);
                     let outcome = wire.finish(&[tag], &mut |_, _| Ok(())).await?.pop();
-                    outcome.ok_or_else(|| Error::Protocol("no answer".into()))
+                    outcome.ok_or_else(|| Error::Protocol("no response to a command".into()))
                 }
                 Sent::Refused(outcome) => Ok(outcome),
             }
@@ -263,22 +264,21 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Whether the server has said nothing since its last answer, not even that it is gone.
+    /// Returns `true` if the server has sent nothing since its last reply and has not closed the connection.
     pub(super) fn is_quiet(&mut self) -> bool {
         self.wire.as_mut().is_some_and(Wire::is_quiet)
     }
 
     fn taken(&mut self) -> Result<Wire, Error> {
-        self.wire
-            .take()
-            .ok_or_else(|| Error::Protocol("the connection was broken before".into()))
+        self.wire.take().ok_or_else(|| {
+            Error::Protocol("an earlier command made the connection unusable".into())
+        })
     }
 
-    /// Opens the folder `name` and, in the same write, sends `command`.
+    /// Opens the folder `name` and sends `command` in the same write.
     ///
-    /// It is opened anew for every use, although it may be open already: only that tells of a folder that was renamed or made
-    /// anew meanwhile, and that no arrival and no flag is missed. Beside a FETCH it costs a fifth of a millisecond and no
-    /// round trip.
+    /// The folder is opened again for every use, even if it is already open. Otherwise a folder that was renamed or created again would go unnoticed, and so
+    /// could new messages and flags. Together with a FETCH this costs 0.2 ms and no additional round trip.
     pub(super) async fn open(
         &mut self,
         how: Open,
@@ -286,8 +286,8 @@ impl Session {
         command: Option<&str>,
     ) -> Result<Opening, Error> {
         let quoted =
-            super::quoted(name).ok_or_else(|| Error::Protocol("not a folder's name".into()))?;
-        // To select it once ends that; it changes nothing else.
+            super::quoted(name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
+        // Opening the folder once with SELECT clears `\Recent` and changes nothing else.
         let how = if self.recent.take_if(|recent| recent == name).is_some() {
             Open::Select
         } else {
@@ -306,7 +306,7 @@ impl Session {
         let mut outcomes = outcomes.into_iter();
         let opened = outcomes
             .next()
-            .ok_or_else(|| Error::Protocol(format!("no answer to {how}")))?;
+            .ok_or_else(|| Error::Protocol(format!("no response to {how}")))?;
         opening.outcome = outcomes.next();
         match opened.status {
             Status::Ok => {
@@ -321,13 +321,13 @@ impl Session {
                 ..Opening::default()
             }),
             _ => Err(Error::Protocol(format!(
-                "{how} was not understood: {}",
+                "the server rejected {how} with BAD: {}",
                 opened.text
             ))),
         }
     }
 
-    /// The same of the folder that clients call `path`. None where there is no such folder.
+    /// Opens the folder with the path `path`. Returns `None` if the folder does not exist.
     pub(super) async fn open_path(
         &mut self,
         how: Open,
@@ -351,9 +351,9 @@ impl Session {
         Ok(None)
     }
 
-    /// The `limit` messages of `path` after the newest `offset`, ascending, with their UIDs and flags. None where there is no such folder.
+    /// Returns the UIDs and flags of the `limit` messages of `path` after the newest `offset`, in ascending order. Returns `None` if the folder does not exist.
     ///
-    /// One round trip where the folder is the one opened last and holds as many messages as then, two otherwise.
+    /// Needs one round trip if the folder was opened last and its number of messages has not changed, otherwise two.
     pub(in crate::mail) async fn window(
         &mut self,
         path: &str,
@@ -406,19 +406,18 @@ impl Session {
             match outcome.map(|o| o.status) {
                 Some(Status::Ok) if whole => return Ok(Some((opened, fetched))),
                 Some(Status::Ok | Status::No) => {
-                    // Some were expunged by another session between the two commands (RFC 5530, EXPUNGEISSUED): look again.
+                    // Another session expunged messages between the two commands (RFC 5530, EXPUNGEISSUED). Try again.
                     self.last = None;
                 }
-                _ => return Err(Error::Protocol("FETCH was not understood".into())),
+                _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
             }
         }
         Err(Error::Unavailable(
-            "the folder changes faster than it can be read".into(),
+            "the folder changed during every attempt to read it".into(),
         ))
     }
 
-    /// The message at `spot`, up to [`bounds::FIRST`] bytes of it. None where there is no such folder, or no such message in it. One round
-    /// trip.
+    /// Returns the message at `spot`, up to [`bounds::FIRST`] bytes, or `None` if it is not there. Needs one round trip.
     pub(in crate::mail) async fn message(
         &mut self,
         spot: Spot<'_>,
@@ -426,7 +425,7 @@ impl Session {
         self.one(spot, &fetch::whole(spot.uid)).await
     }
 
-    /// Some bytes of the message at `spot`, fewer where it ends before. None where it is not there. One round trip.
+    /// Returns a range of bytes of the message at `spot`, fewer if the message is shorter, or `None` if it is not there. Needs one round trip.
     pub(in crate::mail) async fn piece_of(
         &mut self,
         spot: Spot<'_>,
@@ -436,7 +435,7 @@ impl Session {
         Ok(fetched.map(|fetched| fetched.whole))
     }
 
-    /// The same of a message of the folder that is open.
+    /// Returns a range of bytes of a message in the open folder, fewer if the message is shorter, or `None` if it is not there.
     pub(in crate::mail) async fn piece(
         &mut self,
         uid: u32,
@@ -448,13 +447,12 @@ impl Session {
                 let mut fetched = collected.with_bytes().into_iter();
                 Ok(fetched.find(|f| f.uid == uid).map(|f| f.whole))
             }
-            _ => Err(Error::Protocol("FETCH was not understood".into())),
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
-    /// Sends for bytes of a message of the folder that is open, all in one command: [`Session::some`] gives them as they come, and until the last of
-    /// them nothing else can be done. Answers how many there are: as many as `range` has, fewer where the message ends before. None where
-    /// it is not there.
+    /// Requests a range of bytes of a message in the open folder with one command. [`Session::some`] returns them as they arrive. No other command is possible
+    /// before the last of them. Returns their number, which is smaller than the range if the message is shorter, or `None` if the message is not there.
     pub(in crate::mail) async fn send_for(
         &mut self,
         uid: u32,
@@ -466,8 +464,8 @@ impl Session {
         self.begin(wire, tag, head, range).await
     }
 
-    /// The same of the message at `spot`, whose folder is opened in the same write. None where it cannot be had so: whether it is there is to be
-    /// seen by [`Session::piece_of`] then.
+    /// Requests a range of bytes of the message at `spot`, and opens its folder in the same write. Otherwise like [`Session::send_for`]. After `None`, use
+    /// [`Session::piece_of`] to check whether the message is there.
     pub(in crate::mail) async fn send_for_at(
         &mut self,
         spot: Spot<'_>,
@@ -496,9 +494,9 @@ impl Session {
             .await
             .map_err(|_| late())??;
         match told {
-            Told::Bytes(left) if left > range.len() => {
-                Err(Error::Protocol("more bytes than were asked for".into()))
-            }
+            Told::Bytes(left) if left > range.len() => Err(Error::Protocol(
+                "the server announced more bytes than requested".into(),
+            )),
             Told::Bytes(left) => {
                 self.literal = Some(Literal { wire, tag, left });
                 Ok(Some(left))
@@ -511,22 +509,22 @@ impl Session {
                 self.wire = Some(wire);
                 Ok(None)
             }
-            // Its bytes are on their way and nobody wants them: the connection ends here.
+            // The server is sending bytes of another message. Dropping the wire closes the connection.
             Told::Another => Ok(None),
         }
     }
 
-    /// Some of the bytes that were sent for, at least one.
+    /// Returns the next requested bytes, at least one.
     pub(in crate::mail) async fn some(&mut self) -> Result<Bytes, Error> {
         let mut literal = self
             .literal
             .take()
-            .ok_or_else(|| Error::Protocol("nothing was sent for".into()))?;
+            .ok_or_else(|| Error::Protocol("no bytes were requested".into()))?;
         let taken = async {
             let bytes = literal.wire.some(literal.left).await?;
             literal.left -= bytes.len();
             if literal.left == 0 {
-                // The rest of that reply, and the end of the command.
+                // Read the rest of the FETCH reply and the end of the command.
                 literal.wire.reply().await?;
                 let tags = [literal.tag.clone()];
                 let outcomes = literal.wire.finish(&tags, &mut |_, _| Ok(())).await?;
@@ -558,13 +556,13 @@ impl Session {
         let mut fetched = opening.collected.with_bytes().into_iter();
         let found = fetched.find(|f| f.uid == spot.uid);
         match opening.outcome.map(|o| o.status) {
-            // NO: the message was expunged a moment ago.
+            // NO: the message was just expunged.
             Some(Status::Ok | Status::No) => Ok(found),
-            _ => Err(Error::Protocol("FETCH was not understood".into())),
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
-    /// Reads what a listing needs of messages of the folder that is open. `each` gets every message when it was read.
+    /// Reads the data of summaries of messages in the open folder. Calls `each` with every message as soon as it is complete.
     pub(in crate::mail) async fn summaries(
         &mut self,
         uids: &[u32],
@@ -593,18 +591,18 @@ impl Session {
                 ..
             }]
         ) {
-            return Err(Error::Protocol("FETCH was not understood".into()));
+            return Err(Error::Protocol("the server rejected FETCH with BAD".into()));
         }
         collected.with_bytes().into_iter().for_each(each);
         Ok(())
     }
 
-    /// Longer headers and beginnings of messages of the folder that is open, for those whose header or text the first did not reach.
+    /// Reads longer headers and texts of messages in the open folder.
     pub(in crate::mail) async fn longer(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
         let (outcome, collected) = self.fetch(&fetch::longer(uids)).await?;
         match outcome.status {
             Status::Ok | Status::No => Ok(collected.with_bytes()),
-            _ => Err(Error::Protocol("FETCH was not understood".into())),
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
@@ -620,14 +618,14 @@ impl Session {
             .await?;
         let outcome = outcomes
             .pop()
-            .ok_or_else(|| Error::Protocol("no answer to FETCH".into()))?;
+            .ok_or_else(|| Error::Protocol("no response to FETCH".into()))?;
         Ok((outcome, collected))
     }
 
-    /// Why `name` could not be opened: none where there is no folder `path` that can be, another name where the server writes
-    /// that path differently. What is listed under this very name and still refused is an error.
+    /// Finds out why `name` could not be opened. Returns `None` if no folder `path` can be opened, or the server's name for `path` if it differs. Returns an
+    /// error if the folder is listed under this name and the server still does not open it.
     ///
-    /// The text of a NO is for people and its code is not sent by every server, so the list decides.
+    /// The list decides, because the text of a NO is for people and some servers send no response code.
     async fn unopened(
         &mut self,
         path: &str,
@@ -669,7 +667,7 @@ impl pool::Session for Session {
         self.wire.is_some()
     }
 
-    /// Whether it was this one that was opened last.
+    /// Returns `true` if this folder was opened last.
     fn had_open(&self, folder: &str) -> bool {
         self.last
             .as_ref()
@@ -678,27 +676,27 @@ impl pool::Session for Session {
 }
 
 fn late() -> Error {
-    Error::Unavailable("the mail server did not answer in time".into())
+    Error::Unavailable("the mail server did not respond in time".into())
 }
 
-/// What the server had to say to a command for bytes of a message.
+/// The server's reply to a request for bytes of a message.
 enum Told {
-    /// So many are coming.
+    /// The server is sending this number of bytes.
     Bytes(usize),
-    /// The message has none there.
+    /// The message has no bytes in the range.
     Empty,
-    /// Nothing: the message is not there.
+    /// The message is not there.
     Nothing,
-    /// Bytes are coming, but of a message in a folder that was made anew.
+    /// The server is sending bytes of another message, because the folder was created again.
     Another,
 }
 
-/// What comes before the bytes of a message that were sent for.
+/// Reads the replies before the requested bytes of a message.
 struct Head {
     uid: u32,
-    /// Under which UIDVALIDITY the message is meant, where its folder is only being opened.
+    /// The expected UIDVALIDITY, if the folder is opened in the same write.
     uid_validity: Option<u32>,
-    /// Whether the server told of the message.
+    /// `true` once the server has sent data of the message.
     there: bool,
 }
 
@@ -711,13 +709,13 @@ impl Head {
         }
     }
 
-    /// Sends what is queued and reads up to the bytes that the command `tag` asked for, or up to the end of that command.
+    /// Writes the queued commands and reads up to the bytes that command `tag` requested, or to the end of that command.
     async fn read(mut self, wire: &mut Wire, tag: &str) -> Result<Told, Error> {
         wire.flush().await?;
         let mut opened = None;
         loop {
             let frame = match wire.next().await? {
-                // Nothing else that is told now has any.
+                // Only the requested bytes are sent as a literal.
                 Next::Literal(0) => {
                     self.there = true;
                     wire.reply().await?
@@ -741,13 +739,12 @@ impl Head {
                             Told::Nothing
                         });
                     }
-                    // Of the command before it: whether it opened the folder shows in what was told of it. Without a folder
-                    // there is nothing to fetch from.
+                    // The outcome of EXAMINE. UIDVALIDITY shows whether it succeeded. If no folder is open, the server rejects FETCH with BAD.
                     Status::Ok | Status::No => {}
                     Status::Bad if answered.0 == tag && opened.is_none() => {
                         return Ok(Told::Nothing);
                     }
-                    _ => return Err(Error::Protocol("FETCH was not understood".into())),
+                    _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
                 },
                 Ok(Response::Data {
                     status: Status::Ok,
@@ -762,7 +759,7 @@ impl Head {
                     self.there |= attributes.contains(&uid);
                 }
                 Ok(_) => {}
-                // What is left of a reply after an empty literal.
+                // The rest of a reply after an empty literal.
                 Err(Error::Protocol(_)) if self.there => {}
                 Err(error) => return Err(error),
             }
@@ -770,7 +767,7 @@ impl Head {
     }
 }
 
-/// The sequence numbers of `limit` messages after the newest `offset`, of `total`; none where there are none.
+/// Returns the positions of `limit` messages after the newest `offset` of `total`, or `None` if there are none.
 fn range(total: u32, offset: u32, limit: u32) -> Option<(u32, u32)> {
     let high = total.checked_sub(offset).filter(|high| *high > 0)?;
     (limit > 0).then(|| (high.saturating_sub(limit - 1).max(1), high))

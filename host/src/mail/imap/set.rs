@@ -1,10 +1,10 @@
-//! Sets of UIDs as a command names them (RFC 3501, section 9, sequence-set): in order, once each, neighbours as a range.
+//! Sets of UIDs (RFC 3501, section 9, sequence-set): sorted, without duplicates, consecutive UIDs as a range.
 
 use std::fmt::Write as _;
 
 use imap_proto::rfc4315::UidSetMember;
 
-/// The set of these UIDs, which are none or more, in any order.
+/// Formats UIDs, given in any order, as a set.
 pub(super) fn set(uids: &[u32]) -> String {
     let mut uids = uids.to_vec();
     uids.sort_unstable();
@@ -14,7 +14,7 @@ pub(super) fn set(uids: &[u32]) -> String {
         if !set.is_empty() {
             set.push(',');
         }
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = match run {
             [one] => write!(set, "{one}"),
             [first, .., last] => write!(set, "{first}:{last}"),
@@ -24,7 +24,7 @@ pub(super) fn set(uids: &[u32]) -> String {
     set
 }
 
-/// Every UID of a set that a server named (RFC 4315, section 4), in its order; none where there are more than `most`.
+/// Returns the UIDs of a set from the server (RFC 4315, section 4), in its order, or `None` if there are more than `most`.
 pub(super) fn members(set: &[UidSetMember], most: usize) -> Option<Vec<u32>> {
     let mut uids = Vec::new();
     for member in set {

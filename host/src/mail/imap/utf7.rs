@@ -1,4 +1,4 @@
-//! Folder names on the wire: modified UTF-7 (RFC 3501, section 5.1.3).
+//! Encoding of folder names: modified UTF-7 (RFC 3501, section 5.1.3).
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::mail::bounds;
 
-/// Base64 with `,` for `/` and no padding.
+/// Base64 with `,` instead of `/` and without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::IMAP_MUTF7,
     GeneralPurposeConfig::new()
@@ -14,14 +14,14 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// The wire's name of a client's path; none where no folder can be called that.
+/// Returns the server's name of a path, or `None` if no folder can have this path.
 pub(in crate::mail) fn name(path: &str) -> Option<String> {
     let impossible =
         path.is_empty() || path.len() > bounds::PATH || path.contains(['\r', '\n', '\0']);
     (!impossible).then(|| encode(path))
 }
 
-/// Unicode to modified UTF-7. What it answers is printable ASCII.
+/// Encodes Unicode as modified UTF-7. The result is printable ASCII.
 pub(in crate::mail) fn encode(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len());
     let mut shifted: Vec<u8> = Vec::new();
@@ -51,7 +51,7 @@ fn flush(encoded: &mut String, shifted: &mut Vec<u8>) {
     }
 }
 
-/// Modified UTF-7 to Unicode. What is not modified UTF-7 stays as it stands, so that no folder is lost from a list.
+/// Decodes modified UTF-7. Invalid parts stay unchanged, so that no folder is missing from a list.
 pub(in crate::mail) fn decode(name: &str) -> String {
     let mut decoded = String::with_capacity(name.len());
     let mut rest = name;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn every_path_comes_back_and_travels_as_printable_ascii() {
-        // A small generator of its own: every length of every mixture of the kinds of characters that are treated differently.
+        // Paths of every length with a mixture of the kinds of characters that the encoding distinguishes.
         let kinds = [
             'a', '&', '-', '/', '"', '\\', '%', 'é', '語', '🦀', '\t', '\u{7f}', '\u{ffff}',
         ];
@@ -134,7 +134,7 @@ mod tests {
         ] {
             assert_eq!(decode(name), name, "{name}");
         }
-        // More than it takes, but it says what it says.
+        // Valid, although not the shortest encoding.
         assert_eq!(decode("&AGE-"), "a");
     }
 

@@ -1,5 +1,4 @@
-//! Bytes to and from the server: whole replies in, whole commands out. Knows the framing of RFC 3501 (lines and literals) and
-//! nothing of what is said.
+//! Reads whole replies and writes whole commands. Implements the framing of RFC 3501 (lines and literals) and does not interpret the content.
 
 use std::fmt;
 
@@ -15,7 +14,7 @@ use super::server_ids;
 use crate::dial::Io;
 use crate::mail::bounds;
 
-/// A connection at the level of replies and commands.
+/// A connection that reads replies and writes commands.
 pub(in crate::mail) struct Wire {
     io: Box<dyn Io>,
     read: BytesMut,
@@ -23,35 +22,35 @@ pub(in crate::mail) struct Wire {
     last_tag: u32,
 }
 
-/// How a command ended (RFC 3501, section 7.1).
+/// The outcome of a command (RFC 3501, section 7.1).
 #[derive(Debug)]
 pub(in crate::mail) struct Outcome {
     /// OK, NO or BAD.
     pub(in crate::mail) status: Status,
-    /// The response code, where it is one that `imap-proto` knows.
+    /// The response code, if `imap-proto` supports it.
     pub(in crate::mail) code: Option<ResponseCode<'static>>,
-    /// The rest of the line; a response code that `imap-proto` does not know stands at its beginning.
+    /// The rest of the line. Begins with the response code if `imap-proto` does not support it.
     pub(in crate::mail) text: String,
 }
 
-/// A reply as it came, literals included, but without the id that [`server_ids`] removed from it.
+/// A reply with its literals, but without the id that [`server_ids`] removed.
 #[derive(Debug)]
 pub(in crate::mail) struct Frame {
     pub(in crate::mail) bytes: Bytes,
-    /// The folder's or the message's id, if the reply has one.
+    /// The id of the folder or message, if the reply has one.
     pub(in crate::mail) id: Option<String>,
 }
 
-/// What sees the replies that come before the tagged ones.
+/// A callback for the untagged replies.
 pub(in crate::mail) type On<'a> =
     &'a mut (dyn FnMut(&Response<'_>, &Frame) -> Result<(), Error> + Send);
 
-/// What became of a command that has literals.
+/// The result of writing a command with literals.
 #[derive(Debug)]
 pub(in crate::mail) enum Sent {
-    /// It is written, under this tag.
+    /// The command is written and has this tag.
     Whole(String),
-    /// The server would not take a literal of it.
+    /// The server rejected a literal.
     Refused(Outcome),
 }
 
@@ -64,7 +63,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the response code is `name`.
+    /// Returns `true` if the response code is `name`.
     pub(in crate::mail) fn says(&self, name: &str) -> bool {
         self.text
             .strip_prefix('[')
@@ -72,13 +71,13 @@ impl Outcome {
             .is_some_and(|code| code.eq_ignore_ascii_case(name))
     }
 
-    /// The outcome as an error, unless it is OK.
+    /// Returns the outcome if it is OK, otherwise an error.
     pub(in crate::mail) fn ok(self) -> Result<Self, Error> {
         match self.status {
             Status::Ok => Ok(self),
             Status::No => Err(Error::No(self.text)),
             _ => Err(Error::Protocol(format!(
-                "the server answered BAD: {}",
+                "the mail server returned BAD: {}",
                 self.text
             ))),
         }
@@ -95,7 +94,7 @@ impl Wire {
         }
     }
 
-    /// Puts a command into the next write and answers its tag.
+    /// Queues a command for the next write and returns its tag.
     pub(in crate::mail) fn queue(&mut self, command: &str) -> String {
         let tag = self.queue_tag();
         self.queue_line(command);
@@ -110,7 +109,7 @@ impl Wire {
         tag
     }
 
-    /// Puts a line without a tag into the next write: what a continuation asks for.
+    /// Queues a line without a tag, such as the reply to a continuation.
     pub(in crate::mail) fn queue_line(&mut self, line: &str) {
         self.written.extend_from_slice(line.as_bytes());
         self.written.extend_from_slice(b"\r\n");
@@ -123,8 +122,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes what is queued and reads until every tag of `tags` is answered, in whatever order: Dovecot answers a NOOP after
-    /// the FETCH that was sent behind it. `on` sees everything else; the outcomes stand in the order of `tags`.
+    /// Writes the queue and reads until all `tags` are complete, in any order: Dovecot completes a NOOP after a FETCH that was sent after it. `on` receives all
+    /// other replies. The outcomes are in the order of `tags`.
     pub(in crate::mail) async fn finish(
         &mut self,
         tags: &[String],
@@ -141,7 +140,7 @@ impl Wire {
                     outcome,
                 } => {
                     let place = tags.iter().position(|t| *t == tag.0).ok_or_else(|| {
-                        Error::Protocol(format!("an answer to nothing: {}", tag.0))
+                        Error::Protocol(format!("a response with the unknown tag {}", tag.0))
                     })?;
                     outcomes[place] = Some(Outcome::of(status, outcome));
                 }
@@ -151,13 +150,13 @@ impl Wire {
         Ok(outcomes.into_iter().flatten().collect())
     }
 
-    /// Whether the server has said nothing that was not heard: as far as can be told without waiting it neither goes nor is gone.
+    /// Returns `true` if there is no unread data and the server has not closed the connection, as far as is known without waiting.
     pub(super) fn is_quiet(&mut self) -> bool {
         self.read.is_empty() && self.more(0).now_or_never().is_none()
     }
 
-    /// Writes a command with its literals and puts what follows the last of them into the next write. `at_once`: the server takes literals
-    /// without being asked (RFC 7888); else each is sent when it asks for it.
+    /// Writes a command with its literals and queues the text after the last literal. `at_once` means that the server accepts literals without a continuation
+    /// (RFC 7888). Otherwise each literal is sent after the server has requested it.
     pub(super) async fn queue_command(
         &mut self,
         command: &Command,
@@ -171,7 +170,7 @@ impl Wire {
         Ok(sent)
     }
 
-    /// The same but for the command's end: the server does nothing before it has that.
+    /// Writes a command with its literals, without the text after the last one. The server executes the command only after that text.
     pub(super) async fn queue_literals(
         &mut self,
         command: &Command,
@@ -196,7 +195,7 @@ impl Wire {
         Ok(Sent::Whole(tag))
     }
 
-    /// Waits until the server asks for more: a literal, or what an exchange goes on with. Answers how the command ended where it does not.
+    /// Waits for a continuation request. Returns `None` after one, or the command's outcome if the command ended instead.
     pub(super) async fn asked(&mut self, on: On<'_>) -> Result<Option<Outcome>, Error> {
         loop {
             let frame = self.frame().await?;
@@ -219,7 +218,7 @@ impl Wire {
         })
     }
 
-    /// The next reply, whole, its literals included.
+    /// Returns the next reply, including its literals.
     pub(in crate::mail) async fn reply(&mut self) -> Result<Bytes, Error> {
         Ok(self.whole().await?.freeze())
     }
@@ -234,27 +233,27 @@ impl Wire {
         }
     }
 
-    /// Reads what there is, at least one byte, after making room for so many.
+    /// Reads at least one byte, after reserving `room` bytes in the buffer.
     async fn more(&mut self, room: usize) -> Result<(), Error> {
         self.read.reserve(room);
         match self.io.read_buf(&mut self.read).await? {
-            0 => Err(Error::Lost("the server closed it".into())),
+            0 => Err(Error::Lost("the server closed the connection".into())),
             _ => Ok(()),
         }
     }
 }
 
-/// What comes next where a literal is taken as it comes.
+/// The next item when a literal is read in pieces.
 #[derive(Debug)]
 pub(in crate::mail) enum Next {
-    /// A whole reply.
+    /// A reply without literals.
     Reply(Bytes),
-    /// A reply as far as its first literal, which has so many bytes.
+    /// A reply up to its first literal, and the length of that literal in bytes.
     Literal(usize),
 }
 
 impl Wire {
-    /// The next reply, or the length of the first literal in it, whose bytes [`Wire::some`] then gives.
+    /// Returns the next reply, or the length of its first literal. [`Wire::some`] then returns the literal's bytes.
     pub(in crate::mail) async fn next(&mut self) -> Result<Next, Error> {
         loop {
             if let Some(end) = memmem::find(&self.read, b"\r\n") {
@@ -271,7 +270,7 @@ impl Wire {
         }
     }
 
-    /// Some bytes as they come: at least one, at most `most`.
+    /// Returns the next bytes: at least one, at most `most`.
     pub(in crate::mail) async fn some(&mut self, most: usize) -> Result<Bytes, Error> {
         if self.read.is_empty() {
             self.more(self.room()).await?;
@@ -280,7 +279,7 @@ impl Wire {
         Ok(self.read.split_to(there).freeze())
     }
 
-    /// How much room to make for bytes that are taken as they come: none while there is enough.
+    /// Returns how many bytes to reserve for a literal that is read in pieces: none while the buffer has enough space.
     fn room(&self) -> usize {
         if self.read.capacity() - self.read.len() < LEAST {
             LARGE
@@ -290,21 +289,21 @@ impl Wire {
     }
 }
 
-/// A literal that is put into one write with what is around it.
+/// Maximum size of a literal that is sent in one write with the text around it, in bytes.
 pub(super) const SMALL: usize = 64 * 1024;
 
-/// How much room that is, and how little is not enough.
+/// The number of bytes to reserve, and the free space below which they are reserved.
 const LARGE: usize = 256 * 1024;
 const LEAST: usize = 16 * 1024;
 
-/// Never shows what was said: it may be a password.
+/// Does not show the buffers, because they can contain a password.
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
     }
 }
 
-/// A reply, understood. A BYE is the end of the connection.
+/// Parses a reply. BYE is an error, because the server closes the connection.
 pub(in crate::mail) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     match Response::parse(frame) {
         Ok((
@@ -318,23 +317,23 @@ pub(in crate::mail) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
         )),
         Ok(([], response)) => Ok(response),
         _ => Err(Error::Protocol(format!(
-            "a reply that cannot be understood: {:?}",
+            "invalid reply: {:?}",
             String::from_utf8_lossy(frame.get(..80).unwrap_or(frame))
         ))),
     }
 }
 
-/// Finds the end of the reply at the beginning of a buffer that grows.
+/// Finds the end of the first reply in a growing buffer.
 #[derive(Default)]
 struct Framing {
-    /// Where the line begins that is being looked at.
+    /// The offset of the current line.
     line: usize,
-    /// How far that line was searched.
+    /// The offset up to which the line has been searched.
     searched: usize,
 }
 
 impl Framing {
-    /// Where the reply ends, once it is there.
+    /// Returns the end of the reply once the reply is complete.
     fn end(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
         loop {
             if self.line > bounds::REPLY {
@@ -344,7 +343,7 @@ impl Framing {
             let Some(found) = buffer.get(from..).and_then(|b| memmem::find(b, b"\r\n")) else {
                 if buffer.len().saturating_sub(self.line) > bounds::REPLY_LINE {
                     return Err(Error::Protocol(
-                        "a line larger than any that was asked for".into(),
+                        "a reply line exceeds the maximum length".into(),
                     ));
                 }
                 self.searched = buffer.len().saturating_sub(1).max(self.line);
@@ -361,14 +360,14 @@ impl Framing {
         }
     }
 
-    /// How many bytes to make room for.
+    /// Returns how many bytes to reserve.
     fn missing(&self, buffer: &[u8]) -> usize {
         self.line.saturating_sub(buffer.len()).max(4096)
     }
 }
 
-/// The length of the literal that a line announces. A number that is none of RFC 3501, section 9 (32 bits) is refused: taken for
-/// text, it would make the literal's own bytes the next reply.
+/// Returns the length of the literal that a line announces. A number outside the range of RFC 3501, section 9 (32 bits), is an error: otherwise the literal's
+/// bytes would be parsed as the next reply.
 fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error> {
     let Some(digits) = announced(reply, line) else {
         return Ok(None);
@@ -377,7 +376,7 @@ fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error> {
     Ok(Some(usize::try_from(length).map_err(|_| too_large())?))
 }
 
-/// The digits in braces at the end of a line (RFC 3501, section 4.3). A status reply is free text and announces nothing.
+/// Returns the digits in braces at the end of a line (RFC 3501, section 4.3). A status reply contains free text and never announces a literal.
 fn announced<'l>(reply: &[u8], line: &'l [u8]) -> Option<&'l str> {
     let data = reply.strip_prefix(b"* ")?;
     let word = data.split(|b| matches!(b, b' ' | b'\r')).next()?;
@@ -394,7 +393,7 @@ fn announced<'l>(reply: &[u8], line: &'l [u8]) -> Option<&'l str> {
 }
 
 fn too_large() -> Error {
-    Error::Protocol("a reply larger than any that was asked for".into())
+    Error::Protocol("a reply exceeds the maximum size".into())
 }
 
 #[cfg(test)]
@@ -402,7 +401,7 @@ mod tests {
     use super::*;
 
     fn whole(reply: &[u8]) -> Option<usize> {
-        // Byte by byte: the end must be found wherever the network cut.
+        // Byte by byte, because the end must be found for any fragmentation of the data.
         let mut framing = Framing::default();
         for length in 0..=reply.len() {
             if let Some(end) = framing.end(&reply[..length]).unwrap() {
