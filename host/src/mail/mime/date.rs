@@ -1,11 +1,11 @@
-//! Dates as people send them (RFC 5322, sections 3.3 and 4.3; RFC 3339). What is not certainly one instant is none: a wrong date is worse
-//! than the time of arrival, which stands in for it.
+//! Parses Date fields (RFC 5322, sections 3.3 and 4.3; RFC 3339). An ambiguous date gives `None`, and the caller uses the arrival time instead, because a wrong
+//! date is worse.
 
 use chrono::{DateTime, NaiveDate};
 
 use crate::clock::Timestamp;
 
-/// No date is longer, whatever comments are in it.
+/// Maximum length of a date with comments, in bytes.
 const LONGEST: usize = 1000;
 
 const MONTHS: [&str; 12] = [
@@ -14,7 +14,7 @@ const MONTHS: [&str; 12] = [
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// The instant that a Date field names.
+/// Returns the time that a Date field specifies.
 pub(super) fn instant(field: &str) -> Option<Timestamp> {
     let field = field.trim();
     if field.len() > LONGEST {
@@ -28,7 +28,7 @@ pub(super) fn instant(field: &str) -> Option<Timestamp> {
         .split([' ', '\t', '\r', '\n', ','])
         .filter(|word| !word.is_empty())
         .collect();
-    // The day of the week says nothing that the date does not, and is often wrong.
+    // Ignore the day of the week. It adds no information and is often wrong.
     let words = match words.split_first() {
         Some((first, rest)) if first.get(..3).is_some_and(|day| WEEKDAYS.contains(&day)) => rest,
         _ => &words[..],
@@ -39,7 +39,7 @@ pub(super) fn instant(field: &str) -> Option<Timestamp> {
         several => day(several)?,
     };
     let (time, offset) = match time {
-        // `GMT+0100` is sometimes taken apart.
+        // Some senders write `GMT +0100` instead of `GMT+0100`.
         [time, offset] | [time, "gmt" | "utc", offset] => (*time, zone(offset)?),
         _ => return None,
     };
@@ -49,7 +49,7 @@ pub(super) fn instant(field: &str) -> Option<Timestamp> {
         [hour, minute, second] => (hour, minute, second),
         _ => return None,
     };
-    // The second 60 is a leap second.
+    // The second 60 is a leap second. Its time is that of the second 59.
     let second = number(second, 2)?;
     let at = date.and_hms_opt(
         number(hour, 2)?,
@@ -61,7 +61,7 @@ pub(super) fn instant(field: &str) -> Option<Timestamp> {
     ))
 }
 
-/// Day, month and year.
+/// Parses day, month and year.
 fn day(words: &[&str]) -> Option<NaiveDate> {
     let [day, month, year] = words else {
         return None;
@@ -70,7 +70,7 @@ fn day(words: &[&str]) -> Option<NaiveDate> {
         month.starts_with(name) && month.bytes().all(|b| b.is_ascii_lowercase())
     })?;
     let value = i32::try_from(number(year, 4)?).ok()?;
-    // RFC 5322, section 4.3.
+    // RFC 5322, section 4.3: two-digit and three-digit years.
     let year = match (year.len(), value) {
         (2, 0..=49) => value + 2000,
         (2 | 3, _) => value + 1900,
@@ -80,7 +80,7 @@ fn day(words: &[&str]) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(year, u32::try_from(month).ok()? + 1, number(day, 2)?)
 }
 
-/// Seconds east of Greenwich.
+/// Parses a time zone. Returns seconds east of UTC.
 fn zone(word: &str) -> Option<i64> {
     let word = match word {
         "gmt" | "utc" => return Some(0),
@@ -90,7 +90,7 @@ fn zone(word: &str) -> Option<i64> {
             .unwrap_or(word),
     };
     let hours = match word {
-        // Of the letters of one only Z means what it says (RFC 5322, section 4.3).
+        // RFC 5322, section 4.3: among the one-letter zones, only Z is reliable.
         "ut" | "z" => 0,
         "edt" => -4,
         "est" | "cdt" => -5,
@@ -115,13 +115,13 @@ fn zone(word: &str) -> Option<i64> {
     Some(hours * 3600)
 }
 
-/// A number of one to `most` digits and nothing else.
+/// Parses a number of one to `most` digits.
 fn number(word: &str, most: usize) -> Option<u32> {
     ((1..=most).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit()))
         .then(|| word.parse().ok())?
 }
 
-/// Comments are white space (RFC 5322, section 3.2.2). None where one does not end.
+/// Replaces comments with white space (RFC 5322, section 3.2.2). Returns `None` if a comment is not closed.
 fn without_comments(field: &str) -> Option<String> {
     let mut plain = String::with_capacity(field.len());
     let mut depth = 0_u32;

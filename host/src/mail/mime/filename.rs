@@ -1,8 +1,8 @@
-//! What an attachment may be called. A sender's name for it ends up in dialogues and file systems.
+//! File names of attachments. File dialogs and file systems use the name, so the sender's name must not be misleading.
 
 use crate::mail::bounds;
 
-/// A name that is fit to be one: the sender's, without what misleads, or one made from the media type.
+/// Returns the sender's file name without misleading characters, or a name derived from the media type if nothing remains.
 pub(super) fn of(sent: Option<&str>, media: &str, index: u32) -> String {
     let name: String = sent
         .unwrap_or_default()
@@ -18,11 +18,11 @@ pub(super) fn of(sent: Option<&str>, media: &str, index: u32) -> String {
             extension(media)
         );
     }
-    // A name that begins with a dot keeps what follows it only; the end may be cut, not the extension.
+    // Leading dots have been removed. A long name loses characters before its extension.
     shortened(name)
 }
 
-/// Control characters, and those that change the direction of what stands beside them or cannot be seen.
+/// Returns `true` for control characters, invisible characters, and characters that change the direction of text.
 fn misleads(c: char) -> bool {
     c.is_control()
         || matches!(c,

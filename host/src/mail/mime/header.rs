@@ -1,4 +1,4 @@
-//! Header fields, decoded (RFC 5322, RFC 2047, RFC 2231) by `mail-parser`, and made fit to be shown.
+//! Decodes header fields (RFC 5322, RFC 2047, RFC 2231) with `mail-parser` and makes them safe to show.
 
 mod address;
 
@@ -13,7 +13,7 @@ use crate::mail::bounds;
 use crate::mail::types::Address;
 use address::addresses;
 
-/// The header of a message.
+/// The decoded header of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::mail) struct Header {
     pub(in crate::mail) from: Vec<Address>,
@@ -21,18 +21,18 @@ pub(in crate::mail) struct Header {
     pub(in crate::mail) cc: Vec<Address>,
     pub(in crate::mail) reply_to: Vec<Address>,
     pub(in crate::mail) subject: String,
-    /// None where it is missing or cannot be read.
+    /// `None` if the field is missing or invalid.
     pub(in crate::mail) date: Option<Timestamp>,
-    /// With its angle brackets; empty where there is none.
+    /// With angle brackets, or empty.
     pub(in crate::mail) message_id: String,
     pub(in crate::mail) in_reply_to: Option<String>,
     pub(in crate::mail) references: Vec<String>,
-    /// Whether a field was longer than is answered.
+    /// `true` if a field was longer than its limit.
     pub(in crate::mail) truncated: bool,
 }
 
 impl Header {
-    /// Reads a header, or those fields of it that are there; of each at most `field` bytes, decoded.
+    /// Decodes a header, or a part of its fields. Each field is limited to `field` bytes after decoding.
     pub(in crate::mail) fn of(header: &[u8], field: usize) -> Self {
         let parser = MessageParser::new()
             .header_raw(HeaderName::Date)
@@ -58,7 +58,7 @@ impl Header {
         };
         let cut = &mut truncated;
         let subject = shown(message.subject().unwrap_or_default());
-        // A field that stands twice names all whom it names: none is hidden behind another.
+        // If a field occurs twice, show the addresses of both, so that none can be hidden.
         let mut people = |name| {
             let all = message
                 .header_values(name)
@@ -99,7 +99,7 @@ impl Header {
     }
 }
 
-/// As many as `limit` bytes hold.
+/// Returns the first items that fit into `limit` bytes.
 fn fitting<T>(
     all: impl Iterator<Item = T>,
     length: impl Fn(&T) -> usize,
@@ -123,24 +123,24 @@ fn length(address: &Address) -> usize {
     address.name.len() + address.address.len()
 }
 
-/// What a part's header says of its content (RFC 2045, RFC 2183).
+/// The description of a part's content in its header (RFC 2045, RFC 2183).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::mail) struct Part {
-    /// `type/subtype`, lower case.
+    /// `type/subtype` in lower case.
     pub(super) media: String,
     pub(super) charset: Option<String>,
-    /// Of a multipart, what its delimiters are made of.
+    /// The boundary parameter of a multipart.
     pub(super) boundary: Option<String>,
     pub(super) encoding: Encoding,
-    /// Whether it is to be shown apart from the message.
+    /// `true` for the disposition `attachment`.
     pub(super) attached: bool,
     pub(super) filename: Option<String>,
-    /// Whether the header was longer than is read.
+    /// `true` if the header was longer than its limit.
     pub(super) truncated: bool,
 }
 
 impl Part {
-    /// Reads a part's header. Where it names no type, what is in a digest is a message (RFC 2046, section 5.1.5).
+    /// Parses a part's header. Without a Content-Type, a part of a digest is a message (RFC 2046, section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
         let (header, truncated) = within(header);
         let header = &*words::readable(&header);
@@ -149,7 +149,7 @@ impl Part {
             .header_content_type(HeaderName::ContentDisposition)
             .header_text(HeaderName::ContentTransferEncoding)
             .default_header_ignore();
-        // An empty message is not to be asked for its header: `mail-parser` looks for it in a part that is not there.
+        // Do not query the header of an empty message: `mail-parser` looks for it in a part that does not exist.
         let message = parser.parse_headers(header);
         let content_type = message.as_ref().and_then(|message| message.content_type());
         let attribute = |name| {
@@ -160,7 +160,7 @@ impl Part {
         };
         let mut part = Self {
             media: match content_type {
-                // It names a type, though perhaps none that can be understood.
+                // A type is present, although it may be invalid.
                 Some(ct) => media(ct).unwrap_or_else(|| "application/octet-stream".into()),
                 None if in_digest => "message/rfc822".into(),
                 None => "text/plain".into(),
@@ -191,7 +191,7 @@ impl Part {
         if part.media.starts_with("multipart/") {
             part.boundary = attribute("boundary");
             if part.boundary.is_none() {
-                // Announced as a multipart that cannot be taken apart: what is there is read as text.
+                // A multipart without a boundary cannot be split, so its body is treated as text.
                 part.media = "text/plain".into();
             }
         }
@@ -199,7 +199,7 @@ impl Part {
     }
 }
 
-/// The word of a field that is one word, without the quotes, comments and semicolons that some put around it.
+/// Returns the only word of a field, without the quotes, comments and semicolons that some senders add.
 fn word(field: &str) -> &str {
     let field = match field.trim_start().strip_prefix('(') {
         Some(comment) => comment.split_once(')').map_or("", |(_, after)| after),
@@ -213,7 +213,7 @@ fn word(field: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// `type/subtype`, lower case, where the field names both. What is `text` and no more is plain text (RFC 2045, section 5.2).
+/// Returns `type/subtype` in lower case if the field has both. `text` alone means plain text (RFC 2045, section 5.2).
 fn media(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
     let kind = content_type.ctype();
     let Some(subtype) = content_type.subtype() else {
@@ -225,8 +225,7 @@ fn media(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
         .then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
 }
 
-/// As much of a header as is read, and whether that is less than there is. It ends with a line break: `mail-parser` passes over a field
-/// that does not.
+/// Returns the header up to its limit, and `true` if it was longer. The result ends with a line break, because `mail-parser` skips a field that does not.
 fn within(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
     let read = header.get(..bounds::HEADER).unwrap_or(header);
     if read.is_empty() || read.ends_with(b"\n") {
@@ -235,20 +234,20 @@ fn within(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
     if read.len() == bounds::HEADER
         && let Some(last) = memchr::memrchr(b'\n', read)
     {
-        // Cut: half an address is another address.
+        // Drop the incomplete last line: a truncated address would be another address.
         return (read[..=last].into(), true);
     }
     ([read, b"\r\n"].concat().into(), read.len() < header.len())
 }
 
-/// On one line: a decoded field may hold what no header may.
+/// Replaces control characters with spaces, because a decoded field can contain characters that a header cannot.
 fn shown(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
         .trim()
         .to_owned()
 }
 
-/// The message ids of a field (RFC 5322, section 3.6.4), angle brackets included. What has none is taken by the word.
+/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. Without any brackets, each word is an id.
 fn ids(field: &str) -> impl Iterator<Item = String> {
     let bracketed = field.contains('<');
     field
@@ -267,7 +266,7 @@ fn ids(field: &str) -> impl Iterator<Item = String> {
             } else {
                 piece
             };
-            // Folding leaves white space where there was none.
+            // Folding can insert white space into an id.
             let id: String = piece
                 .chars()
                 .filter(|c| !c.is_whitespace() && !c.is_control())
@@ -373,7 +372,7 @@ mod tests {
             name("Content-Type: text/plain; name=\"a b.txt\"\r\n"),
             "a b.txt"
         );
-        // The newer form goes before the older, and the disposition before the type.
+        // The extended form takes precedence over the simple one, and the disposition over the type.
         assert_eq!(
             name(
                 "Content-Disposition: attachment; filename=\"Resume.txt\"; filename*=utf-8''R%C3%A9sum%C3%A9.txt\r\n"
@@ -471,7 +470,7 @@ mod tests {
             Part::of(b"Content-Type: text/html", false).media,
             "text/html"
         );
-        // One that was cut is not: half an address is another address.
+        // The last line of a truncated header is dropped: a truncated address would be another address.
         let long = format!(
             "Subject: x\r\nTo: a@b,\r\n {}ada@example.org",
             " ".repeat(bounds::HEADER)

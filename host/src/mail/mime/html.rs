@@ -1,25 +1,24 @@
-//! HTML as text, for previews: what is shown, in order, on one line. It is no sanitizer; what it answers is text and is to be
-//! shown as text.
+//! Converts HTML to text for previews. This is not a sanitizer: the result is text and must be shown as text.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::decoders::html::add_html_token;
 
-/// Elements whose content is never shown.
+/// Elements whose content is not shown.
 const HIDDEN: [&str; 4] = ["script", "style", "title", "template"];
 
-/// Elements that do not end a word.
+/// Elements that do not separate words.
 const INLINE: [&str; 22] = [
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "em", "font", "i", "ins", "mark", "s",
     "small", "span", "strong", "sub", "sup", "tt", "u", "wbr",
 ];
 
-/// Entities that are often written without their semicolon.
+/// Entities that are often written without a semicolon.
 const BARE: [&str; 5] = ["amp", "gt", "lt", "nbsp", "quot"];
 
-/// The longest name of an entity, with room for numbers.
+/// Maximum length of an entity, including numeric ones.
 const ENTITY: usize = 40;
 
-/// The text of a document that may begin and end anywhere. Time and memory are linear in its length.
+/// Returns the text of a document that may be cut off at both ends. Time and memory are linear in its length.
 pub(in crate::mail) fn to_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
@@ -36,7 +35,7 @@ pub(in crate::mail) fn to_text(html: &str) -> String {
     text
 }
 
-/// Reads what begins with `&`.
+/// Converts an entity or a plain `&`. Returns the text after it.
 fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     let length = rest
         .bytes()
@@ -60,7 +59,7 @@ fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     &rest[1..]
 }
 
-/// The character of a number from 128 to 159: that of Windows, as every browser has it.
+/// Returns the Windows-1252 character of a number from 128 to 159. Browsers do the same.
 fn of_windows(name: &str) -> Option<char> {
     let number = name.strip_prefix('#')?;
     let code = match number.strip_prefix(['x', 'X']) {
@@ -73,7 +72,7 @@ fn of_windows(name: &str) -> Option<char> {
     charset_decoder(b"windows-1252")?(&[byte]).chars().next()
 }
 
-/// Reads what begins with `<`: a comment, a tag, or a character like any other.
+/// Skips a comment or a tag, or adds a plain `<`. Returns the text after it.
 fn markup<'a>(rest: &'a str, text: &mut String) -> &'a str {
     if let Some(comment) = rest.strip_prefix("<!--") {
         return comment.find("-->").map_or("", |end| &comment[end + 3..]);
@@ -101,7 +100,7 @@ fn markup<'a>(rest: &'a str, text: &mut String) -> &'a str {
     after
 }
 
-/// Behind the tag's `>`, which may stand in quotes before.
+/// Returns the text after the tag's `>`. A `>` in quotes does not end the tag.
 fn tag_end(inner: &str) -> Option<&str> {
     let mut quote = None;
     for (at, byte) in inner.bytes().enumerate() {
@@ -112,11 +111,11 @@ fn tag_end(inner: &str) -> Option<&str> {
             _ => {}
         }
     }
-    // A quote that nothing closes is no quote.
+    // An unclosed quotation mark does not start a quoted value.
     inner.find('>').map(|end| &inner[end + 1..])
 }
 
-/// Behind the end tag of `name`; nothing where there is none.
+/// Returns the text after the end tag of `name`, or nothing if there is no end tag.
 fn behind<'a>(rest: &'a str, name: &str) -> &'a str {
     let mut from = 0;
     while let Some(found) = rest[from..].find("</") {

@@ -1,8 +1,8 @@
-//! Messages as bytes (RFC 5322, RFC 2045 to 2049), read within bounds.
+//! Parses messages (RFC 5322, RFC 2045 to 2049) within limits.
 //!
-//! The structure is found here, line by line as the bytes come and never deeper than [`bounds::DEPTH`]: `mail-parser` needs the whole
-//! message, has no bounds of its own, and dropping a message that it nested a hundred thousand times overflows the stack. Header
-//! fields and character sets are `mail-parser`'s. A message inside a message is one attachment and is not looked into.
+//! This module finds the structure itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels. `mail-parser` needs the whole message and has no
+//! limits, and dropping a message with a hundred thousand nested parts overflows the stack. `mail-parser` decodes header fields and character sets. A message
+//! inside a message is one attachment, which is not parsed.
 
 mod date;
 mod filename;
@@ -22,18 +22,18 @@ use structure::Leaf;
 pub(super) use structure::{Structure, Walker};
 pub(super) use transfer::{Decoder, Encoding};
 
-/// A message's content.
+/// The text and HTML of a message.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     /// The chosen plain text.
     pub(super) text: Option<String>,
     /// The chosen HTML.
     pub(super) html: Option<String>,
-    /// Whether anything was left out.
+    /// `true` if content was left out.
     pub(super) truncated: bool,
 }
 
-/// The beginning of a message's text.
+/// The beginning of the text or HTML of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
     /// Plain text.
@@ -42,23 +42,23 @@ pub(super) enum Beginning {
     Html(String),
 }
 
-/// Splits a message into its header and what follows it.
+/// Splits a message into header and body.
 pub(super) fn split(message: &[u8]) -> (&[u8], &[u8]) {
     structure::split_header(message)
 }
 
-/// Where in a message an attachment is, and what is said of it.
+/// An attachment and its position in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// As it is encoded.
+    /// The position of the encoded content in the message, in bytes.
     pub(super) range: Range<usize>,
     pub(super) encoding: Encoding,
     pub(super) attachment: Attachment,
-    /// Whether its end is there.
+    /// `true` if the end of the content was found.
     pub(super) complete: bool,
 }
 
-/// Where the chosen text and the chosen HTML of a message are: as much of them as is read.
+/// Returns the positions of the chosen text and HTML in the message, limited to the bytes that are read.
 pub(super) fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     [structure.text(), structure.html()].map(|leaf| {
         let range = &leaf?.range;
@@ -66,7 +66,7 @@ pub(super) fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     })
 }
 
-/// A message's content; `texts` are the bytes that [`texts`] asked for.
+/// Decodes the content. `texts` are the bytes at the positions that [`texts`] returns.
 pub(super) fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
     let mut truncated = structure.truncated;
     let leaves = [structure.text(), structure.html()];
@@ -85,7 +85,7 @@ pub(super) fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Conte
     }
 }
 
-/// The attachments of a message, in the order of their indexes.
+/// Returns the attachments in the order of their indexes.
 pub(super) fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
     structure
         .attachments()
@@ -103,8 +103,8 @@ pub(super) fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
         })
 }
 
-/// The chosen text of a message of which only the beginning of what follows its header is there: the plain text where there is
-/// one that says something, else the HTML. The second value says whether it reaches to its end.
+/// Returns the chosen text of a message of which only the beginning of the body is known: the plain text if it is not blank, otherwise the HTML. The second
+/// value is `true` if the text is complete.
 pub(super) fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
     let mut walker = Walker::behind(header);
     walker.push(body);
@@ -114,7 +114,7 @@ pub(super) fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(B
         let (mut text, cut) = text(leaf, bytes, bounds::BODY);
         let whole = leaf.complete && !cut;
         if !whole {
-            // The last character may have been cut in two.
+            // The last character may be incomplete.
             text.truncate(text.trim_end_matches('\u{fffd}').len());
         }
         (text, whole)
@@ -133,10 +133,10 @@ pub(super) fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(B
         .or(Some((Beginning::Text(text), whole)))
 }
 
-/// How much of a text is read as it is encoded: no encoding takes more than three bytes for one, line breaks aside.
+/// Maximum number of encoded bytes that are read of a text. An encoding needs at most three bytes for one, and line breaks are added.
 const ENCODED_BODY: usize = bounds::BODY * 4;
 
-/// A part's text, decoded, at most `limit` bytes of it; whether anything was cut. `encoded` is its beginning.
+/// Decodes a part's text, up to `limit` bytes. `encoded` is the beginning of the part. The second value is `true` if text was left out.
 fn text(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     let mut cut = encoded.len() < leaf.range.len();
     let bytes = transfer::decoded(encoded, leaf.part.encoding);
@@ -145,8 +145,8 @@ fn text(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     (text, cut)
 }
 
-/// A text without what is no text: of the control characters only tabs and line breaks are, and the others cost six bytes each in JSON and
-/// may command a terminal. At most `limit` bytes of it; whether anything was cut.
+/// Replaces control characters except tabs and line breaks, because each needs six bytes in JSON and can control a terminal. Limits the text to `limit` bytes.
+/// The second value is `true` if text was left out.
 fn printable(mut text: String, limit: usize) -> (String, bool) {
     let fit = |c: char| !c.is_control() || matches!(c, '\t' | '\r' | '\n');
     if !text.chars().all(fit) {
@@ -154,7 +154,7 @@ fn printable(mut text: String, limit: usize) -> (String, bool) {
             .chars()
             .map(|c| match c {
                 c if fit(c) => c,
-                // The form feed, for one, between the pages of a text.
+                // For example, a form feed between the pages of a text.
                 c if c.is_whitespace() => '\n',
                 _ => char::REPLACEMENT_CHARACTER,
             })
@@ -164,7 +164,7 @@ fn printable(mut text: String, limit: usize) -> (String, bool) {
     (text, cut)
 }
 
-/// Cuts a text to `limit` bytes; whether it was longer.
+/// Cuts a text to `limit` bytes. Returns `true` if it was longer.
 fn shortened(text: &mut String, limit: usize) -> bool {
     let longer = text.len() > limit;
     if longer {

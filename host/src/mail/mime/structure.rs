@@ -1,7 +1,6 @@
-//! The parts of a message (RFC 2046, section 5), found as its bytes come: what each is, where it begins and ends, and how long it is when decoded.
+//! Finds the parts of a message (RFC 2046, section 5) while its bytes arrive: their types, positions and decoded sizes.
 //!
-//! Of the message itself only the header and the line at hand are kept, so one of any size costs the same memory. A message
-//! inside a message is not looked into.
+//! Only the current header and the current line are held in memory, so the size of the message does not matter. Messages inside a message are not parsed.
 
 use std::mem;
 use std::ops::Range;
@@ -12,17 +11,17 @@ use super::header::Part;
 use super::transfer::{Decoder, Encoding, Length};
 use crate::mail::bounds;
 
-/// A part that holds no parts.
+/// A part without subparts.
 #[derive(Debug)]
 pub(in crate::mail) struct Leaf {
     pub(super) part: Part,
-    /// Where it is in what was walked through, as it is encoded.
+    /// The position of the encoded content in the input, in bytes.
     pub(super) range: Range<usize>,
-    /// How long it is when decoded; nothing is said of the message's text and HTML.
+    /// The decoded size in bytes. It is not computed for the chosen text and HTML.
     pub(super) size: usize,
-    /// Whether its end is there.
+    /// `true` if the end of the part was found.
     pub(super) complete: bool,
-    /// Whether it is one of several forms of the same content (RFC 2046, section 5.1.4).
+    /// `true` if the part is one of several alternatives (RFC 2046, section 5.1.4).
     alternative: bool,
 }
 
@@ -32,18 +31,18 @@ impl Leaf {
     }
 }
 
-/// Whether a part is a file beside the text. What is one form of the text is none, whatever it is called.
+/// Returns `true` if the part's file name makes it an attachment. An alternative of the text is never an attachment, even with a file name.
 fn is_named(part: &Part, alternative: bool) -> bool {
     part.filename.is_some() && !alternative
 }
 
-/// What a message is made of.
+/// The structure of a message.
 #[derive(Debug, Default)]
 pub(in crate::mail) struct Structure {
     leaves: Vec<Leaf>,
     text: Option<usize>,
     html: Option<usize>,
-    /// Whether a bound was reached.
+    /// `true` if a limit was reached.
     pub(super) truncated: bool,
 }
 
@@ -56,7 +55,7 @@ impl Structure {
         };
         let (mut text, mut html) = (first("text/plain", false), first("text/html", false));
         if text.is_none() && html.is_none() {
-            // A text that has a name is a file beside another text, but alone it is what the message says.
+            // A text part with a file name is an attachment if there is another text. Alone it is the text of the message.
             (text, html) = (first("text/plain", true), first("text/html", true));
         }
         Self {
@@ -67,17 +66,17 @@ impl Structure {
         }
     }
 
-    /// The message's text.
+    /// Returns the chosen text.
     pub(super) fn text(&self) -> Option<&Leaf> {
         self.leaves.get(self.text?)
     }
 
-    /// The message's HTML.
+    /// Returns the chosen HTML.
     pub(super) fn html(&self) -> Option<&Leaf> {
         self.leaves.get(self.html?)
     }
 
-    /// Every leaf that is neither.
+    /// Returns all other leaves.
     pub(super) fn attachments(&self) -> impl Iterator<Item = &Leaf> {
         self.leaves
             .iter()
@@ -87,51 +86,51 @@ impl Structure {
     }
 }
 
-/// A line that is longer is no delimiter (RFC 2046, section 5.1.1 allows 70 characters).
+/// Maximum length of a delimiter line, in bytes. RFC 2046, section 5.1.1, allows 70 characters.
 const LONGEST_DELIMITER: usize = 4096;
 
-/// Finds the parts of a message whose bytes come one after the other.
+/// Finds the parts of a message whose bytes arrive in pieces.
 #[derive(Debug)]
 pub(in crate::mail) struct Walker {
-    /// The multiparts that the line at hand is in, the outermost first.
+    /// The open multiparts that contain the current line, the outermost first.
     open: Vec<Multipart>,
     place: Place,
-    /// The beginning of a line whose end is not there yet.
+    /// The beginning of a line whose end has not arrived.
     begun: Vec<u8>,
-    /// That line's first bytes were passed on already.
+    /// `true` if the first bytes of the current line have already been processed.
     continues: bool,
-    /// Where the line at hand begins.
+    /// The offset of the current line in the input.
     at: usize,
     leaves: Vec<Leaf>,
     parts: usize,
     truncated: bool,
 }
 
-/// A multipart that is not over.
+/// A multipart whose end has not been found.
 #[derive(Debug)]
 struct Multipart {
     media: String,
     boundary: Vec<u8>,
-    /// Whether the part that comes next is one of several forms of the same content.
+    /// `true` if the next part is an alternative of the text.
     alternative: bool,
-    /// Whether its first delimiter was found. Until then it may turn out to be none.
+    /// `true` once the first delimiter was found. Without one, the body is treated as text.
     found: bool,
 }
 
-/// What the line at hand belongs to.
+/// The element that contains the current line.
 #[derive(Debug)]
 enum Place {
-    /// The header of a part, or of the message.
+    /// The header of a part or of the message.
     Header {
         bytes: Vec<u8>,
         in_digest: bool,
         alternative: bool,
     },
-    /// What follows a header: a leaf, or a multipart whose first delimiter was not found yet.
+    /// The body of a leaf, or of a multipart whose first delimiter was not found yet.
     Body(Box<Body>),
-    /// What stands behind the last delimiter of a multipart.
+    /// The text after the last delimiter of a multipart.
     Epilogue,
-    /// What is not looked at any more.
+    /// The rest of the message, which is ignored.
     Over,
 }
 
@@ -139,14 +138,14 @@ enum Place {
 struct Body {
     part: Part,
     start: usize,
-    /// The end of the line before: part of the body unless a delimiter follows, to which it belongs then.
+    /// The line break of the previous line. It belongs to the delimiter if one follows, otherwise to the body.
     line_break: &'static [u8],
     decoder: Decoder,
     size: Length,
     alternative: bool,
-    /// Whether it is the message's text or its HTML, of which nobody asks how long it is when decoded.
+    /// `true` for the chosen text and HTML, whose decoded size is not needed.
     chosen: bool,
-    /// Whether its header has nothing but white space, and whether it has itself.
+    /// Whether the header and the body contain only white space.
     blank: [bool; 2],
 }
 
@@ -178,7 +177,7 @@ impl Body {
 }
 
 impl Walker {
-    /// At the beginning of a message.
+    /// Starts at the beginning of a message.
     pub(in crate::mail) fn new() -> Self {
         Self {
             open: Vec::new(),
@@ -196,14 +195,14 @@ impl Walker {
         }
     }
 
-    /// Behind the header of a message.
+    /// Starts after the header of a message.
     pub(super) fn behind(header: &[u8]) -> Self {
         let mut walker = Self::new();
         walker.enter(header, false, false, 0);
         walker
     }
 
-    /// Goes on through `bytes`.
+    /// Processes the next bytes.
     pub(in crate::mail) fn push(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr(b'\n', bytes) {
             if matches!(self.place, Place::Over) {
@@ -230,24 +229,24 @@ impl Walker {
         }
     }
 
-    /// What was found; `complete` says whether the message's end was reached.
+    /// Returns the structure. `complete` is `true` if the end of the message was reached.
     pub(in crate::mail) fn finish(mut self, complete: bool) -> Structure {
         let last = mem::take(&mut self.begun);
         if !last.is_empty() {
             self.line(&last);
         }
         if let Place::Body(body) = &mut self.place {
-            // No delimiter follows that it could belong to.
+            // No delimiter follows, so the last line break belongs to the body.
             body.push(b"", b"");
         }
         self.end_part(self.at, complete, true);
         Structure::new(self.leaves, self.truncated || !complete)
     }
 
-    /// A line that is too long for a delimiter, as far as it is there.
+    /// Processes the beginning of a line that is too long for a delimiter.
     fn pass_on(&mut self) {
         let mut begun = mem::take(&mut self.begun);
-        // It may be half of a line break.
+        // The last byte may be the first half of a line break.
         let kept = usize::from(begun.ends_with(b"\r"));
         let text = begun.len() - kept;
         let fresh = !mem::replace(&mut self.continues, true);
@@ -257,7 +256,7 @@ impl Walker {
         self.begun = begun;
     }
 
-    /// A line with its end, or the last one.
+    /// Processes a line with its line break, or the last line.
     fn line(&mut self, line: &[u8]) {
         let (text, line_break) = match line {
             [text @ .., b'\r', b'\n'] => (text, &b"\r\n"[..]),
@@ -283,7 +282,7 @@ impl Walker {
                         (mem::take(bytes), *in_digest, *alternative);
                     self.enter(&header, in_digest, alternative, self.at + line_break.len());
                 } else if bytes.len() <= bounds::HEADER {
-                    // One byte more than is read tells that there is more.
+                    // Store one byte more than the limit, which shows that the header is too long.
                     let room = bounds::HEADER + 1 - bytes.len();
                     bytes.extend_from_slice(text.get(..room).unwrap_or(text));
                     bytes.extend_from_slice(line_break);
@@ -294,7 +293,7 @@ impl Walker {
         }
     }
 
-    /// Behind a header.
+    /// Enters the body after a header.
     fn enter(&mut self, header: &[u8], in_digest: bool, alternative: bool, start: usize) {
         let mut part = Part::of(header, in_digest);
         self.truncated |= part.truncated;
@@ -334,8 +333,8 @@ impl Walker {
         }));
     }
 
-    /// Whether a line is a delimiter (RFC 2046, section 5.1.1); if so, what it ends is ended and what it begins begun. That of an outer
-    /// multipart ends those within.
+    /// Processes a delimiter line (RFC 2046, section 5.1.1): ends the current part and starts the next one. The delimiter of an outer multipart also ends the
+    /// inner multiparts. Returns `false` if the line is not a delimiter.
     fn delimits(&mut self, line: &[u8]) -> bool {
         let Some(name) = line
             .strip_prefix(b"--")
@@ -344,7 +343,7 @@ impl Walker {
             return false;
         };
         let found = self.open.iter().enumerate().find_map(|(place, multipart)| {
-            // Anything else behind the boundary: a longer one that begins with this one.
+            // Other text after the boundary means that this is a longer boundary with the same beginning.
             match name.strip_prefix(&multipart.boundary[..])?.trim_ascii() {
                 b"" => Some((place, false)),
                 b"--" => Some((place, true)),
@@ -361,8 +360,7 @@ impl Walker {
             };
             self.end_part(before, true, place + 1 < self.open.len());
         } else if closes {
-            // Announced as a multipart, but nothing of one: what is there is read as text. Only the innermost may be without a
-            // delimiter so far.
+            // A closing delimiter without a first one: the body is treated as text. Only the innermost multipart can still lack a delimiter.
             self.open.pop();
             if let Place::Body(body) = &mut self.place {
                 body.part.media = "text/plain".into();
@@ -384,7 +382,7 @@ impl Walker {
         true
     }
 
-    /// A part of the multipart at `place` begins.
+    /// Starts a part of the multipart at `place`.
     fn begin_part(&mut self, place: usize) {
         self.parts += 1;
         if self.parts > bounds::PARTS {
@@ -394,7 +392,7 @@ impl Walker {
         }
         let multipart = &mut self.open[place];
         let alternative = multipart.alternative;
-        // What follows the first part of a related one are its pictures (RFC 2387).
+        // RFC 2387: the parts after the first one of a multipart/related are its images and the like.
         multipart.alternative &= multipart.media != "multipart/related";
         self.place = Place::Header {
             bytes: Vec::new(),
@@ -403,7 +401,7 @@ impl Walker {
         };
     }
 
-    /// The part at hand ends at `end`; `by_another` where that is not by a delimiter of its own multipart.
+    /// Ends the current part at `end`. `by_another` is `true` if it is not ended by a delimiter of its own multipart.
     fn end_part(&mut self, end: usize, complete: bool, by_another: bool) {
         if let Place::Header {
             bytes,
@@ -422,8 +420,7 @@ impl Walker {
             body.part.media = "text/plain".into();
         }
         let [header, body_itself] = body.blank;
-        // What is only the break behind a last delimiter is no part; and a multipart that holds nothing must not stand for a text that there is
-        // elsewhere.
+        // A line break after the last delimiter is not a part, and an empty multipart must not be chosen instead of a text elsewhere.
         let nothing = body_itself && (announced || (header && by_another));
         if nothing && !self.open.is_empty() {
             return;
@@ -432,7 +429,7 @@ impl Walker {
     }
 }
 
-/// Splits at the first blank line (RFC 5322, section 2.1).
+/// Splits at the first empty line (RFC 5322, section 2.1).
 pub(super) fn split_header(part: &[u8]) -> (&[u8], &[u8]) {
     let mut line = 0;
     while let Some(length) = part.get(line..).and_then(|rest| memchr(b'\n', rest)) {

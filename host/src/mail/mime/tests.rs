@@ -4,7 +4,7 @@ use super::*;
 
 mod corpus;
 
-/// A message, and what was found in it.
+/// The parsed content of a message.
 struct Shown {
     text: Option<String>,
     html: Option<String>,
@@ -111,7 +111,7 @@ fn parts_are_counted_in_order_and_a_message_within_is_one() {
 
 #[test]
 fn a_multipart_that_is_broken_still_shows_what_is_there() {
-    // No end, no delimiter, no boundary, a boundary that begins like another.
+    // Without an end, without a delimiter, without a boundary, and with a boundary that begins like another.
     let open = read(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\ntext\n--b\nContent-Type: image/gif\n\nGIF");
     assert_eq!(
         (open.text.as_deref(), shown(&open)),
@@ -261,10 +261,10 @@ fn a_hostile_message_costs_little_and_says_that_it_was_cut() {
         assert!(read.attachments.len() <= bounds::PARTS);
         assert!(begun.elapsed() < Duration::from_secs(10));
     }
-    // Messages in messages are never opened.
+    // Messages inside a message are not parsed.
     let messages = b"Content-Type: message/rfc822\r\n\r\n".repeat(300_000);
     assert_eq!(read(&messages).attachments.len(), 1);
-    // A boundary that is everywhere.
+    // The boundary occurs everywhere.
     let dashes = [
         b"Content-Type: multipart/mixed; boundary=\"-\"\r\n\r\n".to_vec(),
         vec![b'-'; 2_000_000],

@@ -1,12 +1,12 @@
-//! Content-Transfer-Encodings (RFC 2045, section 6), decoded as the bytes come and forgiving: whatever they are, something is decoded, and the
-//! same wherever they were cut on their way.
+//! Content-Transfer-Encodings (RFC 2045, section 6), decoded while bytes arrive. Invalid input is tolerated: decoding never fails, and the result does not
+//! depend on how the input is split.
 
 use memchr::{memchr, memchr2};
 
-/// How a part's bytes are written.
+/// The encoding of a part's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::mail) enum Encoding {
-    /// As they are.
+    /// Not encoded.
     #[default]
     Identity,
     /// Base64.
@@ -16,7 +16,7 @@ pub(in crate::mail) enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding of that name; one that is not known is taken for none.
+    /// Returns the encoding with this name. An unknown encoding is treated as not encoded.
     pub(super) fn named(name: &str) -> Self {
         match name.trim().to_ascii_lowercase().as_str() {
             "base64" => Self::Base64,
@@ -26,9 +26,9 @@ impl Encoding {
     }
 }
 
-/// Where decoded bytes go.
+/// Receives decoded bytes.
 pub(super) trait Sink {
-    /// Takes some more.
+    /// Receives the next bytes.
     fn put(&mut self, bytes: &[u8]);
 }
 
@@ -38,7 +38,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Counts them only.
+/// Counts the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Length(pub(super) usize);
 
@@ -48,7 +48,7 @@ impl Sink for Length {
     }
 }
 
-/// Decodes a part's bytes as they come.
+/// Decodes a part's content while bytes arrive.
 #[derive(Debug)]
 pub(in crate::mail) struct Decoder(State);
 
@@ -68,7 +68,7 @@ impl Decoder {
         })
     }
 
-    /// What `encoded` stands for, as far as that can be told before what follows is there.
+    /// Decodes the next bytes, as far as their meaning does not depend on later bytes. `last` ends the content.
     pub(in crate::mail) fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
         let mut decoded = Vec::with_capacity(match self.0 {
             State::Base64(_) => encoded.len() / 4 * 3 + 3,
@@ -89,7 +89,7 @@ impl Decoder {
         }
     }
 
-    /// There is no more to come.
+    /// Ends the content.
     pub(super) fn finish(&mut self, sink: &mut impl Sink) {
         match &mut self.0 {
             State::Identity => {}
@@ -99,13 +99,12 @@ impl Decoder {
     }
 }
 
-/// The bytes that `encoded` stands for.
+/// Decodes complete content.
 pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
     Decoder::new(encoding).decode(encoded, true)
 }
 
-/// What each letter of the alphabet (RFC 2045, table 1) adds to the three bytes of a group, by its place in it; [`NONE`] for what is not of
-/// the alphabet.
+/// The bits that each letter of the alphabet (RFC 2045, table 1) adds to the three bytes of a group, by its position in the group. [`NONE`] for other bytes.
 static LETTERS: [[u32; 256]; 4] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut letters = [[NONE; 256]; 4];
@@ -121,19 +120,19 @@ static LETTERS: [[u32; 256]; 4] = {
     letters
 };
 
-/// More than three bytes hold.
+/// A value outside the 24 bits of a group.
 const NONE: u32 = 1 << 24;
 
-/// The bits of a group of four, or more than [`NONE`].
+/// Returns the bits of a group of four letters, or at least [`NONE`] if a byte is not a letter.
 fn bits(group: [u8; 4]) -> u32 {
     let [a, b, c, d] = group.map(usize::from);
     LETTERS[0][a] | LETTERS[1][b] | LETTERS[2][c] | LETTERS[3][d]
 }
 
-/// What is not of the alphabet is passed over, as RFC 2045 asks. Padding ends a run; another may follow.
+/// Ignores bytes outside the alphabet, as RFC 2045 requires. Padding ends a run, and another run can follow.
 #[derive(Debug, Default)]
 struct Base64 {
-    /// Of a group of four, what is there.
+    /// The letters of an incomplete group.
     bits: u32,
     filled: usize,
 }
@@ -141,7 +140,7 @@ struct Base64 {
 impl Base64 {
     fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
         let mut decoded = Decoded::default();
-        // What is behind the bytes that have to be looked at one by one.
+        // The number of bytes that remain after those that must be decoded one by one.
         let (mut rest, mut behind) = (encoded, encoded.len());
         loop {
             if self.filled == 0 {
@@ -174,7 +173,7 @@ impl Base64 {
         decoded.flush(sink);
     }
 
-    /// Bits beyond the last byte mean nothing, and so does a single letter.
+    /// Ends a run. Excess bits and a single letter are ignored.
     fn end_run(&mut self, decoded: &mut Decoded, sink: &mut impl Sink) {
         let [_, bytes @ ..] = self.bits.to_be_bytes();
         decoded.put(&bytes[..self.filled * 3 / 4], sink);
@@ -182,7 +181,7 @@ impl Base64 {
     }
 }
 
-/// Bytes on their way to a sink, a few thousand at a time.
+/// A buffer of decoded bytes in front of a sink.
 struct Decoded {
     bytes: [u8; 3072],
     length: usize,
@@ -198,8 +197,8 @@ impl Default for Decoded {
 }
 
 impl Decoded {
-    /// Decodes lines as mail programs write them, of whole groups, many at a time: almost all there is to do is done here. Answers the rest,
-    /// and how many bytes are behind that which is not written so.
+    /// Decodes many lines together if they have the usual form: whole groups, separated by CRLF. Almost all content is decoded here. Returns the rest, and the
+    /// number of bytes after the part that does not have this form.
     fn lines<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> (&'e [u8], usize) {
         let mut rest = encoded;
         let mut letters = [0; 4096];
@@ -225,14 +224,14 @@ impl Decoded {
             let room = base64_simd::Out::from_slice(&mut self.bytes);
             match base64_simd::STANDARD_NO_PAD.decode(&letters[..length], room) {
                 Ok(bytes) => self.length = bytes.len(),
-                // Padding, or what does not belong there.
+                // The lines contain padding or other bytes.
                 Err(_) => return (rest, after.len()),
             }
             rest = after;
         }
     }
 
-    /// Decodes groups of four letters up to the first that is not one; answers the rest.
+    /// Decodes groups of four letters up to the first other byte. Returns the rest.
     fn groups<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
         let mut rest = encoded;
         loop {
@@ -272,17 +271,17 @@ impl Decoded {
     }
 }
 
-/// The longest line that is decoded together with others; RFC 2045 allows 76 letters.
+/// Maximum length of a line that is decoded together with others. RFC 2045 allows 76 letters.
 const LONGEST_LINE: usize = 1024;
 
-/// White space at the end of a line was added on the way (RFC 2045, section 6.7, rule 3). A longer run of it was meant.
+/// White space at the end of a line was added in transit (RFC 2045, section 6.7, rule 3). Longer runs are kept as content.
 const LONGEST_SPACE: usize = 1024;
 
-/// What is not an escape stands for itself.
+/// Decodes quoted-printable. An invalid escape is kept as text.
 #[derive(Debug, Default)]
 struct QuotedPrintable {
     escape: Escape,
-    /// White space that may be the end of a line. It stands behind the escape.
+    /// White space after the escape that may be the end of a line.
     space: Vec<u8>,
 }
 
@@ -308,7 +307,7 @@ impl QuotedPrintable {
                         self.keep_space(sink);
                     }
                     if matches!(self.escape, Escape::None) && *byte != b'=' {
-                        // Up to what may mean something, without the white space in front of that.
+                        // Copy text up to the next significant byte, without the white space before it.
                         let plain = memchr2(b'=', b'\n', rest).unwrap_or(rest.len());
                         let text = rest[..plain].trim_ascii_end();
                         sink.put(text);
@@ -352,7 +351,7 @@ impl QuotedPrintable {
         self.space.push(byte);
     }
 
-    /// The line goes on.
+    /// Keeps the white space, because the line continues.
     fn keep_space(&mut self, sink: &mut impl Sink) {
         std::mem::take(&mut self.escape).plain(sink);
         sink.put(&self.space);
@@ -361,7 +360,7 @@ impl QuotedPrintable {
 
     fn end_line(&mut self, sink: &mut impl Sink) {
         match std::mem::take(&mut self.escape) {
-            // A soft one, which is none.
+            // A soft line break is not part of the content.
             Escape::Begun => {}
             escape => {
                 escape.plain(sink);
@@ -380,7 +379,7 @@ impl QuotedPrintable {
 }
 
 impl Escape {
-    /// It was none.
+    /// Writes an invalid escape as text.
     fn plain(self, sink: &mut impl Sink) {
         match self {
             Self::None => {}
@@ -403,7 +402,7 @@ mod tests {
 
     use super::*;
 
-    /// However the bytes are cut, and whether they are counted or decoded.
+    /// Checks the result for every size of pieces, for decoding and for counting.
     fn decodes(encoded: &[u8], encoding: Encoding, plain: &[u8]) {
         for size in (1..=encoded.len().clamp(1, 200)).chain([encoded.len().max(1)]) {
             let mut decoder = Decoder::new(encoding);

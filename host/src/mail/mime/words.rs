@@ -1,5 +1,5 @@
-//! Character sets, and what senders do to them: encoded words (RFC 2047) and continued parameters (RFC 2231) that cut a character in two,
-//! and labels that do not say what is there.
+//! Decodes character sets and corrects common errors of senders: characters that are split between encoded words (RFC 2047) or continued parameters (RFC 2231),
+//! and wrong labels.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,7 @@ use memchr::memmem;
 
 use super::transfer::{self, Encoding};
 
-/// Bytes as text, in the character set that they are said to be in, without a byte order mark. `cut` says whether the last character may be
-/// there in part.
+/// Decodes bytes in the character set of `label` and removes a byte order mark. `cut` is `true` if the last character may be incomplete.
 pub(super) fn text(bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
     let mut text = decoded_text(bytes, label, cut);
     if text.starts_with('\u{feff}') {
@@ -44,7 +43,7 @@ fn decoded_text(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
     }
 }
 
-/// Labels in use that `mail-parser` does not know, and those that it does.
+/// Labels in use that `mail-parser` does not know, and the labels it knows instead.
 const ALIASES: [(&str, &str); 14] = [
     ("8859-1", "iso-8859-1"),
     ("big5hkscs", "big5"),
@@ -62,7 +61,7 @@ const ALIASES: [(&str, &str); 14] = [
     ("windows-932", "shift_jis"),
 ];
 
-/// A label as `mail-parser` knows it.
+/// Returns the label that `mail-parser` knows.
 fn named(label: &str) -> &str {
     let label = label.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     ALIASES
@@ -71,8 +70,8 @@ fn named(label: &str) -> &str {
         .map_or(label, |(_, known)| known)
 }
 
-/// Without the escape sequences that another follows at once. They are where lines and encoded words meet, which end in ASCII and begin in
-/// Japanese; a decoder for the web takes them for an attack.
+/// Removes escape sequences that are directly followed by another one. They occur between lines and encoded words, which end in ASCII and begin in Japanese.
+/// Decoders for the web treat them as an attack.
 fn without_idle_escapes(bytes: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -87,7 +86,7 @@ fn without_idle_escapes(bytes: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Whether the label promises bytes below 128. Where there are others, they are UTF-8 more often than anything else.
+/// Returns `true` if the label means ASCII. Bytes above 127 in such a text are usually UTF-8.
 fn is_ascii(label: &str) -> bool {
     ["us-ascii", "ascii", "us_ascii", "ansi_x3.4-1968"]
         .iter()
@@ -98,11 +97,11 @@ fn is_ascii(label: &str) -> bool {
 struct Word<'a> {
     charset: &'a str,
     bytes: Vec<u8>,
-    /// How long it is as it is written.
+    /// The length of the encoded word in the header, in bytes.
     length: usize,
 }
 
-/// A header that `mail-parser` reads as it was meant: in UTF-8, its encoded words too, and neighbouring ones of one character set are one.
+/// Prepares a header for `mail-parser`: converts text and encoded words to UTF-8, and joins adjacent encoded words of one character set.
 pub(super) fn readable(header: &[u8]) -> Cow<'_, [u8]> {
     let write = |text: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(b"=?utf-8?B?");
@@ -115,8 +114,8 @@ pub(super) fn readable(header: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A header whose lines are all UTF-8. One that is not, and has nothing of it, is of Windows: RFC 6532 allows no other than UTF-8, and what
-/// breaks it is old.
+/// Converts a header to UTF-8. A line with bytes above 127 but no valid UTF-8 sequence is decoded as Windows-1252: RFC 6532 allows only UTF-8, and such senders
+/// are old.
 fn in_utf8(header: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(header).is_ok() {
         return header.into();
@@ -132,7 +131,7 @@ fn in_utf8(header: &[u8]) -> Cow<'_, [u8]> {
     out.into()
 }
 
-/// A text in which every encoded word is written anew; neighbouring ones of one character set are one.
+/// Decodes and rewrites all encoded words. Adjacent words of one character set are joined.
 fn joined(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
     let finder = memmem::Finder::new(b"=?");
     let mut out = Vec::new();
@@ -164,7 +163,7 @@ fn joined(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
 }
 
 impl<'a> Word<'a> {
-    /// The encoded word that `text` begins with.
+    /// Parses the encoded word at the beginning of `text`.
     fn at(text: &'a [u8]) -> Option<Self> {
         let rest = text.strip_prefix(b"=?")?;
         let (charset, rest) = token(rest)?;
@@ -174,7 +173,7 @@ impl<'a> Word<'a> {
         let bytes = match encoding {
             b"b" | b"B" => transfer::decoded(data, Encoding::Base64),
             b"q" | b"Q" => {
-                // As an escape: white space at the end of a line would be taken for an accident.
+                // Encode the space as an escape, because white space at the end is removed.
                 let data: Vec<u8> = data
                     .iter()
                     .flat_map(|b| {
@@ -191,7 +190,7 @@ impl<'a> Word<'a> {
             _ => return None,
         };
         let charset = std::str::from_utf8(charset).ok()?;
-        // RFC 2231, section 5: a language may follow.
+        // RFC 2231, section 5: a language can follow the character set.
         let charset = charset.split('*').next().unwrap_or(charset);
         (charset.len() > 1).then_some(Self {
             charset,
@@ -201,7 +200,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// What stands before the next question mark, if that is on this line and without white space.
+/// Returns the text before the next question mark, and the rest. Returns `None` if white space comes first.
 fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text
         .iter()
@@ -209,16 +208,15 @@ fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (text[end] == b'?').then(|| (&text[..end], &text[end + 1..]))
 }
 
-/// How much white space stands before an encoded word of the same field.
+/// Returns the length of the white space before an encoded word in the same field.
 fn following(text: &[u8]) -> Option<usize> {
     let white = text.iter().take_while(|b| b.is_ascii_whitespace()).count();
-    // A line that does not begin with white space is another field.
+    // A line that does not begin with white space starts another field.
     let folded = white > 0 && text[white - 1] != b'\n';
     (folded && text[white..].starts_with(b"=?")).then_some(white)
 }
 
-/// The value of the parameter `name` of a field, where it is extended or continued over several (RFC 2231, sections 3 and 4), joined before
-/// it is decoded.
+/// Returns the value of the parameter `name` if it is extended or continued (RFC 2231, sections 3 and 4). The pieces are joined before they are decoded.
 pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
     let mut pieces: Vec<(u32, bool, Vec<u8>)> = Vec::new();
     for parameter in parameters(field) {
@@ -241,7 +239,7 @@ pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
             Some(number) => (number, true),
             None => (key, false),
         };
-        // `name*` is the whole of it, and goes before what is continued.
+        // `name*` is the whole value and takes precedence over continued pieces.
         let (number, encoded) = match number.parse() {
             Ok(number) => (number, encoded),
             Err(_) if key.is_empty() => (0, true),
@@ -281,14 +279,14 @@ pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
     if extended {
         return Some(value);
     }
-    // Encoded words do not belong in what is only continued, and are there.
+    // Encoded words are not allowed in a continued parameter, but they occur.
     let plain = joined(value.as_bytes(), |text, out| {
         out.extend_from_slice(text.as_bytes());
     });
     Some(String::from_utf8_lossy(&plain).into_owned())
 }
 
-/// What stands between the semicolons of a field, those in quotes aside.
+/// Splits a field at semicolons outside quotes.
 fn parameters(field: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped) = (false, false);
     field.split(move |b| {
@@ -335,7 +333,7 @@ mod tests {
             assert_eq!(read("Grüße".as_bytes(), label), "Grüße");
             assert_eq!(read(b"Gr\xfc\xdfe \x80", label), "Grüße €");
         }
-        // What was cut in the middle of a character is not for that of Windows.
+        // An incomplete last character must not make the text Windows-1252.
         assert_eq!(
             text(b"Gr\xc3\xbc\xc3".to_vec(), Some("us-ascii"), true),
             "Grü\u{fffd}"
@@ -365,18 +363,18 @@ mod tests {
             });
             String::from_utf8(plain.into_owned()).unwrap()
         };
-        // A character cut in two, by either encoding.
+        // A character that is split between two words, in both encodings.
         assert_eq!(
             read("Subject: =?utf-8?B?R3LD?=\r\n =?UTF-8?B?vMOfZQ==?= x\r\n"),
             "Subject: Grüße x\r\n"
         );
         assert_eq!(read("=?utf-8?Q?a_=C3?= =?utf-8?Q?=BC_?="), "a ü ");
-        // Labels that say something else, padding that is not there.
+        // Wrong labels and missing padding.
         assert_eq!(read("=?us-ascii?Q?=C3=BC?= =?us-ascii?Q??="), "ü");
         assert_eq!(read("=?us-ascii?Q?=FC?="), "ü");
         assert_eq!(read("=?cp932?B?g24=?="), "ハ");
         assert_eq!(read("=?utf-8?b?w6TDtg?="), "äö");
-        // Each word of this begins and ends in ASCII.
+        // Each word begins and ends in ASCII.
         assert_eq!(
             read("=?ISO-2022-JP?B?GyRCJCobKEI=?=\r\n =?ISO-2022-JP?B?GyRCQ04bKEI=?="),
             "お知"

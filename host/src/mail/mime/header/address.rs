@@ -1,11 +1,11 @@
-//! The addresses of a field (RFC 5322, section 3.4) as `mail-parser` reads them, and what it does not read of the odd ones.
+//! The addresses of a field (RFC 5322, section 3.4). `mail-parser` parses them, and this module corrects its results for unusual forms.
 
 use mail_parser::Address as ParsedAddress;
 
 use super::shown;
 use crate::mail::types::Address;
 
-/// The addresses of a field of `header`.
+/// Returns the addresses of a field in `header`.
 pub(super) fn addresses<'a>(
     header: &'a [u8],
     parsed: Option<&'a ParsedAddress<'a>>,
@@ -22,7 +22,7 @@ pub(super) fn addresses<'a>(
                 return Some(whole);
             }
             if name.bytes().all(|b| matches!(b, b'<' | b'>')) {
-                // Brackets within brackets.
+                // The address had nested brackets.
                 name.clear();
             }
             match one
@@ -31,7 +31,7 @@ pub(super) fn addresses<'a>(
                 .filter(|address| !address.is_empty())
             {
                 Some(address) => Some(Address { name, address }),
-                // Malformed: what there is stands where people look for it.
+                // The address is malformed. Show the text that exists as the address.
                 None if name.is_empty() => None,
                 None => Some(Address {
                     name: String::new(),
@@ -41,7 +41,7 @@ pub(super) fn addresses<'a>(
         })
 }
 
-/// An address without brackets, and without the route that leads to it (RFC 5322, section 4.4).
+/// Returns an address without brackets and without a source route (RFC 5322, section 4.4).
 fn bare(address: &str) -> &str {
     let address = address.trim_start_matches('<').trim();
     let address = if address.contains('<') {
@@ -58,8 +58,8 @@ fn bare(address: &str) -> &str {
     }
 }
 
-/// The address whose local part stands apart from its domain, where `mail-parser` takes that for a name: `"a b"@example.org` and `a @example.org`
-/// are `@example.org` of `a b` and of `a` to it.
+/// Returns an address whose local part is separated from its domain. `mail-parser` treats the local part as a name: it parses `"a b"@example.org` and `a
+/// @example.org` as `@example.org` with the names `a b` and `a`.
 fn apart(header: &[u8], domain: &str, name: &str) -> Option<Address> {
     if name.is_empty() || !domain.starts_with('@') {
         return None;
@@ -81,7 +81,7 @@ fn apart(header: &[u8], domain: &str, name: &str) -> Option<Address> {
             address: shown(&format!("{name}{domain}")),
         });
     }
-    // RFC 5321, section 4.5.3.1.1 allows 64 bytes.
+    // RFC 5321, section 4.5.3.1.1, allows 64 bytes for the local part.
     let nearest = &before[before.len().saturating_sub(256)..];
     let inner = nearest.strip_suffix(b"\"")?;
     let opens = (0..inner.len())
@@ -96,7 +96,7 @@ fn apart(header: &[u8], domain: &str, name: &str) -> Option<Address> {
             unescaped.push(c);
         }
     }
-    // What else stands in the name is a comment.
+    // The rest of the name is a comment.
     let comment = name.strip_prefix(shown(&unescaped).as_str())?.trim();
     let comment = comment
         .strip_prefix('(')

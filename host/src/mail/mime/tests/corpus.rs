@@ -1,11 +1,11 @@
-//! The messages of `tests/mail`, whole and broken: whatever their bytes are, reading ends, within the bounds.
+//! Parses the messages of `tests/mail`, intact and corrupted. Parsing must always terminate within the limits.
 
 use std::path::Path;
 
 use super::*;
 use crate::mail::preview::Preview;
 
-/// How often each message is broken.
+/// How many times each message is corrupted.
 const TIMES: usize = 40;
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
@@ -25,7 +25,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
     corpus
 }
 
-/// Numbers that look as if by chance and are the same each time (xorshift, of Marsaglia).
+/// A deterministic random number generator (xorshift, by Marsaglia).
 struct Chance(u64);
 
 impl Chance {
@@ -37,7 +37,7 @@ impl Chance {
     }
 }
 
-/// One message, or pieces of two, with a few accidents.
+/// Returns a message with random changes, possibly with parts of another message.
 fn broken(message: &[u8], other: &[u8], chance: &mut Chance) -> Vec<u8> {
     let telling = b"\r\n\t \0\"\\<>()[]:;,=?*'%&-_/+@\x1b\xff\xc3\xe2\x80";
     let mut broken = message.to_vec();
@@ -64,7 +64,7 @@ fn broken(message: &[u8], other: &[u8], chance: &mut Chance) -> Vec<u8> {
     broken
 }
 
-/// Reads a message in every way, and checks what always holds.
+/// Parses a message with every function and checks the invariants.
 fn read_in_every_way(name: &str, message: &[u8], complete: bool) {
     let (header, body) = split(message);
     let fields = Header::of(header, bounds::FIELD);
@@ -98,7 +98,7 @@ fn read_in_every_way(name: &str, message: &[u8], complete: bool) {
         );
         assert!(attachment.size <= message.len() as u64, "{name}");
     }
-    // What a listing says of the beginning is what the message says of itself.
+    // A preview that a listing computes from the beginning equals that of the whole message.
     let whole = Preview::of_body(header, body, complete);
     assert!(whole.text.chars().count() <= bounds::PREVIEW, "{name}");
     let begun = body.get(..bounds::PREFIX).unwrap_or(body);
