@@ -1,5 +1,5 @@
-//! A message to be sent: checked, addressed, and written (RFC 5322, RFC 2045). mail-builder writes it. Nothing that a client gave becomes a header
-//! of its own; who is in Bcc is in the envelope alone.
+//! Validates drafts and writes them as messages with mail-builder (RFC 5322, RFC 2045). Client input never adds a header field. Bcc recipients are only in the
+//! envelope.
 
 use std::borrow::Cow;
 
@@ -23,51 +23,51 @@ use super::smtp::Envelope;
 use crate::clock::Timestamp;
 use crate::mail::Address;
 
-/// The largest finished message, in bytes (specification, section 8).
+/// Maximum size of the finished message, in bytes (specification, section 8).
 pub(super) const LARGEST: usize = 26_214_400;
 
-/// Recipients, files and ids of one message, at most; a module may draw narrower lines.
+/// Maximum numbers of recipients, files and references of one message. A module can set lower limits.
 const MOST_RECIPIENTS: usize = 500;
 const MOST_FILES: usize = 500;
 const MOST_REFERENCES: usize = 1000;
 
-/// A file that goes along.
+/// An attached file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its name.
+    /// The file name.
     pub filename: String,
-    /// Its media type, without parameters.
+    /// The media type, without parameters.
     pub content_type: String,
-    /// Its bytes.
+    /// The content.
     pub content: Bytes,
 }
 
 /// A message to be sent.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
-    /// The sender, bare.
+    /// The sender's address, without a display name.
     pub from: String,
-    /// Who is named in To.
+    /// The recipients in To.
     pub to: Vec<Address>,
-    /// Who is named in Cc.
+    /// The recipients in Cc.
     pub cc: Vec<Address>,
-    /// Who is named nowhere.
+    /// The recipients that appear in no header field.
     pub bcc: Vec<Address>,
-    /// On one line.
+    /// The subject, on one line.
     pub subject: String,
     /// The plain text.
     pub text: Option<String>,
     /// The HTML.
     pub html: Option<String>,
-    /// With its angle brackets.
+    /// The Message-ID with angle brackets.
     pub in_reply_to: Option<String>,
-    /// With their angle brackets.
+    /// Message-IDs with angle brackets.
     pub references: Vec<String>,
-    /// The files.
+    /// The attached files.
     pub files: Vec<File>,
 }
 
-/// An address as it is compared and sent to: the domain in lower case and ASCII (RFC 5891). None where it is not one.
+/// Parses an address and normalizes its domain to lower case and ASCII (RFC 5891). Returns `None` if the address is invalid.
 pub(super) fn mailbox(address: &str) -> Option<Mailbox> {
     let (user, domain) = address.rsplit_once('@')?;
     if user.chars().any(char::is_control) {
@@ -77,7 +77,7 @@ pub(super) fn mailbox(address: &str) -> Option<Mailbox> {
     Mailbox::new(user, domain).ok()
 }
 
-/// A draft that holds nothing that cannot be in a message.
+/// A valid draft and its envelope.
 #[derive(Debug)]
 pub(super) struct Checked {
     draft: Draft,
@@ -85,38 +85,40 @@ pub(super) struct Checked {
 }
 
 impl Draft {
+    /// Validates the draft.
+    ///
     /// # Errors
-    /// [`Error::Invalid`] with what cannot be in a message.
+    /// Returns [`Error::Invalid`] with the name of the invalid part.
     pub(super) fn checked(self) -> Result<Checked, Error> {
-        let invalid = |what: &str| Error::Invalid(format!("{what} cannot be in a message"));
-        let from = mailbox(&self.from).ok_or_else(|| invalid("the sender's address"))?;
+        let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
+        let from = mailbox(&self.from).ok_or_else(|| invalid("sender address"))?;
         let mut to = Vec::new();
         for one in self.to.iter().chain(&self.cc).chain(&self.bcc) {
             if one.name.chars().any(char::is_control) {
-                return Err(invalid("a recipient's name"));
+                return Err(invalid("recipient name"));
             }
-            let one = mailbox(&one.address).ok_or_else(|| invalid("a recipient's address"))?;
+            let one = mailbox(&one.address).ok_or_else(|| invalid("recipient address"))?;
             if !to.contains(&one) {
                 to.push(one);
             }
         }
         let count = self.to.len() + self.cc.len() + self.bcc.len();
         if count == 0 || count > MOST_RECIPIENTS || self.files.len() > MOST_FILES {
-            return Err(invalid("so many recipients or files"));
+            return Err(invalid("number of recipients or files"));
         }
         if self.subject.chars().any(|c| c.is_control() && c != '\t') {
-            return Err(invalid("the subject"));
+            return Err(invalid("subject"));
         }
         let mut ids = self.in_reply_to.iter().chain(&self.references);
         if self.references.len() > MOST_REFERENCES || !ids.all(|id| is_id(id)) {
-            return Err(invalid("a Message-ID"));
+            return Err(invalid("Message-ID"));
         }
         for file in &self.files {
             if file.filename.chars().any(char::is_control) {
-                return Err(invalid("a file's name"));
+                return Err(invalid("file name"));
             }
             if !is_media_type(&file.content_type) {
-                return Err(invalid("a file's media type"));
+                return Err(invalid("media type of a file"));
             }
         }
         Ok(Checked {
@@ -127,12 +129,12 @@ impl Draft {
 }
 
 impl Checked {
-    /// Bytes that the finished message has at least, but for its headers.
+    /// Returns a lower bound for the size of the finished message without its headers, in bytes.
     pub(super) fn size(&self) -> usize {
         let draft = &self.draft;
         let files = draft.files.iter().map(|file| file.content.len());
         let body = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        // A message that goes along may go as it stands.
+        // An attached message may be sent without an encoding.
         let encoded = |bytes: usize| bytes / 3 * 4;
         let standing = draft
             .files
@@ -146,13 +148,13 @@ impl Checked {
         files + body(&draft.text) + body(&draft.html)
     }
 
-    /// The finished message, every line ended with CRLF.
+    /// Returns the finished message. Every line ends with CRLF.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where it is over 25 MB.
+    /// Returns [`Error::TooLarge`] if the message exceeds 25 MB.
     pub(super) fn written(&self, message_id: &str, date: Timestamp) -> Result<Bytes, Error> {
         let draft = &self.draft;
-        // Larger than it may be, however it is written: not worth writing.
+        // The lower bound already exceeds the limit.
         if self.size() > LARGEST {
             return Err(Error::TooLarge);
         }
@@ -194,7 +196,7 @@ impl Checked {
         Ok(written.into())
     }
 
-    /// What tells this message from others under the same key, before anything of the service's own is in it.
+    /// Returns a hash of the client's input, to detect that a key is used for another message.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         let draft = &self.draft;
         let mut digest = Sha256::new();
@@ -231,15 +233,15 @@ impl Checked {
 fn named(people: &[Address]) -> Named<'_> {
     let one = |one: &Address| {
         let name = Some(one.name.clone()).filter(|name| !name.is_empty());
-        // Checked before.
+        // The address has been validated.
         let address = mailbox(&one.address).map_or_else(String::new, |one| one.to_string());
         Named::new_address(name, address)
     };
     Named::new_list(people.iter().map(one).collect())
 }
 
-/// A subject. One that holds what reads as an encoded word (RFC 2047) is encoded whole, so that it arrives as it was given: the library leaves ASCII
-/// as it is.
+/// Returns the subject header. A subject that contains text like an encoded word (RFC 2047) is encoded completely, because the library writes ASCII unchanged
+/// and receivers would decode it.
 fn subject(text: &str) -> HeaderType<'_> {
     if !text.is_ascii() || !text.contains("=?") {
         return HeaderType::Text(text.into());
@@ -252,8 +254,8 @@ fn subject(text: &str) -> HeaderType<'_> {
     HeaderType::Raw(Raw::new(words.join(" ")))
 }
 
-/// A file's part. Its media type is written as it stands and its bytes in base64: they arrive as they were. A message may not be written in base64
-/// (RFC 2046, section 5.2.1): one goes as it stands where that leaves it as it was, else as bytes of no type.
+/// Returns the part of a file. The media type is written unchanged and the content in base64. A message must not be encoded in base64 (RFC 2046, section
+/// 5.2.1): it is written unencoded if no server would change its lines, otherwise as `application/octet-stream`.
 fn part(file: &File) -> MimePart<'_> {
     let is_message = file.content_type.starts_with("message/");
     let as_it_stands = is_message && is_lines(&file.content);
@@ -282,7 +284,8 @@ fn part(file: &File) -> MimePart<'_> {
     }
 }
 
-/// A file's name goes as RFC 2231 has it. One that holds what reads as an encoded word is encoded too, though it may be ASCII: see [`subject`].
+/// Returns the Content-Disposition of a file, with its name encoded by RFC 2231. A name that contains text like an encoded word is encoded too: see
+/// [`subject`].
 fn disposition(filename: &str) -> HeaderType<'_> {
     if filename.is_ascii() && filename.contains("=?") {
         let encoded = utf8_percent_encode(filename, NON_ALPHANUMERIC);
@@ -291,7 +294,7 @@ fn disposition(filename: &str) -> HeaderType<'_> {
     HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
 }
 
-/// Whether bytes are lines that any mail server leaves as they are (RFC 5322, section 2.1.1).
+/// Returns `true` if the bytes are lines that mail servers do not change (RFC 5322, section 2.1.1).
 fn is_lines(bytes: &[u8]) -> bool {
     bytes
         .split(|b| *b == b'\n')
@@ -300,16 +303,16 @@ fn is_lines(bytes: &[u8]) -> bool {
         && memchr::memchr_iter(b'\r', bytes).all(|at| bytes.get(at + 1) == Some(&b'\n'))
 }
 
-/// A Message-ID without its angle brackets.
+/// Returns a Message-ID without angle brackets.
 fn inner(id: &str) -> &str {
     id.trim_start_matches('<').trim_end_matches('>')
 }
 
-/// Bytes of a Message-ID with its brackets: `In-Reply-To: ` before it, and a line is as long as lines may be (RFC 5322, section 2.1.1). A longer one is broken
-/// in the middle on its way.
+/// Maximum length of a Message-ID with brackets, in bytes, so that it fits on a line after `In-Reply-To: ` (RFC 5322, section 2.1.1). A longer line would be
+/// broken.
 const LONGEST_ID: usize = 998 - "In-Reply-To: ".len();
 
-/// RFC 5322, section 3.6.4, as far as it keeps a header whole.
+/// Returns `true` for a Message-ID (RFC 5322, section 3.6.4) that cannot break a header.
 fn is_id(id: &str) -> bool {
     let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {
@@ -320,7 +323,7 @@ fn is_id(id: &str) -> bool {
     })
 }
 
-/// RFC 6838, section 4.2.
+/// Returns `true` for a media type (RFC 6838, section 4.2).
 fn is_media_type(text: &str) -> bool {
     let is_name = |name: &str| {
         (1..=127).contains(&name.len())

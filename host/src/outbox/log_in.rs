@@ -1,4 +1,4 @@
-//! The log-in at the submission service (RFC 4954): an app password as lettre does it, an access token by OAUTHBEARER or XOAUTH2.
+//! Log-in at the submission service (RFC 4954): lettre sends app passwords, and this module sends access tokens with OAUTHBEARER or XOAUTH2.
 
 use std::fmt;
 
@@ -13,23 +13,23 @@ use zeroize::Zeroizing;
 use crate::caller::{MailCredential, Proof};
 use crate::sasl::Mechanism;
 
-/// The longest line of a command, its end aside (RFC 5321, section 4.5.3.1.4): what makes it longer has to be asked for.
+/// Maximum length of a command line without its end (RFC 5321, section 4.5.3.1.4). A longer response is sent after the server has requested it.
 const LONGEST: usize = 510;
 
-/// What asks the client to go on (RFC 4954, section 4).
+/// The reply code that asks the client to continue (RFC 4954, section 4).
 const GO_ON: u16 = 334;
 
-/// Why it did not let the credential in.
+/// The reason why the log-in failed.
 pub(super) enum Error {
-    /// It is wrong.
+    /// The credential is wrong.
     Refused,
-    /// The service cannot tell, or cannot be talked to.
+    /// The service could not check the credential, or is unreachable.
     Unavailable(String),
 }
 
 impl From<SmtpError> for Error {
     fn from(error: SmtpError) -> Self {
-        // RFC 4954, section 6: 535 is a credential that is wrong, 454 a server that cannot tell.
+        // RFC 4954, section 6: 535 means a wrong credential, 454 a temporary failure.
         if error.is_permanent() {
             Self::Refused
         } else {
@@ -38,7 +38,7 @@ impl From<SmtpError> for Error {
     }
 }
 
-/// Logs in on a connection that has said hello.
+/// Logs in on a connection after EHLO.
 pub(super) async fn log_in(
     connection: &mut AsyncSmtpConnection,
     hello: &ClientId,
@@ -64,13 +64,13 @@ async fn with_token(
     username: &str,
     token: &SecretString,
 ) -> Result<(), Error> {
-    // Asked once more: lettre keeps to itself what it does not use.
+    // Send EHLO again, because lettre does not expose the extensions that it does not use.
     let told = connection.command(Ehlo::new(hello.clone())).await?;
     let offered: Vec<&str> = told.message().filter_map(mechanisms).flatten().collect();
     let mechanism = Mechanism::best(|one| offered.iter().any(|name| one.is(name)));
     let mechanism = mechanism.ok_or_else(|| {
         Error::Unavailable(
-            "it offers neither AUTH OAUTHBEARER nor AUTH XOAUTH2, one of which an access token needs".into(),
+            "log-in with an access token requires AUTH OAUTHBEARER or AUTH XOAUTH2, and the server offers neither".into(),
         )
     })?;
     let response = mechanism.response(username, token).ok_or(Error::Refused)?;
@@ -83,23 +83,25 @@ async fn with_token(
         connection.command(Line(&response)).await?
     };
     if answer.has_code(GO_ON) {
-        // It tells why it refuses, and refuses once that was heard.
+        // The server has sent the reason of the failure, and completes the command after this reply.
         answer = connection.command(Line(mechanism.farewell())).await?;
     }
     if answer.has_code(GO_ON) {
-        return Err(Error::Unavailable("its log-in has no end".into()));
+        return Err(Error::Unavailable(
+            "the server did not complete the log-in".into(),
+        ));
     }
     Ok(())
 }
 
-/// What a line of the answer to EHLO says of mechanisms, where it does.
+/// Returns the mechanisms in a line of the EHLO response, if it lists them.
 fn mechanisms(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
     let mut words = line.split_whitespace();
     let keyword = words.next()?;
     keyword.eq_ignore_ascii_case("AUTH").then_some(words)
 }
 
-/// A line as lettre sends it.
+/// A command line for lettre.
 struct Line<'a>(&'a str);
 
 impl fmt::Display for Line<'_> {

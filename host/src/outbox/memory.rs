@@ -1,6 +1,6 @@
-//! The memory for messages that are being sent, and which share of it each account can use.
+//! Limits the memory of messages that are being sent, for all accounts together and for each account.
 //!
-//! Messages of up to 1 MiB have a pool of their own, so they do not wait for larger ones. This module counts memory; it does not allocate any.
+//! Messages of up to 1 MiB have a separate pool, so that they do not wait for larger ones. This module only counts memory. It does not allocate any.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::turns::Turns;
 
-/// The largest message that draws from the pool of small messages, in bytes.
+/// Maximum size of a message in the pool of small messages, in bytes.
 const SMALL: usize = 1024 * 1024;
-/// The memory for large messages, and for small ones, in KiB.
+/// The sizes of the pools for large and for small messages, in KiB.
 const LARGE_POOL: usize = 256 * 1024;
 const SMALL_POOL: usize = 32 * 1024;
-/// The part of a pool that one account can use. The largest message needs 75 MiB.
+/// One account can use one part in `ACCOUNT_PART` of a pool. The largest message needs 75 MiB.
 const ACCOUNT_PART: usize = 3;
-/// A message takes this many times its size: its files, itself, and a copy with its dots doubled.
+/// Memory factor of a message: its files, the finished message, and a copy with doubled dots.
 const TIMES: usize = 3;
-/// What it takes beside that, in KiB.
+/// Additional memory of a message, in KiB.
 const FIXED: usize = 16;
 
-/// The memory for all messages.
+/// The pools of memory for messages.
 #[derive(Debug)]
 pub(super) struct Memory {
     small: Pool,
     large: Pool,
 }
 
-/// Permits are KiB.
+/// A pool. Each permit is 1 KiB.
 #[derive(Debug)]
 struct Pool {
     all: Arc<Semaphore>,
@@ -35,7 +35,7 @@ struct Pool {
     accounts: Turns,
 }
 
-/// What one message uses. It is returned when this is dropped.
+/// The permits of one message. They are returned when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     _of_account: OwnedSemaphorePermit,
@@ -50,7 +50,7 @@ impl Memory {
         }
     }
 
-    /// Waits for the memory of a message of `bytes`.
+    /// Waits for the memory of a message of `bytes` bytes.
     pub(super) async fn share(&self, account: &str, bytes: usize) -> Option<Share> {
         let pool = if bytes <= SMALL {
             &self.small
@@ -59,7 +59,7 @@ impl Memory {
         };
         let kibibytes = (FIXED + TIMES * bytes.div_ceil(1024)).min(pool.share);
         let many = u32::try_from(kibibytes).ok()?;
-        // An account that waits for its own share does not wait in the queue of all.
+        // Take the account's permits first, so that an account that waits for its own limit does not block the shared pool.
         let of_account = pool.accounts.turns(account, many).await?;
         let of_all = Arc::clone(&pool.all).acquire_many_owned(many).await.ok()?;
         Some(Share {

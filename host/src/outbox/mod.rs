@@ -1,6 +1,6 @@
-//! Sending: a draft is checked against its sender, written, signed, handed to the submission service, and a copy filed.
+//! Outbound mail: checks the sender of a draft, writes and signs the message, passes it to the submission service, and stores a copy.
 //!
-//! Knows neither HTTP nor WIT. A sending that was begun runs to its end on a task of its own; under a key of its client's it happens once.
+//! This module knows neither HTTP nor WIT. A send that has started runs to completion on its own task. With an idempotency key, a message is sent only once.
 
 mod draft;
 mod log_in;
@@ -33,37 +33,37 @@ use memory::{Memory, Share};
 use once::Keys;
 use smtp::Connector;
 
-/// Why a message was not sent, or may not have been.
+/// The reason why a message was not sent, or may not have been sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The sender is not the caller's. The sentence is fit to be shown.
+    /// The caller may not use the sender address. The text can be shown to users.
     #[error("{0}")]
     Denied(&'static str),
-    /// Something in the draft cannot be in a message. The sentence is fit to be shown.
+    /// The draft contains an invalid value. The text can be shown to users.
     #[error("{0}")]
     Invalid(String),
-    /// The finished message is over 25 MB.
+    /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
-    /// The mail server refused a recipient or the message. The sentence is its own, with the recipient's address before it.
-    #[error("the mail server refused: {0}")]
+    /// The mail server rejected a recipient or the message. The text is the server's, after the recipient's address, and can be shown to users.
+    #[error("the mail server rejected the message: {0}")]
     Rejected(String),
-    /// The key came with another message, or is being served. The sentence is fit to be shown.
+    /// The idempotency key was used for another message, or its request is still being processed. The text can be shown to users.
     #[error("{0}")]
     Conflict(&'static str),
-    /// The mail server does not accept the credential (any more).
-    #[error("the mail server refused the credential")]
+    /// The mail server rejected the credential.
+    #[error("the mail server rejected the credential")]
     CredentialRefused,
-    /// Nothing was sent: the mail server cannot be reached or would not for the moment.
+    /// Nothing was sent: the mail server is unreachable or rejected the message temporarily.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
-    /// Nothing was sent: the connection had died while it was idle.
-    #[error("the connection was dead: {0}")]
+    /// Nothing was sent: the server had closed the idle connection.
+    #[error("the connection was closed: {0}")]
     Lost(String),
-    /// It is not known whether it was sent.
-    #[error("it is not known whether the message was sent: {0}")]
+    /// It is unknown whether the message was sent.
+    #[error("it is unknown whether the message was sent: {0}")]
     Unknown(String),
-    /// Nothing was sent: the service failed.
+    /// Nothing was sent: an internal error occurred.
     #[error("sending failed: {0}")]
     Internal(String),
 }
@@ -93,22 +93,22 @@ impl From<crate::directory::Error> for Error {
 /// A message that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Its Message-ID, angle brackets included.
+    /// The Message-ID with angle brackets.
     pub message_id: String,
-    /// The folder with the copy.
+    /// The folder in which the copy was stored.
     pub saved_to: Option<String>,
-    /// Whether it was sent before, under the same key.
+    /// `true` if the message was sent by an earlier request with the same key.
     pub replayed: bool,
 }
 
-/// The proof that an account may send from an address, for the request at hand.
+/// Proof that an account may send from an address, valid for the current request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     account: String,
     mailbox: lettre::Address,
 }
 
-/// What leaves.
+/// The outbound mail service.
 #[derive(Debug)]
 pub struct Outbox {
     directory: Directory,
@@ -117,17 +117,17 @@ pub struct Outbox {
     clock: Clock,
     keys: Keys,
     signing: Arc<dkim::Keys>,
-    /// Sendings run to their end on tasks of their own.
+    /// The tasks of sends in progress.
     tasks: TaskTracker,
     memory: Memory,
     patience: Duration,
 }
 
 impl Outbox {
-    /// Nothing is connected yet.
+    /// Creates the service. Does not connect.
     ///
     /// # Errors
-    /// A sentence where the configuration's address or TLS cannot be used.
+    /// Returns an error if the address or TLS in the configuration cannot be used.
     pub fn new(
         config: &config::Smtp,
         directory: Directory,
@@ -157,11 +157,11 @@ impl Outbox {
         })
     }
 
-    /// Whether one may send from an address: the proof that [`Outbox::send`] asks for. It is the account's own or one of its active aliases; a guest was
-    /// granted to send as it, too.
+    /// Checks that the caller may send from an address: the account's own address or one of its active aliases. A member also needs a grant for it. Returns the
+    /// proof for [`Outbox::send`].
     ///
     /// # Errors
-    /// [`Error::Denied`] where it may not, [`Error::Internal`] where that cannot be told.
+    /// Returns [`Error::Denied`] if the caller may not send from it, or [`Error::Internal`] if the directory fails.
     pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
         let own = "You can only send from your own address or active aliases";
         let account = &access.account;
@@ -184,7 +184,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a guest was granted to send as an address of the account's.
+    /// Returns `true` if a member has a grant to send from an address of the account.
     async fn may_send(&self, account: &str, guest: &Guest, address: &str) -> Result<bool, Error> {
         let rights = match self.directory.alias_maker(account, address).await? {
             Some(maker) => {
@@ -196,10 +196,11 @@ impl Outbox {
         Ok(rights.hold(Right::MailSend))
     }
 
-    /// Sends a message to everybody or to nobody and files a copy. `sender` is the proof for the draft's, where there is one already. The same `key` within 24 hours sends nothing and answers what was answered first.
+    /// Sends a message to all recipients or to none, and stores a copy. `sender` is the proof for the draft's sender, if it was already checked. A repeated
+    /// `key` within 24 hours sends nothing and returns the first result.
     ///
     /// # Errors
-    /// Any of [`Error`] but [`Error::Lost`].
+    /// Returns any [`Error`] except [`Error::Lost`].
     pub async fn send(
         self: &Arc<Self>,
         access: &Access,
@@ -234,8 +235,10 @@ impl Outbox {
             .tasks
             .spawn(sending.in_current_span())
             .await
-            .unwrap_or_else(|error| Err(Error::Unknown(format!("it ended early: {error}"))))?;
-        // Where the copy is, is not for a guest to know who may not know of the folder.
+            .unwrap_or_else(|error| {
+                Err(Error::Unknown(format!("the task ended early: {error}")))
+            })?;
+        // A member who may not know of the folder does not learn where the copy is.
         if let Some(path) = &sent.saved_to
             && !self.mail.shows(asked, path).await.unwrap_or(false)
         {
@@ -244,7 +247,7 @@ impl Outbox {
         Ok(sent)
     }
 
-    /// Writes a message, signs it where its sender's domain signs, and hands it over to everybody; a copy is handed over for filing meanwhile.
+    /// Writes and signs a message and passes it to the submission service. Concurrently, uploads the copy for the Sent folder.
     async fn sent(
         &self,
         access: &Access,
@@ -254,7 +257,7 @@ impl Outbox {
         let _memory = self.memory_for(access, checked.size()).await?;
         let now = self.clock.now();
         let (writing, id) = (Arc::clone(checked), message_id.to_owned());
-        // The directory is asked while the message is written.
+        // The directory is queried while the message is written.
         let (signer, message) = tokio::join!(
             self.signing.signer(checked.envelope.from.domain()),
             mail::worked(checked.size(), move || writing.written(&id, now))
@@ -283,14 +286,14 @@ impl Outbox {
         Ok(ready)
     }
 
-    /// Records that a guest sent a message, or may have: its recipients see the owner's address and no other.
+    /// Records in the audit log that a member sent a message, or may have. The recipients see only the owner's address.
     async fn record(&self, access: &Access, guest: &Guest, checked: &Checked, message_id: &str) {
         let from = checked.envelope.from.to_string();
         let event = Event::of(Kind::SentByGuest, &access.account, self.clock.now())
             .about(message_id)
             .detail(&from);
         if let Err(error) = self.directory.record(event, &guest.origin).await {
-            tracing::error!(%error, guest = guest.account, message_id, "that a guest sent a message could not be recorded");
+            tracing::error!(%error, guest = guest.account, message_id, "failed to record a message sent by a member");
         }
     }
 
@@ -305,7 +308,7 @@ impl Outbox {
         let session = lease.session().await?;
         match session.send(&checked.envelope, message).await {
             Err(Error::Lost(why)) if was_idle => {
-                tracing::debug!(why, "an idle connection to the mail server was dead");
+                tracing::debug!(why, "idle connection to the mail server was closed");
                 let session = lease.session().await?;
                 session
                     .send(&checked.envelope, message)
@@ -317,7 +320,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Waits for the memory that a message of so many bytes takes.
+    /// Waits for the memory of a message of `bytes` bytes.
     async fn memory_for(&self, access: &Access, bytes: usize) -> Result<Share, Error> {
         let share = self.memory.share(access.caller(), bytes);
         timeout(self.patience, share)
@@ -327,7 +330,7 @@ impl Outbox {
             .ok_or_else(|| Error::Unavailable("too many large messages are being sent".into()))
     }
 
-    /// A new Message-ID, on the sender's domain.
+    /// Generates a Message-ID on the sender's domain.
     fn message_id(&self, checked: &Checked) -> Result<String, Error> {
         let random = once::random().map_err(|error| Error::Internal(error.to_string()))?;
         let now = self.clock.now().millis();
@@ -337,33 +340,33 @@ impl Outbox {
         ))
     }
 
-    /// Waits until every sending that was begun has come to its end.
+    /// Waits until all sends in progress are complete.
     pub async fn settled(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 }
 
-/// A message with its signature, which does not count towards its size: its client did not write it.
+/// Puts the signature before a message. It does not count towards the size limit.
 fn signed(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, dkim::Error> {
     let signature = signer.sign(message, now)?;
     Ok([signature.as_bytes(), message].concat().into())
 }
 
-/// What was made ready to file a copy.
+/// The uploaded copy.
 type Ready = Result<Option<Filing>, mail::Error>;
 
-/// Files a copy of what was sent. That it cannot be filed does not undo the sending.
+/// Stores the copy of a sent message. A failure is only logged, because the message was sent.
 async fn filed(ready: Ready) -> Option<String> {
     let filed = async { ready?.ok_or_else(no_folder)?.file().await };
     filed.await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "a copy of what was sent could not be filed");
+        tracing::warn!(%error, "failed to store a copy of a sent message");
         None
     })
 }
 
 fn no_folder() -> mail::Error {
-    mail::Error::Internal("there is no folder for it".into())
+    mail::Error::Internal("there is no Sent folder".into())
 }
 
 fn unavailable(error: Error) -> Error {

@@ -1,4 +1,4 @@
-//! A sending under a key of its client's: it happens once in 24 hours, and whoever asks again is told what became of it.
+//! Idempotency keys: a message with a key is sent only once in 24 hours, and a repeated request returns the first result.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,19 +14,19 @@ use crate::error::StartError;
 use crate::hexadecimal;
 use crate::mail::{self, Access};
 
-/// What another process began is taken to be under way for so long: no sending takes longer.
+/// A send by another process counts as in progress for this time. No send takes longer.
 const LONGEST: Duration = Duration::from_mins(3);
 
-/// The keys that are being served.
+/// The keys whose requests are being processed.
 #[derive(Debug)]
 pub(super) struct Keys {
     directory: Directory,
-    /// Tells what this process began from what another did.
+    /// The id of this process, to recognize sends of other processes.
     process: String,
     under_way: Mutex<HashSet<Key>>,
 }
 
-/// A key that is being served, until this is dropped.
+/// A key whose request is being processed until this value is dropped.
 struct Serving<'a> {
     keys: &'a Keys,
     key: Key,
@@ -36,8 +36,9 @@ impl Keys {
     pub(super) fn new(directory: Directory) -> Result<Self, StartError> {
         Ok(Self {
             directory,
-            process: random()
-                .map_err(|e| StartError::new(format!("the system gives no randomness: {e}")))?,
+            process: random().map_err(|e| {
+                StartError::new(format!("the system's random number generator failed: {e}"))
+            })?,
             under_way: Mutex::default(),
         })
     }
@@ -63,7 +64,7 @@ impl Drop for Serving<'_> {
 }
 
 impl Outbox {
-    /// Sends a message, unless one was sent under this key.
+    /// Sends a message, unless one was sent with this key.
     pub(super) async fn once(
         &self,
         access: &Access,
@@ -111,7 +112,7 @@ impl Outbox {
         }
     }
 
-    /// What is said of a sending that was begun before.
+    /// Returns the result of a send that an earlier request started.
     fn again(&self, before: &Sending, fingerprint: &[u8]) -> Result<Sent, Error> {
         if before.fingerprint != fingerprint {
             return Err(Error::Conflict(
@@ -131,29 +132,29 @@ impl Outbox {
             return Err(under_way());
         }
         Err(Error::Unknown(format!(
-            "{} was begun under this key and its end is not known",
+            "sending of {} was started with this key and its outcome is unknown",
             before.message_id
         )))
     }
 }
 
 fn under_way() -> Error {
-    Error::Conflict("A request with this Idempotency-Key is still being served")
+    Error::Conflict("A request with this Idempotency-Key is still being processed")
 }
 
-/// What cannot be written down does not change what was done: the row says less than is known, and never more.
+/// Logs a failure to store the outcome. The outcome stays valid, and the stored row never claims more than what happened.
 fn written(outcome: Result<(), crate::directory::Error>) {
     if let Err(error) = outcome {
-        tracing::error!(%error, "the outcome of a sending could not be written down");
+        tracing::error!(%error, "failed to store the outcome of a send");
     }
 }
 
-/// A client's key as it is kept. Each guest of a mailbox has keys of its own: what another sent under one is not for it to learn.
+/// Returns a client's key as it is stored. Each member has separate keys, so that it does not learn what others sent with the same key.
 pub(super) fn key(access: &Access, key: &str) -> Key {
     let mut hash = Sha256::new();
     if let Some(guest) = &access.guest {
         hash.update(&guest.account);
-        // No header holds it.
+        // A separator that cannot occur in a header.
         hash.update([0]);
     }
     hash.update(key);
@@ -163,7 +164,7 @@ pub(super) fn key(access: &Access, key: &str) -> Key {
     }
 }
 
-/// 96 random bits, in hexadecimal.
+/// Returns 96 random bits in hexadecimal.
 pub(super) fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 12];
     getrandom::fill(&mut bytes)?;

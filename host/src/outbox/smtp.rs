@@ -1,5 +1,5 @@
-//! Connections to the submission service (RFC 6409), logged in and kept. lettre speaks the protocol; here a message goes to everybody or to
-//! nobody, and which recipient was refused is told.
+//! Pooled, authenticated connections to the submission service (RFC 6409). lettre implements the protocol. This module ensures that a message goes to all
+//! recipients or to none, and reports the rejected recipient.
 
 use std::error::Error as _;
 use std::pin::Pin;
@@ -21,39 +21,39 @@ use crate::caller::MailCredential;
 use crate::dial::{Dial, Io};
 use crate::mail::{self, pool};
 
-/// Handing over a message of 25 MB may take so many times as long as a command.
+/// Timeout factor for the transfer of a message, which can have 25 MB.
 const LONG: u32 = 6;
 
-/// Makes connections.
+/// Opens connections.
 #[derive(Debug)]
 pub(super) struct Connector {
     dial: Dial,
     timeout: Duration,
 }
 
-/// A connection that is logged in.
+/// An authenticated connection.
 pub(super) struct Session {
     connection: AsyncSmtpConnection,
-    /// Whether several commands may be on their way at once (RFC 2920).
+    /// `true` if several commands can be sent at once (RFC 2920).
     pipelining: bool,
     timeout: Duration,
     state: State,
 }
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Between two messages.
+    /// No message is in progress.
     Whole,
-    /// In the middle of one. All that was asked is answered.
+    /// A message is in progress and all replies have been read.
     Begun,
-    /// The same, and it was asked to take the message and has not answered.
+    /// DATA was sent and its reply has not been read.
     Asked,
-    /// An answer is missing, so that none to come can be told from it.
+    /// A reply is missing, so later replies cannot be matched to commands.
     Cut,
 }
 
-/// A message on its way.
+/// The sender and the recipients of a message.
 #[derive(Debug)]
 pub(super) struct Envelope {
     pub(super) from: Address,
@@ -79,7 +79,7 @@ impl Connector {
                 log_in::Error::Refused => mail::Error::CredentialRefused,
                 log_in::Error::Unavailable(why) => away(why),
             })?;
-        // Asked once more: lettre keeps to itself what it does not use.
+        // Send EHLO again, because lettre does not expose the extensions that it does not use.
         let offered = connection.command(Ehlo::new(hello)).await;
         let offered = offered.map_err(|e| away(e.to_string()))?;
         Ok(Session {
@@ -99,7 +99,7 @@ impl pool::Connect for Connector {
             .await
             .unwrap_or_else(|_| {
                 Err(mail::Error::Unavailable(
-                    "it does not answer in time".into(),
+                    "the server did not respond in time".into(),
                 ))
             })
     }
@@ -116,22 +116,22 @@ impl pool::Session for Session {
 }
 
 impl Session {
-    /// Hands a message over. Nobody gets it where anybody is refused.
+    /// Sends a message to all recipients, or to none if one is rejected.
     ///
     /// # Errors
-    /// [`Error::Lost`] where the connection was dead and nothing was sent; [`Error::Rejected`] and [`Error::Unavailable`] where nothing was sent;
-    /// [`Error::Unknown`] where that cannot be told.
+    /// Returns [`Error::Lost`] if the connection was closed and nothing was sent, [`Error::Rejected`] or [`Error::Unavailable`] if nothing was sent, and
+    /// [`Error::Unknown`] if the outcome is unknown.
     pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
         self.state = State::Begun;
-        // Whoever did not answer in time may do so later, to another command: that connection is not used again.
+        // After a timeout the connection is not used again, because the late reply would be taken for that of another command.
         let ready = timeout(self.timeout, self.prepare(envelope, message))
             .await
-            .map_err(|_| Error::Unavailable("it does not answer in time".into()))?;
+            .map_err(|_| Error::Unavailable("the server did not respond in time".into()))?;
         if let Err(error) = ready {
             if self.state != State::Cut
                 && matches!(error, Error::Rejected(_) | Error::Unavailable(_))
             {
-                // Ready for the next message, unless it is not there any more.
+                // Reset the connection for the next message, if it still works.
                 let reset = timeout(self.timeout, self.reset()).await;
                 if let Ok(Ok(())) = reset {
                     self.state = State::Whole;
@@ -139,7 +139,7 @@ impl Session {
             }
             return Err(error);
         }
-        // The end of the last line is part of what ends a message (RFC 5321, section 4.1.1.4).
+        // The last line break is part of the end of the message (RFC 5321, section 4.1.1.4).
         let message = message.strip_suffix(b"\r\n").unwrap_or(message);
         let sent = timeout(self.timeout * LONG, self.connection.message(message)).await;
         match sent {
@@ -152,7 +152,7 @@ impl Session {
                 Err(answered(None, &error))
             }
             Ok(Err(error)) => Err(Error::Unknown(error.to_string())),
-            Err(_) => Err(Error::Unknown("it did not answer in time".into())),
+            Err(_) => Err(Error::Unknown("the server did not respond in time".into())),
         }
     }
 
@@ -162,7 +162,7 @@ impl Session {
         if let Some(beyond) = people().find(|one| !one.to_string().is_ascii()) {
             if !self.offers(Extension::SmtpUtfEight) {
                 return Err(Error::Rejected(format!(
-                    "{beyond}: the mail server does not take internationalized addresses"
+                    "{beyond}: the mail server does not support internationalized addresses"
                 )));
             }
             parameters.push(MailParameter::SmtpUtfEight);
@@ -170,7 +170,7 @@ impl Session {
         if !message.is_ascii() {
             if !self.offers(Extension::EightBitMime) {
                 return Err(Error::Rejected(
-                    "The mail server takes ASCII messages only".into(),
+                    "The mail server supports only ASCII messages".into(),
                 ));
             }
             parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
@@ -188,10 +188,10 @@ impl Session {
         if envelope.to.len() > 1 {
             self.named(envelope, Together(mail, recipients, None))
                 .await?;
-            // Not with the others: where some are refused, whoever is not would get what follows (RFC 2920, section 3.1).
+            // Send DATA separately: if some recipients are rejected, the others would get the message (RFC 2920, section 3.1).
             return self.begun().await;
         }
-        // The only recipient is accepted, or there is nobody who would get anything.
+        // With one recipient, DATA can be sent in the same write: if it is rejected, no recipient can get the message.
         self.state = State::Asked;
         self.named(envelope, Together(mail, recipients, Some(Data)))
             .await?;
@@ -200,12 +200,12 @@ impl Session {
         self.heard(begun, None)?
     }
 
-    /// Makes it ready for the next message after one that was refused.
+    /// Resets the connection after a rejected message.
     async fn reset(&mut self) -> Result<(), Error> {
         if self.state == State::Asked {
             let begun = self.connection.read_response().await;
             if self.heard(begun, None)?.is_ok() {
-                // It waits for the message that is for nobody.
+                // The server waits for a message without recipients. Send an empty one.
                 let nothing = self.connection.command(NOTHING).await;
                 self.heard(nothing, None)?.ok();
             }
@@ -214,13 +214,13 @@ impl Session {
         self.heard(reset, None)?
     }
 
-    /// Asks for the message to be taken.
+    /// Sends DATA.
     async fn begun(&mut self) -> Result<(), Error> {
         let begun = self.connection.command(Data).await;
         self.heard(begun, None)?
     }
 
-    /// Names the sender and the recipients to a server that wants to answer each command before the next.
+    /// Sends sender and recipients one by one, for a server without pipelining.
     async fn named_singly(
         &mut self,
         envelope: &Envelope,
@@ -236,23 +236,24 @@ impl Session {
         Ok(())
     }
 
-    /// Names them all at once: fifty recipients take as long on the way as one. The answer to what follows them is not heard here.
+    /// Sends sender and recipients at once, so that many recipients need only one round trip. Does not read the reply to DATA.
     async fn named(&mut self, envelope: &Envelope, together: Together) -> Result<(), Error> {
         let begun = self.connection.command(together).await;
         let mut said = self.heard(begun, Some(&envelope.from))?;
-        // Every answer is heard, so that none is taken for a later command's; the first that is not yes counts.
+        // Read every reply, so that none is taken for that of a later command. The first rejection is returned.
         for to in &envelope.to {
             let answer = self.connection.read_response().await;
             match self.heard(answer, Some(to)) {
                 Ok(answer) => said = said.and(answer),
-                // A server that refused and hung up has said enough.
+                // The server rejected a command and closed the connection. Return the rejection.
                 Err(lost) => return said.and(Err(lost)),
             }
         }
         said
     }
 
-    /// An answer, of whom, where it is about one; what is wrong with it is within. An error where there is none, nor will be.
+    /// Converts a reply. `whom` is the address that the command was about. The inner result is the server's rejection. The outer error means that no reply can
+    /// be read any more.
     fn heard(
         &mut self,
         answer: Result<Response, SmtpError>,
@@ -272,10 +273,10 @@ impl Session {
     }
 }
 
-/// A message without a line.
+/// An empty message.
 const NOTHING: &str = ".\r\n";
 
-/// MAIL, and what goes with it.
+/// MAIL, RCPT and optionally DATA in one write.
 struct Together(Mail, Vec<Rcpt>, Option<Data>);
 
 impl fmt::Display for Together {
@@ -286,12 +287,12 @@ impl fmt::Display for Together {
     }
 }
 
-/// Whether a line of the answer to EHLO offers it.
+/// Returns `true` if a line of the EHLO response offers pipelining.
 fn is_pipelining(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("PIPELINING")
 }
 
-/// What an answer that is not yes means; of whom, where it is about one. [`Error::Lost`] where there is no answer, or none that can be read.
+/// Converts a negative reply. `whom` is the address that the command was about. Returns [`Error::Lost`] if there is no readable reply.
 fn answered(whom: Option<&Address>, error: &SmtpError) -> Error {
     if error.status().is_none() {
         return Error::Lost(error.to_string());
@@ -308,11 +309,11 @@ fn answered(whom: Option<&Address>, error: &SmtpError) -> Error {
     }
 }
 
-/// Bytes that are on their way at once. A message that has more goes as it is written.
+/// Size of the write buffer, in bytes. Larger writes bypass it.
 const AT_ONCE: usize = 16 * 1024;
 
-/// A stream as lettre takes it: what was written is on its way when an answer to it is waited for, so that a message and the dot behind it, which lettre writes
-/// apart, wake the server once.
+/// A buffered stream for lettre that is flushed only when a reply is read. lettre writes the message and the final dot separately, and this way the server
+/// receives both at once.
 struct Stream(BufWriter<Box<dyn Io>>);
 
 impl Stream {
@@ -353,7 +354,7 @@ impl AsyncWrite for Stream {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
 
-    /// There is nothing to do before an answer is waited for.
+    /// Does nothing, because `poll_read` flushes the buffer.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! Sending, against servers that write down what they are told, and such as fail in the middle.
+//! Tests of sending, with servers that record commands and servers that fail in the middle.
 
 mod relay;
 
@@ -18,10 +18,10 @@ use crate::mail::Address;
 use crate::mail::tests::recorder::{Told, recorder};
 use relay::{BARRED, HELD, LATE, Relay, relay};
 
-/// How long the service waits for an answer here.
+/// The service's timeout in these tests.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// An account that may send, and the servers that it does so by.
+/// An account that may send, and its mail servers.
 struct World {
     outbox: Arc<Outbox>,
     fresh: Fresh,
@@ -36,7 +36,7 @@ impl World {
         self.outbox.send(&self.access, draft, None, key).await
     }
 
-    /// The same service started again.
+    /// Restarts the service.
     fn restart(&mut self) {
         self.outbox = outbox(&self.fresh, self.imap, self.relay.port);
     }
@@ -59,7 +59,7 @@ fn outbox(fresh: &Fresh, imap: u16, smtp: u16) -> Arc<Outbox> {
     Arc::new(Outbox::new(&smtp, directory, mail, Arc::new(signing), Clock::system()).unwrap())
 }
 
-/// Runs `body` with a submission service that does otherwise than agree where a command begins with `at`.
+/// Runs `body` with a submission service that replies with `answer` to commands that begin with `at`.
 async fn with_a_relay<F>(
     at: &'static str,
     answer: &'static str,
@@ -139,7 +139,7 @@ async fn the_same_bytes_go_out_and_into_sent_and_nothing_else_does() {
         assert!(message.ends_with("\r\n\r\n.\r\n..\r\nend\r\n") && !message.contains("secret"));
         let filed = world.mailbox.take();
         assert_eq!(filed, [format!("APPEND \"Sent\" (\\Seen) {{{message}}}")]);
-        // The next one goes by the same connection.
+        // The next message uses the same connection.
         world.send(draft(), None).await.unwrap();
         assert!(world.relay.take()[0].starts_with("MAIL "));
     })
@@ -183,7 +183,7 @@ async fn sender_and_recipients_go_at_once_where_the_server_lets_them_and_one_by_
     .await;
 }
 
-/// To one recipient alone.
+/// Returns a draft with one recipient.
 fn to_one() -> Draft {
     Draft {
         bcc: Vec::new(),
@@ -205,7 +205,7 @@ async fn to_one_recipient_all_goes_at_once_but_the_message() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_waits_for_a_message_to_nobody_gets_none_and_takes_the_next() {
-    // This relay takes DATA whatever it said before, as some servers do (RFC 2920, section 3.1).
+    // This relay accepts DATA after a rejected recipient, as some servers do (RFC 2920, section 3.1).
     with_a_relay("RCPT TO:<nobody@", "550 5.1.1 no\r\n", async |world| {
         let to_nobody = Draft {
             to: vec![person("nobody@example.net")],
@@ -311,7 +311,7 @@ async fn where_one_recipient_is_refused_nobody_gets_it_and_the_next_message_goes
         assert_eq!(told.last().unwrap(), "RSET");
         assert!(!told.contains(&"DATA".to_owned()));
         assert!(world.mailbox.take().is_empty());
-        // The key is free, and the connection good.
+        // The key can be used again, and the connection works.
         world.send(draft(), Some("k")).await.unwrap();
         assert!(world.relay.take()[0].starts_with("MAIL "));
     })
@@ -386,13 +386,13 @@ async fn a_connection_that_died_while_it_was_idle_is_replaced_unseen() {
         world.send(draft(), None).await.unwrap();
         let told = world.relay.take();
         assert_eq!(told.iter().filter(|line| *line == "DATA").count(), 2);
-        // One that copies are filed by is, too, and none is filed twice.
+        // A closed IMAP connection is replaced too, and no copy is stored twice.
         world.mailbox.take();
         world.mailbox.hang_up().await;
         let sent = world.send(draft(), None).await.unwrap();
         assert_eq!(sent.saved_to.as_deref(), Some("Sent"));
         assert_eq!(world.mailbox.take().len(), 1);
-        // One that was revoked is not used again.
+        // A connection with a revoked credential is not used again.
         world.relay.take();
         world.outbox.mail.end(&["first".into()]).await;
         world.send(draft(), None).await.unwrap();
@@ -414,7 +414,7 @@ async fn what_was_begun_by_a_process_that_is_gone_is_told_as_that_and_never_sent
             let begun = directory.begin_sending(&key, &print, "other", "<1@x>", at);
             assert!(begun.await.unwrap().is_none());
         };
-        // While it may be at work elsewhere it is under way; when no sending takes so long, nobody knows.
+        // While the other process may still be sending, the key is in progress. After the longest send, the outcome is unknown.
         begin("new", now).await;
         let under_way = world.send(draft(), Some("new")).await;
         assert!(
@@ -424,7 +424,7 @@ async fn what_was_begun_by_a_process_that_is_gone_is_told_as_that_and_never_sent
         begin("old", Timestamp::from_millis(now.millis() - 200_000)).await;
         let unknown = world.send(draft(), Some("old")).await;
         assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
-        // On a database of its own a service that starts knows at once.
+        // When the only process of a database restarts, the outcome is unknown immediately.
         Directory::open(&world.fresh.config, &[]).await.unwrap();
         world.restart();
         let unknown = world.send(draft(), Some("new")).await;

@@ -172,7 +172,7 @@ fn a_message_over_25_mb_is_not_one() {
             .written("<a@b>", Timestamp::from_millis(0))
             .map(|m| m.len())
     };
-    // Four letters for three bytes, two more for every 76 letters.
+    // Base64 needs four letters for three bytes, and a line break of two bytes for every 76 letters.
     let most = (LARGEST - 1000) / 78 * 57;
     assert!(of(most).unwrap() <= LARGEST);
     assert!(matches!(of(most + 1200), Err(Error::TooLarge)));

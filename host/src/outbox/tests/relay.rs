@@ -1,4 +1,4 @@
-//! A submission service that writes down what it is told, and agrees but for one thing.
+//! A submission service that records commands and accepts all but one kind.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::PATIENCE;
 
-/// The service.
+/// The submission service.
 pub(super) struct Relay {
     pub(super) port: u16,
     told: Arc<Mutex<Vec<String>>>,
@@ -16,28 +16,28 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// What it was told since this was asked last: commands, and a message as it was before its dots were doubled.
+    /// Returns what was recorded since the last call: commands, and messages without doubled dots.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.told.lock().unwrap())
     }
 
-    /// Ends every connection there is.
+    /// Closes all connections.
     pub(super) fn hang_up(&self) {
         self.hang_up.send_replace(());
     }
 }
 
-/// The answer of one who says nothing before the next command.
+/// Replies with success only after the next command has arrived.
 pub(super) const HELD: &str = "held";
 
-/// The answer of one who refuses and hangs up.
+/// Rejects the command and closes the connection.
 pub(super) const BARRED: &str = "554 5.7.1 barred\r\n";
 
-/// The answer of one who says yes when nobody waits for it any more.
+/// Replies with success after the client's timeout.
 pub(super) const LATE: &str = "late";
 
-/// Starts one. Where a command begins with `at` it says `answer` instead of yes, or nothing and hangs up where that is empty. `.` is the end of a
-/// message.
+/// Starts the service. It replies with `answer` to commands that begin with `at`, or closes the connection without a reply if `answer` is empty. `.` is the end
+/// of a message.
 pub(super) async fn relay(at: &'static str, answer: &'static str) -> Relay {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (hang_up, over) = watch::channel(());
@@ -79,7 +79,7 @@ async fn serve(stream: TcpStream, told: &Mutex<Vec<String>>, at: &str, answer: &
     }
 }
 
-/// Answers a command. Tells whether that was a yes.
+/// Replies to a command. Returns `true` if the reply was positive.
 async fn say(
     stream: &mut BufReader<TcpStream>,
     line: &str,
