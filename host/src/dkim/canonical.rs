@@ -1,17 +1,17 @@
-//! The canonical form `relaxed` of headers and body (RFC 6376, sections 3.4.2 and 3.4.4): what of a message a signature is over, so that it bears
-//! what mail servers do to white space.
+//! The canonicalization `relaxed` for headers and body (RFC 6376, sections 3.4.2 and 3.4.4): the form of a message that is signed, so that the signature stays
+//! valid if mail servers change white space.
 //!
-//! Here, since the libraries that have it sign with the `rsa` crate, or bring a resolver and a second TLS along.
+//! This is our own code because the crates that provide it sign with the `rsa` crate, or depend on another resolver and a second TLS library.
 
 use memchr::{memchr_iter, memchr2};
 
-/// Appends a header field, its end included.
+/// Appends a header field with its line break.
 pub(super) fn field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     field_without_end(name, value, out);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a header field without its end, as the signature's own is signed (section 3.7).
+/// Appends a header field without its line break, which is how the signature's own field is signed (section 3.7).
 pub(super) fn field_without_end(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend(name.trim_ascii_end().iter().map(u8::to_ascii_lowercase));
     out.push(b':');
@@ -31,7 +31,7 @@ pub(super) fn field_without_end(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Hands the body on, piece by piece. One of empty lines alone is nothing at all.
+/// Passes the body to `write` in pieces. A body of only empty lines becomes empty.
 pub(super) fn body(body: &[u8], mut write: impl FnMut(&[u8])) {
     let mut empty = 0_usize;
     let mut rest = body;
@@ -56,7 +56,7 @@ pub(super) fn body(body: &[u8], mut write: impl FnMut(&[u8])) {
     }
 }
 
-/// How many bytes of these are the first line, its CRLF included.
+/// Returns the length of the first line, including its CRLF.
 fn line(bytes: &[u8]) -> usize {
     memchr_iter(b'\n', bytes)
         .find(|at| *at > 0 && bytes[at - 1] == b'\r')

@@ -1,4 +1,4 @@
-//! The keys that the configuration names, for the platform's own domains: read and checked once, at the start.
+//! The DKIM keys in the configuration, for the platform's own domains. They are read and checked once, at the start.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,16 +12,16 @@ use crate::auth::key_file;
 use crate::config;
 use crate::error::StartError;
 
-/// A key of the configuration.
+/// A key from the configuration.
 #[derive(Debug)]
 pub(super) struct Configured {
     pub(super) selector: String,
     pub(super) signer: Arc<Signer>,
-    /// The file's text, for who signs beside the service.
+    /// The content of the key file, for a milter that signs the mail of mail clients.
     pub(super) pem: Pem,
 }
 
-/// A private key in PEM, which nothing shows.
+/// A private key in PEM. `Debug` does not show it.
 pub(super) struct Pem(pub(super) Zeroizing<String>);
 
 impl std::fmt::Debug for Pem {
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Pem {
     }
 }
 
-/// The keys by their domains.
+/// Reads the keys. Returns them by domain.
 pub(super) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>, StartError> {
     let mut keys = HashMap::new();
     for (name, key) in &config.keys {
@@ -38,10 +38,13 @@ pub(super) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>,
         let domain = idna::domain_to_ascii(key.domain.trim())
             .ok()
             .filter(|domain| is_name(domain))
-            .ok_or_else(|| refused("names a domain that is none"))?;
+            .ok_or_else(|| refused(&format!("has the invalid domain {:?}", key.domain)))?;
         let selector = key.selector.trim().to_ascii_lowercase();
         if !is_name(&selector) {
-            return Err(refused("has a selector that cannot be in the DNS"));
+            return Err(refused(&format!(
+                "has the invalid selector {:?}",
+                key.selector
+            )));
         }
         let pem = key_file::read(&key.key_file)?;
         let signer = signer(&domain, &selector, &pem).map_err(|why| {
@@ -51,7 +54,7 @@ pub(super) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>,
             ))
         })?;
         let Entry::Vacant(place) = keys.entry(domain) else {
-            return Err(refused("names a domain that has another key already"));
+            return Err(refused("has the same domain as another key"));
         };
         place.insert(Configured {
             selector,
@@ -64,16 +67,16 @@ pub(super) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>,
 
 fn signer(domain: &str, selector: &str, pem: &str) -> Result<Signer, String> {
     let (label, key) = SecretDocument::from_pem(pem)
-        .map_err(|error| format!("it holds no key in PEM ({error})"))?;
+        .map_err(|error| format!("the file contains no key in PEM format ({error})"))?;
     let signer = match label {
         "PRIVATE KEY" => Signer::from_pkcs8(domain, selector, key.as_bytes()),
         "RSA PRIVATE KEY" => Signer::from_pkcs1(domain, selector, key.as_bytes()),
-        _ => return Err("it holds no private key as PKCS #8 or PKCS #1 has it".into()),
+        _ => return Err("the file contains no private key in PKCS #8 or PKCS #1 format".into()),
     };
     signer.map_err(|error| error.to_string())
 }
 
-/// Labels of letters, digits and hyphens: what may stand in a header field and in the DNS.
+/// Returns `true` if the name consists of labels of lower-case letters, digits, hyphens and underscores, which are valid in a header field and in the DNS.
 fn is_name(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())

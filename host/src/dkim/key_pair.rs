@@ -1,7 +1,7 @@
-//! The key pair of a domain: RSA with 2048 bits, which every verifier takes (RFC 8301, section 3.2).
+//! Generates the key pair of a domain: RSA with 2048 bits, which every verifier accepts (RFC 8301, section 3.2).
 //!
-//! The `rsa` crate makes it and nothing else: what is known of its timing (RUSTSEC-2023-0071) concerns signing and decrypting with a key,
-//! again and again, for somebody who looks on. Signing is `ring`'s, which makes no keys.
+//! The `rsa` crate only generates keys here. Its timing side channel (RUSTSEC-2023-0071) concerns an attacker who observes many operations with one private
+//! key. `ring` signs, but cannot generate RSA keys.
 
 use std::fmt;
 
@@ -21,10 +21,10 @@ use crate::hexadecimal;
 
 const BITS: usize = 2048;
 
-/// Digits of a selector: enough that no two keys of a domain, past owners' included, share one.
+/// The number of hexadecimal digits in a selector. They make the selectors of all keys of a domain different, including those of previous owners.
 const DIGITS: usize = 16;
 
-/// A private key and what is published of it.
+/// A private key and its published data.
 pub struct KeyPair {
     private: Zeroizing<Vec<u8>>,
     public: String,
@@ -32,10 +32,10 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// A new one. It takes some tenths of a second on a thread that may take its time.
+    /// Generates a key pair on a blocking thread. This takes some tenths of a second.
     ///
     /// # Errors
-    /// [`Error::Generation`] where the system has no randomness or no thread.
+    /// Returns [`Error::Generation`] if the system provides no random numbers or no thread.
     pub async fn generate() -> Result<Self, Error> {
         tokio::task::spawn_blocking(Self::generate_here)
             .await
@@ -57,28 +57,28 @@ impl KeyPair {
         })
     }
 
-    /// The private half: PKCS #8, DER.
+    /// Returns the private key as PKCS #8 in DER.
     #[must_use]
     pub fn private_key(&self) -> &[u8] {
         &self.private
     }
 
-    /// The public half: `SubjectPublicKeyInfo`, DER, in base64.
+    /// Returns the public key as `SubjectPublicKeyInfo` in DER, encoded in base64.
     #[must_use]
     pub fn public_key(&self) -> &str {
         &self.public
     }
 
-    /// Under which name it is published: made from the key itself, so that another key of the same domain never has the same.
+    /// Returns the selector under which the key is published. It is derived from the key, so two keys of a domain never have the same selector.
     #[must_use]
     pub fn selector(&self) -> &str {
         &self.selector
     }
 
-    /// The private half as the directory keeps it for `domain`.
+    /// Returns the private key, sealed for `domain`, as the directory stores it.
     ///
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns a 500 failure if the operating system provides no random numbers.
     pub fn sealed(&self, keys: &Keyring, domain: &str) -> Result<Vec<u8>, Failure> {
         keys.seal_bytes(Purpose::DkimKey, domain, &self.private)
     }
@@ -114,7 +114,7 @@ mod tests {
             let signing = rsa::KeyPair::from_pkcs8(pair.private_key()).unwrap();
             assert_eq!(signing.public().modulus_len() * 8, BITS);
             let public = STANDARD.decode(pair.public_key()).unwrap();
-            // A SubjectPublicKeyInfo ends with the PKCS #1 key that ring knows.
+            // A SubjectPublicKeyInfo ends with the PKCS #1 key that `ring` returns.
             assert!(public.ends_with(signing.public().as_ref()));
             assert_eq!(public.len(), 294);
             assert!(pair.selector().starts_with("lm") && pair.selector().len() == 2 + DIGITS);

@@ -1,5 +1,5 @@
-//! Which key signs for a domain: the configuration's while the domain is the platform's, else the one that was made when an account verified it. The
-//! same keys are given to a milter, where there is one.
+//! Selects the key that signs for a domain: the configured key of a platform domain, otherwise the key that was generated when an account verified the domain.
+//! The same keys are provided to a milter if one is configured.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::directory::dkim_keys::SealedKey;
 use crate::directory::milter::MilterKey;
 use crate::error::{Failure, StartError};
 
-/// Keys that are kept open, of some kilobytes each.
+/// Maximum number of opened keys in the cache. Each needs a few kilobytes.
 const OPEN: usize = 1000;
 
 /// The keys of all domains.
@@ -28,15 +28,15 @@ pub struct Keys {
     keyring: Arc<Keyring>,
     configured: HashMap<String, Configured>,
     milter: bool,
-    /// By domain, with what each was opened from: it signs only while just that stands in the directory.
+    /// The opened keys by domain, with the sealed key of each. An opened key is used only while the directory has the same sealed key.
     open: Cache<String, (SealedKey, Arc<Signer>)>,
 }
 
 impl Keys {
-    /// Reads the keys that the configuration names.
+    /// Reads the keys in the configuration.
     ///
     /// # Errors
-    /// A sentence where one cannot be read or used, or others may read it.
+    /// Returns an error if a key cannot be read or used, or if other users can read its file.
     pub fn new(
         config: &config::Dkim,
         directory: Directory,
@@ -51,11 +51,11 @@ impl Keys {
         })
     }
 
-    /// Who signs for a domain, in lower case and ASCII, now. None where nobody does.
+    /// Returns the current signer of a domain, which must be in lower case and ASCII. Returns `None` if the domain has no key.
     ///
     /// # Errors
-    /// [`Error`] where it has a key that cannot be used, or that cannot be asked for: what it sends has to wait then, since the world takes what is
-    /// not signed for somebody else's.
+    /// Returns an [`Error`] if the key cannot be used or the directory fails. The caller must not send the message unsigned, because receivers would treat it
+    /// as forged.
     pub async fn signer(&self, domain: &str) -> Result<Option<Arc<Signer>>, Error> {
         if let Some(key) = self.configured(domain).await? {
             return Ok(Some(Arc::clone(&key.signer)));
@@ -76,20 +76,20 @@ impl Keys {
         Ok(Some(signer))
     }
 
-    /// Forgets the key of a domain that was released this moment. Nothing is signed with it any more whether or not this is called.
+    /// Removes the key of a released domain from the cache. Even without this call, the key is no longer used.
     pub fn released(&self, domain: &str) {
         self.open.remove(domain);
     }
 
-    /// Forgets the keys that were opened. To be called every hour or so: of a domain that was released nothing is left then.
+    /// Clears the cache. Call this about every hour, so that keys of released domains do not stay in memory.
     pub fn forget(&self) {
         self.open.clear();
     }
 
-    /// Seals the keys anew that were sealed under an earlier key of the service. To be called at the start.
+    /// Seals keys again that were sealed with an earlier key of the service. Call this at the start.
     ///
     /// # Errors
-    /// 500 where the database fails.
+    /// Returns a 500 failure if the database fails.
     pub async fn reseal(&self) -> Result<(), Failure> {
         for (domain, key) in self.directory.dkim_keys().await? {
             if self.keyring.is_current(&key.sealed) {
@@ -98,7 +98,7 @@ impl Keys {
             let private = match self.opened(&domain, &key) {
                 Ok(private) => private,
                 Err(error) => {
-                    tracing::error!(%error, "what the domain sends is refused");
+                    tracing::error!(%error, "failed to open a DKIM key; the domain cannot send mail");
                     continue;
                 }
             };
@@ -112,10 +112,10 @@ impl Keys {
         Ok(())
     }
 
-    /// Gives a milter the key of a domain that was verified this moment. Nothing happens where there is no milter.
+    /// Provides the key of a newly verified domain to the milter, if one is configured.
     ///
     /// # Errors
-    /// [`Error`] where the key cannot be opened or written; [`Keys::tell_milter`] tries again within the hour.
+    /// Returns an [`Error`] if the key cannot be opened or stored. [`Keys::tell_milter`] repeats this within the hour.
     pub async fn verified(&self, domain: &str) -> Result<(), Error> {
         if !self.milter || self.configured(domain).await?.is_some() {
             return Ok(());
@@ -127,10 +127,10 @@ impl Keys {
         Ok(self.directory.give_milter(&[key]).await?)
     }
 
-    /// Makes what a milter reads what it ought to be. To be called at the start and every hour or so.
+    /// Synchronizes the milter's keys with the directory and the configuration. Call this at the start and about every hour.
     ///
     /// # Errors
-    /// [`Error`] where the directory fails. A key that cannot be opened is left out, which the log says.
+    /// Returns an [`Error`] if the directory fails. A key that cannot be opened is left out and logged.
     pub async fn tell_milter(&self) -> Result<(), Error> {
         if !self.milter {
             return Ok(());
@@ -153,13 +153,13 @@ impl Keys {
             }
             match self.for_milter(domain, key) {
                 Ok(key) => keys.push(key),
-                Err(error) => tracing::error!(%error, "a milter cannot be given it"),
+                Err(error) => tracing::error!(%error, "failed to provide a DKIM key to the milter"),
             }
         }
         Ok(self.directory.set_milter(&keys).await?)
     }
 
-    /// The configuration's key of a domain, while that is the platform's: afterwards somebody else may have it.
+    /// Returns the configured key of a domain while the domain belongs to the platform. Afterwards another account may own it.
     async fn configured(&self, domain: &str) -> Result<Option<&Configured>, Error> {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);
@@ -189,7 +189,7 @@ impl Keys {
             .open_bytes(Purpose::DkimKey, domain, &key.sealed)
             .ok_or_else(|| Error::Unusable {
                 domain: domain.to_owned(),
-                why: "it was not sealed under any of the service's keys".into(),
+                why: "it was not sealed with any of the service's keys".into(),
             })
     }
 }

@@ -1,14 +1,14 @@
-//! DKIM (RFC 6376): the keys that domains sign with, and signing.
+//! DKIM (RFC 6376): the signing keys of domains, and signing.
 //!
-//! Knows neither HTTP nor DNS. Who may send from a domain is asked elsewhere, before anything is signed here.
+//! This module knows neither HTTP nor DNS. Callers check who may send from a domain before they sign.
 //!
-//! | file | what it is for |
+//! | file | purpose |
 //! |---|---|
-//! | `key_pair` | keys made, and sealed for the directory |
-//! | `configured` | keys that the configuration names |
-//! | `keys` | which key signs for a domain |
-//! | `signer` | a message signed |
-//! | `canonical` | what of a message is signed |
+//! | `key_pair` | generates keys and seals them for the directory |
+//! | `configured` | reads the keys in the configuration |
+//! | `keys` | selects the key of a domain |
+//! | `signer` | signs a message |
+//! | `canonical` | canonicalizes the signed parts of a message |
 
 mod canonical;
 mod configured;
@@ -20,21 +20,21 @@ pub use key_pair::KeyPair;
 pub use keys::Keys;
 pub use signer::Signer;
 
-/// Why there is no key, or no signature. For the log.
+/// The reason why there is no key or no signature. The message is for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No key could be made.
-    #[error("no DKIM key can be made: {0}")]
+    /// A key could not be generated.
+    #[error("failed to generate a DKIM key: {0}")]
     Generation(String),
-    /// There is a key, and it cannot be used.
+    /// The domain has a key that cannot be used.
     #[error("the DKIM key of {domain} cannot be used: {why}")]
     Unusable {
-        /// Whose it is.
+        /// The domain.
         domain: String,
-        /// A clause.
+        /// The reason.
         why: String,
     },
-    /// It cannot be told whether there is one.
+    /// The directory failed.
     #[error(transparent)]
     Directory(#[from] crate::directory::Error),
 }

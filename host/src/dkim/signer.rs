@@ -1,4 +1,4 @@
-//! Signing a message for a domain: `rsa-sha256`, `relaxed/relaxed` (RFC 6376), with `ring`.
+//! Signs a message for a domain with `ring`: `rsa-sha256`, `relaxed/relaxed` (RFC 6376).
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use ring::{rsa, signature};
 use super::{Error, canonical};
 use crate::clock::Timestamp;
 
-/// What is signed, in this order: each as often as the message has it and once more, so that nobody adds another one above it (RFC 6376, section
-/// 8.15). What may rightly be added on the way (Sender, List-…, Resent-…) is not among them.
+/// The signed header fields, in this order. Each is listed once more often than the message has it, so that adding another one invalidates the signature (RFC
+/// 6376, section 8.15). Fields that other servers may add (Sender, List-…, Resent-…) are not signed.
 const SIGNED: [&str; 12] = [
     "From",
     "To",
@@ -28,10 +28,10 @@ const SIGNED: [&str; 12] = [
     "Content-Transfer-Encoding",
 ];
 
-/// Characters of a line of the header field, at most (RFC 5322, section 2.1.1).
+/// Maximum length of a line in the header field, in characters (RFC 5322, section 2.1.1).
 const LINE: usize = 76;
 
-/// A domain's key, ready to sign.
+/// A domain's signing key.
 pub struct Signer {
     domain: String,
     selector: String,
@@ -40,18 +40,18 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The signer of `domain`, from a private key in PKCS #8, DER.
+    /// Creates the signer of `domain` from a private key in PKCS #8, DER.
     ///
     /// # Errors
-    /// [`Error::Unusable`] where it is not an RSA key of 2048 to 4096 bits.
+    /// Returns [`Error::Unusable`] if the key is not an RSA key of 2048 to 4096 bits.
     pub fn from_pkcs8(domain: &str, selector: &str, key: &[u8]) -> Result<Self, Error> {
         Self::of(domain, selector, rsa::KeyPair::from_pkcs8(key))
     }
 
-    /// The same from one in PKCS #1, DER.
+    /// Creates the signer of `domain` from a private key in PKCS #1, DER.
     ///
     /// # Errors
-    /// As [`Signer::from_pkcs8`].
+    /// Returns [`Error::Unusable`] if the key is not an RSA key of 2048 to 4096 bits.
     pub(super) fn from_pkcs1(domain: &str, selector: &str, key: &[u8]) -> Result<Self, Error> {
         Self::of(domain, selector, rsa::KeyPair::from_der(key))
     }
@@ -73,18 +73,17 @@ impl Signer {
         })
     }
 
-    /// The header field that signs a message, its last CRLF included: it goes before the first line of it. Every line of the message has to end
-    /// with CRLF.
+    /// Returns the signature's header field with its CRLF, which must be put before the message. Every line of the message must end with CRLF.
     ///
     /// # Errors
-    /// [`Error::Unusable`] where the key's numbers do not belong together.
+    /// Returns [`Error::Unusable`] if the key is inconsistent.
     pub fn sign(&self, message: &[u8], now: Timestamp) -> Result<String, Error> {
         let (headers, body) = parts(message);
         let fields = fields(headers);
         let mut names = Vec::new();
         let mut signed = Vec::with_capacity(headers.len() + 1024);
         for name in SIGNED {
-            // The last one first (section 5.4.2).
+            // Several fields with one name are signed from the last to the first (section 5.4.2).
             let found = fields.iter().rev();
             for (_, value) in found.filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())) {
                 names.push(name);
@@ -106,7 +105,7 @@ impl Signer {
             )
             .map_err(|_| Error::Unusable {
                 domain: self.domain.clone(),
-                why: "its numbers do not belong together".into(),
+                why: "the key is inconsistent".into(),
             })?;
         let signature = STANDARD.encode(signature);
         let (mut rest, mut room) = (signature.as_str(), LINE - " b=".len());
@@ -122,7 +121,7 @@ impl Signer {
         Ok(field)
     }
 
-    /// The field up to its signature, which is the last thing in it.
+    /// Returns the header field with an empty signature at the end.
     fn unsigned(&self, names: &[&str], body_hash: &str, now: Timestamp) -> String {
         let mut field = format!(
             "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed;\r\n\td={};\r\n\ts={}; t={};\r\n\th=",
@@ -162,7 +161,7 @@ fn body_hash(body: &[u8]) -> String {
     STANDARD.encode(digest.finish())
 }
 
-/// The headers, each with its end, and the body.
+/// Splits a message into headers and body. The headers keep their line breaks.
 fn parts(message: &[u8]) -> (&[u8], &[u8]) {
     let ends = memchr::memmem::find(message, b"\r\n\r\n");
     ends.map_or((message, &[]), |at| {
@@ -170,7 +169,7 @@ fn parts(message: &[u8]) -> (&[u8], &[u8]) {
     })
 }
 
-/// The names and values of header fields, folded as they are.
+/// Returns the names and the folded values of header fields.
 fn fields(headers: &[u8]) -> Vec<(&[u8], &[u8])> {
     let mut fields = Vec::new();
     let mut rest = headers;

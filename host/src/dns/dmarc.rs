@@ -1,7 +1,6 @@
-//! Whether a domain says what becomes of mail that is not authenticated (DMARC, RFC 7489). Says nothing of whether the policy is wise.
+//! Checks whether a domain publishes a DMARC policy (RFC 7489). Does not evaluate the policy.
 
-/// Whether the TXT records at `_dmarc.<domain>` state a policy: one record of this version, where there are several none counts
-/// (section 6.6.3).
+/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. Exactly one DMARC record must exist: of several, none counts (section 6.6.3).
 pub(super) fn states_a_policy(published: &[String]) -> bool {
     let mut records = published.iter().filter_map(|record| tags(record));
     match (records.next(), records.next()) {
@@ -10,21 +9,21 @@ pub(super) fn states_a_policy(published: &[String]) -> bool {
     }
 }
 
-/// The tags of a DMARC record after its version; none for any other record. What is no tag is passed over (section 6.3).
+/// Returns the tags of a DMARC record after its version, or `None` for another record. Parts that are not tags are ignored (section 6.3).
 fn tags(record: &str) -> Option<Vec<(String, &str)>> {
     let mut parts = record.split(';');
     let (name, version) = tag(parts.next()?)?;
-    // Section 6.3: the version must match precisely.
+    // Section 6.3: the version must match exactly.
     (name == "v" && version == "DMARC1").then(|| parts.filter_map(tag).collect())
 }
 
-/// A tag's name in lower case, and its value.
+/// Returns a tag's name in lower case, and its value.
 fn tag(part: &str) -> Option<(String, &str)> {
     let (name, value) = part.split_once('=')?;
     Some((name.trim().to_ascii_lowercase(), value.trim()))
 }
 
-/// A policy that can be read, or else somewhere to report to, which counts as the policy `none` (section 6.6.3).
+/// Returns `true` if the tags contain a valid policy, or a report address, which counts as the policy `none` (section 6.6.3).
 fn has_policy(tags: &[(String, &str)]) -> bool {
     let value = |wanted| {
         let mut found = tags.iter().filter(|(name, _)| name == wanted);

@@ -1,7 +1,6 @@
-//! The DNS, as far as custom domains need it: what is published at a name, and whether the records are there that a domain should have.
+//! DNS lookups for custom domains: published TXT records, and the state of the records that a domain needs.
 //!
-//! Asks a resolver and believes it; knows no zone and keeps nothing: the resolver's own cache is off, so that whoever corrects a
-//! record is not told of the old one.
+//! Queries a resolver and trusts its answers. Nothing is cached, and the resolver's own cache is off, so that a corrected record is found immediately.
 
 mod dmarc;
 mod name;
@@ -34,31 +33,31 @@ pub use records::{Kind, Record, dkim_value};
 use crate::config;
 use crate::error::StartError;
 
-/// The port that DNS servers listen at.
+/// The port of DNS servers.
 const PORT: u16 = 53;
 
-/// Look-ups at a time, of everybody together: zones that never answer hold up no more of the service than these.
+/// Maximum number of concurrent lookups of all accounts together.
 const AT_ONCE: usize = 256;
 
-/// The DNS cannot be read at this moment: no answer came in time, or the server failed. For an operator to read.
+/// The DNS could not be read: the server failed or did not respond in time. The message is for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(String);
 
-/// The way to the DNS.
+/// The DNS client.
 pub struct Dns {
-    /// Asks by UDP, and by TCP for what does not fit.
+    /// Queries by UDP, and by TCP if the response is too large.
     by_udp: TokioResolver,
-    /// Asks by TCP only.
+    /// Queries by TCP only.
     by_tcp: TokioResolver,
-    /// How long a look-up waits for an answer by UDP before it asks by TCP as well.
+    /// How long a lookup waits for a response by UDP before it also queries by TCP.
     tcp_after: Duration,
-    /// Whether the last look-up was answered by TCP only, so the next one does not wait.
+    /// `true` if the last lookup received a response by TCP only. The next one then does not wait.
     udp_is_blocked: AtomicBool,
     room: Semaphore,
-    /// How long one look-up may take, with all its queries.
+    /// Timeout of one lookup, including all its queries.
     patience: Duration,
-    /// The name of the mail server, folded.
+    /// The name of the mail server, in lower case and ASCII.
     mail_host: String,
 }
 
@@ -71,10 +70,10 @@ impl std::fmt::Debug for Dns {
 }
 
 impl Dns {
-    /// Reads the configuration. Nothing is asked.
+    /// Creates the client from the configuration. Sends no query.
     ///
     /// # Errors
-    /// A sentence that names the key that cannot be used.
+    /// Returns an error that names the setting that cannot be used.
     pub fn new(config: &config::Dns) -> Result<Self, StartError> {
         if config.timeout.is_zero() || config.attempts == 0 {
             return Err(StartError::new(
@@ -83,22 +82,22 @@ impl Dns {
         }
         let mail_host = name::host(&config.mail_host).map_err(|_| {
             StartError::new(format!(
-                "`dns.mail_host` `{}` is not the name of a host",
+                "`dns.mail_host` `{}` is not a valid host name",
                 config.mail_host
             ))
         })?;
         let (servers, mut options) = if config.server.is_empty() {
-            // A host without a resolv.conf asks itself (resolv.conf(5)). The mail flows without the DNS: it stops no start.
+            // Without a resolv.conf, the local machine is the server (resolv.conf(5)). The service must start without DNS, because mail does not need it.
             read_system_conf().unwrap_or_else(|error| {
                 let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-                tracing::warn!(%error, "the system names no DNS server: {local} is asked");
+                tracing::warn!(%error, "no DNS server in the system configuration; using {local}");
                 asking(local)
             })
         } else {
             asking(server(&config.server)?)
         };
         options.timeout = config.timeout / config.attempts;
-        // Those after the first.
+        // `attempts` counts only the repetitions.
         options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
         options.cache_size = 0;
         options.max_active_requests = AT_ONCE;
@@ -113,10 +112,10 @@ impl Dns {
         })
     }
 
-    /// The TXT records at a name: the strings of each joined, aliases (CNAME) followed. None where nothing is there.
+    /// Returns the TXT records at a name. The strings of each record are joined and aliases (CNAME) are followed. Empty if there are none.
     ///
     /// # Errors
-    /// [`Unreadable`].
+    /// Returns [`Unreadable`] if the DNS cannot be read.
     pub async fn txt(&self, name: &str) -> Result<Vec<String>, Unreadable> {
         let text = |data: &RData| match data {
             RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
@@ -125,7 +124,7 @@ impl Dns {
         self.look_up(name, RecordType::TXT, text).await
     }
 
-    /// The mail servers of a name, in lower case and without the last dot.
+    /// Returns the mail servers of a name, in lower case and without the trailing dot.
     async fn mx(&self, name: &str) -> Result<Vec<String>, Unreadable> {
         let exchange = |data: &RData| match data {
             RData::MX(mx) => {
@@ -137,10 +136,10 @@ impl Dns {
         self.look_up(name, RecordType::MX, exchange).await
     }
 
-    /// The addresses of a name, those of IPv4 first. Where one family cannot be read, those of the other.
+    /// Returns the addresses of a name, IPv4 first. If one address family cannot be read, returns those of the other.
     ///
     /// # Errors
-    /// [`Unreadable`].
+    /// Returns [`Unreadable`] if the DNS cannot be read.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unreadable> {
         let of = |kind| self.look_up(name, kind, RData::ip_addr);
         match tokio::join!(of(RecordType::A), of(RecordType::AAAA)) {
@@ -151,7 +150,7 @@ impl Dns {
         }
     }
 
-    /// Whether a name has an address, of whichever family.
+    /// Returns `true` if a name has an IPv4 or IPv6 address.
     async fn has_address(&self, name: &str) -> Result<bool, Unreadable> {
         let of = |kind| {
             self.look_up(name, kind, move |data| {
@@ -168,7 +167,7 @@ impl Dns {
         kind: RecordType,
         read: impl Fn(&RData) -> Option<T>,
     ) -> Result<Vec<T>, Unreadable> {
-        // With its last dot, so that the system's search list is not tried.
+        // With a trailing dot, so that the system's search list is not used.
         let Ok(fqdn) = Name::from_ascii(format!("{name}.")) else {
             return Ok(Vec::new());
         };
@@ -184,11 +183,11 @@ impl Dns {
             }
             Ok(Ok(None)) => Ok(Vec::new()),
             Ok(Err(why)) => Err(unreadable(&why)),
-            Err(_) => Err(unreadable("no answer in time")),
+            Err(_) => Err(unreadable("no response in time")),
         }
     }
 
-    /// What a server answered by UDP, or by TCP if nothing came by UDP: some networks let no UDP through.
+    /// Queries by UDP, and by TCP if no response arrives by UDP, because some networks block UDP.
     async fn lookup(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {
         let tcp_after = if self.udp_is_blocked.load(Ordering::Relaxed) {
             Duration::ZERO
@@ -198,7 +197,7 @@ impl Dns {
         let ask = async |resolver: &TokioResolver, after, tcp| {
             sleep(after).await;
             match resolver.lookup(name.clone(), kind).await {
-                // Another way would lead to the same answer.
+                // The other protocol would return the same response.
                 answer @ (Ok(_) | Err(NetError::Dns(_))) => Ok((answer, tcp)),
                 Err(error) => Err(error),
             }
@@ -210,27 +209,27 @@ impl Dns {
         answer
     }
 
-    /// What a server answered; none where it said that nothing is there, and why nothing is known where it did not.
+    /// Returns the answer, or `None` if the name or record does not exist.
     async fn ask(&self, name: Name, kind: RecordType) -> Result<Option<Lookup>, String> {
         let none = match self.lookup(&name, kind).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) => negative(error)?,
         };
-        // The resolver follows a few aliases only, and says that nothing is there when there are more. An answer that is negative
-        // itself says whose it is (RFC 2308, section 2), and of the very name that was asked for.
+        // The resolver follows only a few aliases and reports no records if there are more. A real negative answer has an SOA record (RFC 2308, section 2) and
+        // is for the requested name.
         let last = none.query.name().clone();
         if none.soa.is_some() && last == name {
             return Ok(None);
         }
         match self.lookup(&last, RecordType::CNAME).await {
-            Ok(_) => Err("its aliases (CNAME) go in a circle, or on for too long".into()),
+            Ok(_) => Err("its aliases (CNAME) form a loop or a chain that is too long".into()),
             Err(error) => negative(error).map(|_| None),
         }
     }
 }
 
-/// The answer that nothing is there: no such name, or no such record at it. A server that fails, refuses, or refers to others says
-/// nothing of what is published.
+/// Returns the negative answer if the name or the record does not exist. All other errors are failures: the server failed, rejected the query or is not a
+/// resolver.
 fn negative(error: NetError) -> Result<NoRecords, String> {
     let none = match error {
         NetError::Dns(DnsError::NoRecordsFound(none)) => none,
@@ -240,15 +239,15 @@ fn negative(error: NetError) -> Result<NoRecords, String> {
         none.response_code,
         ResponseCode::NoError | ResponseCode::NXDomain
     ) {
-        return Err(format!("the server answered {}", none.response_code));
+        return Err(format!("the server returned {}", none.response_code));
     }
     if none.ns.is_some() && none.soa.is_none() {
-        return Err("the server refers to others: it is no resolver".into());
+        return Err("the server returned a referral and is not a resolver".into());
     }
     Ok(none)
 }
 
-/// `address:port`, or an address alone.
+/// Parses `address:port` or an address.
 fn server(configured: &str) -> Result<SocketAddr, StartError> {
     let alone = || {
         let ip = configured.parse::<IpAddr>().ok()?;
@@ -256,12 +255,12 @@ fn server(configured: &str) -> Result<SocketAddr, StartError> {
     };
     configured.parse().ok().or_else(alone).ok_or_else(|| {
         StartError::new(format!(
-            "`dns.server` `{configured}` is not an IP address with a port"
+            "`dns.server` `{configured}` is not an IP address with an optional port"
         ))
     })
 }
 
-/// The configuration that asks one server by UDP, and by TCP for what does not fit.
+/// Returns the configuration for one server: UDP, and TCP if a response is too large.
 fn asking(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     for connection in &mut connections {
@@ -272,7 +271,7 @@ fn asking(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     (config, ResolverOpts::default())
 }
 
-/// The same servers by TCP only.
+/// Returns the same servers with TCP only.
 fn by_tcp(config: ResolverConfig) -> ResolverConfig {
     let (domain, search, mut servers) = config.into_parts();
     for server in &mut servers {

@@ -1,20 +1,20 @@
-//! Domain names as people type them, made one: lower case and ASCII (IDNA, UTS 46). Says what can be nobody's own.
+//! Normalizes domain names to lower case and ASCII (IDNA, UTS 46), and rejects names that no account can own.
 
 use std::fmt;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
-/// A domain that can be somebody's: lower case, ASCII, of two labels or more, no public suffix. At most 253 characters.
+/// A domain name that an account can own: lower case, ASCII, at least two labels, not a public suffix, at most 253 characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DomainName(String);
 
-/// What was typed is no domain that can be somebody's.
+/// The text is not a domain name that an account can own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is no domain that can be somebody's own")]
+#[error("not a domain that can be claimed")]
 pub struct NoDomain;
 
 impl DomainName {
-    /// As it is kept and shown.
+    /// Returns the normalized name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -33,19 +33,19 @@ impl From<DomainName> for String {
     }
 }
 
-/// Folds what a person typed. White space around it and one dot at its end are let pass; letters of other scripts become `xn--`, which is what is
-/// shown ever after, so that no domain passes for one that it resembles.
+/// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Letters of other scripts become `xn--…`, and this form is always shown, so
+/// that a domain cannot imitate a similar one.
 ///
 /// # Errors
-/// [`NoDomain`] for what the DNS or the rules of host names (STD 3) do not take, IP addresses, single labels, and public suffixes.
+/// Returns [`NoDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.
 pub fn fold(typed: &str) -> Result<DomainName, NoDomain> {
     let ascii = host(typed.trim())?;
-    // None for a suffix itself, a single label among them.
+    // `None` for a public suffix. A single label counts as one.
     psl::domain_str(&ascii).ok_or(NoDomain)?;
     Ok(DomainName(ascii))
 }
 
-/// Folds the name of a host, which need not be anybody's own domain.
+/// Normalizes a host name, which may also be a public suffix or a single label.
 pub(crate) fn host(typed: &str) -> Result<String, NoDomain> {
     let bare = typed.strip_suffix('.').unwrap_or(typed);
     let ascii = Uts46::new()
@@ -56,7 +56,7 @@ pub(crate) fn host(typed: &str) -> Result<String, NoDomain> {
             DnsLength::Verify,
         )
         .map_err(|_| NoDomain)?;
-    // What ends in a number is read as an IPv4 address (the URL standard, "ends in a number"), and no top-level domain is one.
+    // A name whose last label is a number is parsed as an IPv4 address (URL standard, "ends in a number"), and no top-level domain is a number.
     let last = ascii.rsplit('.').next().unwrap_or_default();
     let decimal = last.bytes().all(|byte| byte.is_ascii_digit());
     let hexadecimal = last
@@ -87,7 +87,7 @@ mod tests {
             ("XN--BCHER-KVA.example", "xn--bcher-kva.example"),
             ("a\u{ad}da.example", "ada.example"),
             ("straße.example", "xn--strae-oqa.example"),
-            // A Cyrillic а: another domain, and seen to be.
+            // With a Cyrillic а, which is another domain and visibly so.
             ("аda.example", "xn--da-6kc.example"),
             ("a-b.example", "a-b.example"),
         ] {
@@ -141,7 +141,7 @@ mod tests {
             "xn--.example",
             "xn--a.example",
             "xn--zzzzzzzzzzz.example",
-            // Decoded it is plain ASCII, or not in the form that is encoded.
+            // Decodes to plain ASCII, or the input is not in the encoded form.
             "xn--ada-.example",
             "xn--BCHER-KVA\u{fc}.example",
             "xn--80ak6aa92e\u{200d}.example",

@@ -1,4 +1,4 @@
-//! The records that a domain should have, and whether each is there.
+//! The records that a domain needs, and their current state.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,40 +7,39 @@ use tokio::time::{Instant, timeout_at};
 use super::tags::{tags, value};
 use super::{Dns, Unreadable, dmarc, spf};
 
-/// How many look-ups that take as long as one may there is time for, one after the other, before what is not known yet counts as not
-/// to be told: SPF refers from record to record, and whoever waits for the others' states waits for it too.
+/// The time limit of all states together, in lookup timeouts. SPF needs several lookups in sequence, and the caller waits for the slowest state. A state that
+/// is not known by then is reported as unknown.
 const IN_A_ROW: u32 = 2;
 
-/// What a DMARC record is to say. The mildest policy that still does something; any other counts too.
+/// The recommended DMARC record: the mildest policy that has an effect. Any other policy is accepted too.
 const DMARC_VALUE: &str = "v=DMARC1; p=quarantine";
 
-/// What the SPF record of a domain is to say whose mail leaves from this host.
+/// Returns the recommended SPF record.
 fn spf_value(mail_host: &str) -> String {
     format!("v=spf1 include:{mail_host} ~all")
 }
 
-/// What a DKIM record is to say that publishes this RSA key (`SubjectPublicKeyInfo`, DER, base64), at `<selector>._domainkey.<domain>` (RFC
-/// 6376, section 3.6.1).
+/// Returns the DKIM record for an RSA key (`SubjectPublicKeyInfo`, DER, base64), which belongs at `<selector>._domainkey.<domain>` (RFC 6376, section 3.6.1).
 #[must_use]
 pub fn dkim_value(key: &str) -> String {
     format!("v=DKIM1; k=rsa; p={key}")
 }
 
-/// What a record is for.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Where mail for the domain goes.
+    /// The mail server for incoming mail.
     Mx,
-    /// Who may send from it (RFC 7208).
+    /// The servers that may send for the domain (RFC 7208).
     Spf,
-    /// The key that what it sends is signed with (RFC 6376).
+    /// The public signing key (RFC 6376).
     Dkim,
-    /// What others do with what is not signed (RFC 7489).
+    /// The policy for unauthenticated mail (RFC 7489).
     Dmarc,
 }
 
 impl Kind {
-    /// As the API names it.
+    /// Returns the kind's name in the API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,23 +51,22 @@ impl Kind {
     }
 }
 
-/// A record that a domain should have.
+/// A record that a domain needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it is for.
+    /// The kind.
     pub kind: Kind,
-    /// Where it is to be published.
+    /// The name at which to publish it.
     pub host: String,
-    /// What it is to say; other words that mean the same count too.
+    /// The recommended value. Equivalent values are accepted too.
     pub value: String,
-    /// Whether it is there; none where that cannot be told now.
+    /// `true` if the record is published, `false` if not, `None` if the state is unknown.
     pub ok: Option<bool>,
 }
 
 impl Dns {
-    /// The records that a domain should have, each looked up now, all at once. `dkim` is the selector and the public key
-    /// (`SubjectPublicKeyInfo`, DER, base64) of a domain that has one.
-    /// Answers within twice the time that one look-up has, whatever the DNS does.
+    /// Looks up the records that a domain needs, all at once. `dkim` is the selector and the public key (`SubjectPublicKeyInfo`, DER, base64), if the domain
+    /// has a key. Returns within twice the timeout of one lookup.
     pub async fn states(&self, domain: &str, dkim: Option<(&str, &str)>) -> Vec<Record> {
         let until = Instant::now() + self.patience * IN_A_ROW;
         let mx = record(
@@ -130,11 +128,11 @@ async fn record(
     let ok = match timeout_at(until, state).await {
         Ok(Ok(ok)) => Some(ok),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a record's state cannot be told");
+            tracing::debug!(%error, "failed to look up a record");
             None
         }
         Err(_) => {
-            tracing::debug!(host, "a record's state could not be told in time");
+            tracing::debug!(host, "record lookup timed out");
             None
         }
     };
@@ -146,7 +144,7 @@ async fn record(
     }
 }
 
-/// Whether a record publishes a key for signatures on mail (RFC 6376, section 3.6.1). The key counts, not how it is written.
+/// Returns `true` if a record publishes this key for signatures of mail (RFC 6376, section 3.6.1), in any notation.
 fn is_key(record: &str, key: &str) -> bool {
     let Some(tags) = tags(record) else {
         return false;

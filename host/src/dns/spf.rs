@@ -1,4 +1,4 @@
-//! Whether a domain's SPF record (RFC 7208) lets mail from a host that it includes. Follows what it refers to, within the RFC's bounds, and evaluates no address.
+//! Checks whether a domain's SPF record (RFC 7208) includes a host. Follows references within the RFC's limits. Does not evaluate sender addresses.
 
 mod policy;
 
@@ -8,26 +8,26 @@ use std::pin::Pin;
 use self::policy::{Mechanism, has_macro, read, terms};
 use super::{Dns, Unreadable};
 
-/// Terms that cause a look-up, in one evaluation (RFC 7208, section 4.6.4).
+/// Maximum number of terms that cause a lookup in one evaluation (RFC 7208, section 4.6.4).
 const LOOK_UPS: u32 = 10;
-/// Those of them that may find nothing (the same section).
+/// Maximum number of these lookups without a result (same section).
 const VOID: u32 = 2;
 
-/// What came of a record.
+/// The result of evaluating a record.
 enum Outcome {
-    /// It includes the host.
+    /// The record includes the host.
     Found,
-    /// It does not.
+    /// The record does not include the host.
     Absent,
-    /// It does not, and what stands behind it counts no more: `all` was reached.
+    /// The record does not include the host, and evaluation ended at `all`.
     Closed,
-    /// It names what only a sender's address would tell (macros).
+    /// The result depends on the sender's address (macros).
     Unknown,
 }
 
-/// Why there is no outcome.
+/// The reason why an evaluation failed.
 enum Stop {
-    /// A record is in error, and so nothing is let (permerror).
+    /// A record is invalid, so no server may send (permerror).
     Broken,
     Unreadable(Unreadable),
 }
@@ -38,7 +38,7 @@ impl From<Unreadable> for Stop {
     }
 }
 
-/// What an evaluation may still do.
+/// The remaining lookups of an evaluation.
 struct Left {
     look_ups: u32,
     void: u32,
@@ -58,10 +58,10 @@ impl Left {
     }
 }
 
-/// Whether `include:<host>` is reached from the record of `domain`, as a sender's server would reach it.
+/// Returns `true` if an evaluation of the record of `domain` reaches `include:<host>`.
 ///
 /// # Errors
-/// [`Unreadable`], also where a macro hides it.
+/// Returns [`Unreadable`] if the DNS cannot be read or the result depends on a macro.
 pub(super) async fn includes(dns: &Dns, domain: &str, host: &str) -> Result<bool, Unreadable> {
     let mut left = Left {
         look_ups: LOOK_UPS,
@@ -71,7 +71,7 @@ pub(super) async fn includes(dns: &Dns, domain: &str, host: &str) -> Result<bool
         Ok(Outcome::Found) => Ok(true),
         Ok(Outcome::Absent | Outcome::Closed) | Err(Stop::Broken) => Ok(false),
         Ok(Outcome::Unknown) => Err(Unreadable(format!(
-            "SPF of {domain}: it refers to names that depend on the sender"
+            "SPF of {domain}: the record contains macros, so the result depends on the sender"
         ))),
         Err(Stop::Unreadable(unreadable)) => Err(unreadable),
     }
@@ -84,7 +84,7 @@ fn record<'a>(dns: &'a Dns, domain: String, host: &'a str, left: &'a mut Left) -
         let published = dns.txt(&domain).await?;
         let mut records = published.iter().filter_map(|record| terms(record));
         let (Some(terms), None) = (records.next(), records.next()) else {
-            // None is an error to whoever includes it, and two are one anyway (sections 4.5 and 5.2).
+            // A missing record is an error in an include, and several records are always an error (sections 4.5 and 5.2).
             return Err(Stop::Broken);
         };
         let policy = read(terms, &domain).ok_or(Stop::Broken)?;
@@ -104,7 +104,7 @@ fn record<'a>(dns: &'a Dns, domain: String, host: &'a str, left: &'a mut Left) -
                 unknown = true;
                 continue;
             }
-            // What the host's own record says is its operator's affair.
+            // The content of the mail host's own record does not matter.
             let outcome = if target == host {
                 Outcome::Found
             } else {
@@ -112,7 +112,7 @@ fn record<'a>(dns: &'a Dns, domain: String, host: &'a str, left: &'a mut Left) -
             };
             match outcome {
                 Outcome::Found if directive.passes => return Ok(Outcome::Found),
-                // Behind another qualifier it says that mail from there is not let.
+                // With another qualifier than `+`, mail from the host does not pass.
                 Outcome::Found => return Ok(Outcome::Closed),
                 Outcome::Absent | Outcome::Closed => {}
                 Outcome::Unknown => unknown = true,
@@ -136,8 +136,8 @@ fn record<'a>(dns: &'a Dns, domain: String, host: &'a str, left: &'a mut Left) -
     })
 }
 
-/// What does not say whom a record includes is tried all the same: it uses up what an evaluation may look up, and that may be what
-/// keeps a sender's server from getting to the host.
+/// Counts the lookups of a mechanism that includes no other record. They count towards the limits of the evaluation, and so can prevent it from reaching the
+/// host.
 async fn passed_over(dns: &Dns, mechanism: Mechanism, left: &mut Left) -> Result<(), Stop> {
     let (target, exchange) = match mechanism {
         Mechanism::A(target) | Mechanism::Exists(target) => (target, false),

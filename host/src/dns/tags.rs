@@ -1,9 +1,9 @@
-//! Tag lists, the form of DKIM's records (RFC 6376, section 3.2). DMARC's are read more leniently, see `dmarc`.
+//! Parses tag lists, the format of DKIM records (RFC 6376, section 3.2). DMARC records are parsed less strictly in `dmarc`.
 
-/// Tags of a record: four times as many as the RFCs know. Whoever publishes more would have them compared in pairs.
+/// Maximum number of tags in a record, four times the number that the RFCs define. Each tag is compared with all others.
 const MOST: usize = 32;
 
-/// The tags of a record, in order. None where it is no tag list, names one twice, or has more than anybody needs.
+/// Returns the tags of a record in order. Returns `None` if the record is not a tag list, has a duplicate tag, or has more than [`MOST`] tags.
 pub(super) fn tags(record: &str) -> Option<Vec<(&str, &str)>> {
     let record = record.trim();
     let mut tags: Vec<(&str, &str)> = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn tags(record: &str) -> Option<Vec<(&str, &str)>> {
     Some(tags)
 }
 
-/// A tag's value.
+/// Returns a tag's value.
 pub(super) fn value<'a>(tags: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
     tags.iter()
         .find(|(tag, _)| *tag == name)

@@ -1,4 +1,4 @@
-//! What the header field looks like. That others verify it is in `tests/tests/dkim.rs`.
+//! Tests the form of the header field. `tests/tests/dkim.rs` tests that other implementations verify it.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ fn signed(message: &str) -> String {
     field.unwrap()
 }
 
-/// A tag's value, without the white space that folds it.
+/// Returns a tag's value without folding white space.
 fn tag(field: &str, name: &str) -> String {
     let value = field.split_once(':').unwrap().1;
     let value = value.split(';').find_map(|tag| {

@@ -1,25 +1,25 @@
-//! The text of SPF records (RFC 7208, section 4.6.1 and appendix A), read as far as it decides what is looked up. Asks nobody.
+//! Parses SPF records (RFC 7208, section 4.6.1 and appendix A), as far as the terms determine lookups. Sends no queries.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A record's terms, in lower case.
+/// The terms of a record, in lower case.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// In the order in which they are tried.
+    /// The directives in the order of evaluation.
     pub(super) directives: Vec<Directive>,
-    /// Whose record counts where no directive matches.
+    /// The domain whose record applies if no directive matches.
     pub(super) redirect: Option<String>,
 }
 
-/// What is tried, and whether mail passes where it matches.
+/// A mechanism, and whether mail passes if it matches.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
     pub(super) passes: bool,
     pub(super) mechanism: Mechanism,
 }
 
-/// What is tried, with the name that it asks for.
+/// A mechanism with its target name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mechanism {
     All,
@@ -28,23 +28,23 @@ pub(super) enum Mechanism {
     Mx(String),
     Ptr,
     Exists(String),
-    /// An address or a network, which needs no look-up.
+    /// An address or a network, which needs no lookup.
     Network,
 }
 
-/// The terms of an SPF record (section 4.5). None for any other record.
+/// Returns the terms of an SPF record (section 4.5), or `None` for another record.
 pub(super) fn terms(record: &str) -> Option<&str> {
     let (version, terms) = record.split_at_checked("v=spf1".len())?;
     let ends = terms.is_empty() || terms.starts_with(' ');
     (version.eq_ignore_ascii_case("v=spf1") && ends).then_some(terms)
 }
 
-/// Whether a name is made of what a sender's server knows of the mail at hand (section 7).
+/// Returns `true` if a name contains macros, which depend on the message (section 7).
 pub(super) fn has_macro(name: &str) -> bool {
     name.contains('%')
 }
 
-/// Reads the terms of the record of `domain`. None for a syntax error, wherever it stands: then the whole record counts for nothing.
+/// Parses the terms of the record of `domain`. Returns `None` if any term has a syntax error, because the whole record is then invalid.
 pub(super) fn read(terms: &str, domain: &str) -> Option<Policy> {
     let mut policy = Policy::default();
     let mut explained = false;
@@ -62,7 +62,7 @@ pub(super) fn read(terms: &str, domain: &str) -> Option<Policy> {
                     return None;
                 }
             }
-            // Unknown ones are passed over (section 6).
+            // Unknown modifiers are ignored (section 6).
             Some(_) => {}
             None => policy.directives.push(directive(&term, domain)?),
         }
@@ -70,7 +70,7 @@ pub(super) fn read(terms: &str, domain: &str) -> Option<Policy> {
     Some(policy)
 }
 
-/// `name=value`: what has an equals sign right behind its name.
+/// Returns name and value of a modifier: `name=value`.
 fn modifier(term: &str) -> Option<(&str, &str)> {
     let (name, value) = term.split_once('=')?;
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -101,7 +101,7 @@ fn directive(term: &str, domain: &str) -> Option<Directive> {
     Some(Directive { passes, mechanism })
 }
 
-/// A name without its last dot, or one with macros as it stands.
+/// Returns a valid name without its trailing dot, or a name with macros unchanged.
 fn name(text: &str) -> Option<String> {
     let bare = text.strip_suffix('.').unwrap_or(text);
     let plain = bare
@@ -111,7 +111,7 @@ fn name(text: &str) -> Option<String> {
     (plain || (has_macro(text) && text.is_ascii())).then(|| bare.to_owned())
 }
 
-/// The name in `:name`, `/24`, `//64`, any of them or none: without one it is the record's own.
+/// Returns the name in an optional `:name` with optional prefix lengths (`/24`, `//64`). Without a name, it is the record's own domain.
 fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     let Some(argument) = rest.strip_prefix(':') else {
         return lengths(rest).then(|| domain.to_owned());
@@ -123,7 +123,7 @@ fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     lengths(after).then(|| name(text))?
 }
 
-/// The lengths of networks that widen an address: `/24`, `//64`, `/24//64`, or none.
+/// Returns `true` for optional prefix lengths: `/24`, `//64`, `/24//64`, or nothing.
 fn lengths(text: &str) -> bool {
     let (v4, v6) = match text.split_once("//") {
         Some((v4, v6)) => (v4, Some(v6)),
