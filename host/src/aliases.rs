@@ -202,7 +202,7 @@ impl Aliases {
         }
         address::alias_name(name, whose == Whose::Platform).map_err(Error::Invalid)?;
         let address = address::fold(&format!("{name}@{domain}"))
-            .ok_or(Error::Invalid("name makes too long an address"))?;
+            .ok_or(Error::Invalid("name makes the address too long"))?;
         Ok(Wanted { address, whose })
     }
 }

@@ -1,5 +1,4 @@
-//! Who is asking: the value that `auth` makes of a request's credential and that every room below reads.
-//! It decides nothing; it carries what was decided.
+//! The authenticated caller of a request. `auth` creates it from the request's credential, and all layers below read it. This module makes no access decisions.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::teams::rights::Grants;
 
-/// What a credential may be allowed to do (specification, section 5), in canonical order.
+/// A permission of a credential (specification, section 5). The variants are in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// `mail:read`
@@ -38,7 +37,7 @@ impl Scope {
         Self::ProfileRead,
     ];
 
-    /// Its name on the wire.
+    /// Returns the scope's name in requests and responses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +50,7 @@ impl Scope {
         }
     }
 
-    /// Whether an OAuth access token reaches what it opens (specification, section 5). Where the operator lets agents send, it reaches that too.
+    /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send` is the operator's setting for `mail:send`.
     #[must_use]
     pub const fn opens_to_oauth(self, send: bool) -> bool {
         match self {
@@ -61,13 +60,13 @@ impl Scope {
         }
     }
 
-    /// Whether what it opens can be done in a mailbox that is shared with the caller.
+    /// Returns `true` if a member can use this scope in a shared mailbox.
     #[must_use]
     pub const fn opens_shared(self) -> bool {
         !matches!(self, Self::ProfileRead)
     }
 
-    /// What it lets a token do, for the API description.
+    /// Returns a description for the API description.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -75,7 +74,7 @@ impl Scope {
             Self::MailSend => "Send mail",
             Self::MailWrite => "Flag, move and delete messages",
             Self::AliasesRead => "List aliases and the domains they may use",
-            Self::AliasesWrite => "Create, switch and delete aliases",
+            Self::AliasesWrite => "Create, enable, disable and delete aliases",
             Self::ProfileRead => "Read the account's profile",
         }
     }
@@ -87,20 +86,20 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What an API or OAuth token is told where a web session is needed (specification, section 7).
+/// The error text for an API or OAuth token on a session-only route (specification, section 7).
 pub const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
-/// What a token is told that lacks a scope (specification, section 7).
+/// Returns the error text for a token without the required scope (specification, section 7).
 #[must_use]
 pub fn missing(scope: Scope) -> String {
     format!("This credential is missing the \"{scope}\" scope")
 }
 
-/// The kind of credential that a request came with, and which one it is.
+/// The credential of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// A web session. It carries no scopes: it reaches what its owner may reach.
+    /// A web session. It has no scopes and permits everything that its owner may do.
     Session {
         /// The session's id, the `sid` of its tokens.
         sid: String,
@@ -109,56 +108,56 @@ pub enum Credential {
     ApiToken {
         /// The token's id.
         id: String,
-        /// The scopes it holds, in canonical order.
+        /// The token's scopes, in canonical order.
         scopes: Vec<Scope>,
     },
     /// An OAuth access token.
     OAuth {
         /// The grant's id.
         id: String,
-        /// What it is for.
+        /// The part of the service for which the token was issued.
         audience: Audience,
-        /// The scopes it holds, in canonical order.
+        /// The token's scopes, in canonical order.
         scopes: Vec<Scope>,
     },
 }
 
-/// What an OAuth access token is for (RFC 8707).
+/// The audience of an OAuth access token (RFC 8707).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// The whole service, the agent endpoint included.
+    /// The whole service, including the agent endpoint.
     Service,
-    /// The API alone.
+    /// Only the API.
     Api,
 }
 
-/// What the mail server is shown on the caller's behalf.
+/// The credential for the mail server.
 #[derive(Clone, Debug)]
 pub struct MailCredential {
-    /// The app password's id, or the access token's hash: connections are pooled by it and closed when what it names is revoked.
+    /// The app password's id or the access token's hash. Connections are pooled by this id and closed when the credential is revoked.
     pub id: String,
     /// The log-in name: the account's address.
     pub username: String,
-    /// What proves it.
+    /// The secret.
     pub proof: Proof,
 }
 
-/// What proves to the mail server that somebody may log in.
+/// The secret that the mail server checks at log-in.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// An app password of the directory's.
+    /// An app password from the directory.
     AppPassword(SecretString),
-    /// An access token of an authorization server elsewhere, which the mail server asks about itself (RFC 7628).
+    /// An access token of an external authorization server. The mail server validates it (RFC 7628).
     AccessToken {
         /// The token.
         token: SecretString,
-        /// When it ends, where that is known: no connection is kept longer.
+        /// The token's expiry, if known. Connections are not kept after it.
         until: Option<Instant>,
     },
 }
 
 impl MailCredential {
-    /// The app password that has this id.
+    /// Creates the credential of an app password.
     #[must_use]
     pub fn app_password(id: String, username: String, password: SecretString) -> Self {
         Self {
@@ -168,7 +167,7 @@ impl MailCredential {
         }
     }
 
-    /// The id of the app password, where it is one: what the directory knows it by.
+    /// Returns the id of the app password, or `None` for an access token.
     #[must_use]
     pub fn app_password_id(&self) -> Option<&str> {
         match self.proof {
@@ -177,7 +176,7 @@ impl MailCredential {
         }
     }
 
-    /// When it ends, where that is known beforehand.
+    /// Returns the expiry, if known.
     #[must_use]
     pub(crate) fn until(&self) -> Option<Instant> {
         match self.proof {
@@ -187,51 +186,51 @@ impl MailCredential {
     }
 }
 
-/// Whoever made an authenticated request.
+/// The caller of an authenticated request.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The account's opaque id.
     pub account: String,
-    /// The account's address, lower case.
+    /// The account's address, in lower case.
     pub address: String,
-    /// Whether the account is an administrator's.
+    /// `true` if the account is an administrator.
     pub admin: bool,
-    /// The credential presented.
+    /// The credential of the request.
     pub credential: Credential,
-    /// What acts for it at the mail server.
+    /// The credential of the caller's own mailbox at the mail server.
     pub mail: MailCredential,
-    /// The mailbox of somebody else that it acts in; none where it acts in its own.
+    /// The shared mailbox in which the caller acts, or `None` for the caller's own mailbox.
     pub shared: Option<Box<Shared>>,
 }
 
 /// A mailbox that its owner shares with the caller.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// The owner's account: the mailbox's id.
+    /// The id of the owner's account, which is also the mailbox's id.
     pub account: String,
-    /// What acts for guests at the mail server.
+    /// The credential that members use at the mail server.
     pub mail: MailCredential,
-    /// What the caller was granted, as it stood when the request was let in.
+    /// The caller's grants at the time of authentication.
     pub grants: Arc<Grants>,
 }
 
-/// Where something comes from, for the record of security events.
+/// The origin of an action, for the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// Who acts: the address of the caller's account, `operator` or `service`; empty for a stranger.
+    /// The address of the caller's account, `operator` or `service`. Empty if the client is not authenticated.
     pub actor: String,
-    /// The id of the credential that the actor came with: an app password's, for each credential has one.
+    /// The id of the app password behind the actor's credential.
     pub credential: Option<String>,
-    /// The client's address.
+    /// The client's IP address.
     pub client: Option<IpAddr>,
     /// The request's id.
     pub request: Option<String>,
-    /// What the client calls itself.
+    /// The client's `User-Agent` header.
     pub user_agent: Option<String>,
 }
 
 impl Origin {
-    /// A request of this id from a client, on behalf of its caller where it has one.
+    /// Creates the origin of a request. `caller` is `None` if the client is not authenticated.
     #[must_use]
     pub fn new(
         request: &str,
@@ -250,7 +249,7 @@ impl Origin {
         }
     }
 
-    /// The service, of its own accord.
+    /// Returns the origin of the service's own actions.
     #[must_use]
     pub fn service() -> Self {
         Self {
@@ -259,7 +258,7 @@ impl Origin {
         }
     }
 
-    /// The operator, at the command line.
+    /// Returns the origin of commands at the command line.
     #[must_use]
     pub fn operator() -> Self {
         Self {
@@ -270,7 +269,7 @@ impl Origin {
 }
 
 impl Caller {
-    /// The same at the agent endpoint, where alone an OAuth token may make an alias (specification, section 4.9).
+    /// Adds `aliases:write` to an OAuth token. OAuth tokens can create aliases only at the agent endpoint (specification, section 4.9).
     #[must_use]
     pub fn at_agent_endpoint(mut self) -> Self {
         if let Credential::OAuth { scopes, .. } = &mut self.credential
@@ -282,7 +281,7 @@ impl Caller {
         self
     }
 
-    /// Whether the caller's credential reaches what `scope` opens. A session reaches all of it.
+    /// Returns `true` if the caller's credential has `scope`. A session has every scope.
     #[must_use]
     pub fn holds(&self, scope: Scope) -> bool {
         match &self.credential {

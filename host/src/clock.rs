@@ -1,4 +1,4 @@
-//! The time, passed in: no other file asks the system for it, so that a test can say `clock.advance(...)`.
+//! The clock. Other modules use it instead of the system time, so that tests can set the time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,30 +8,30 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 
-/// An instant, UTC, to the millisecond.
+/// A point in time in UTC, with millisecond precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The instant `millis` milliseconds after 1970-01-01T00:00:00Z.
+    /// Creates a timestamp from milliseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since 1970-01-01T00:00:00Z, rounded down.
+    /// Returns the whole seconds since 1970-01-01T00:00:00Z, rounded down.
     #[must_use]
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// This instant moved on by `by`; the last instant there is where that cannot be told.
+    /// Returns the timestamp `by` later, or the last possible timestamp if the sum overflows.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(
@@ -40,7 +40,7 @@ impl Timestamp {
         )
     }
 
-    /// So much earlier.
+    /// Returns the timestamp `by` earlier, or the first possible timestamp if the difference overflows.
     #[must_use]
     pub fn minus(self, by: Duration) -> Self {
         Self(
@@ -49,25 +49,25 @@ impl Timestamp {
         )
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Returns the time from `earlier` to this timestamp, or zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The day it is in UTC.
+    /// Returns the date in UTC.
     #[must_use]
     pub fn date(self) -> NaiveDate {
         self.utc().date_naive()
     }
 
-    /// `YYYY-MM-DD HH:MM:SS`, the form of the `snake_case` fields (specification, section 1).
+    /// Formats as `YYYY-MM-DD HH:MM:SS`, the form of the `snake_case` fields (specification, section 1).
     #[must_use]
     pub fn sql(self) -> String {
         self.utc().format("%Y-%m-%d %H:%M:%S").to_string()
     }
 
-    /// `Fri, 20 Nov 2026 08:00:00 GMT`, the form of HTTP's `Date` (RFC 9110, section 5.6.7).
+    /// Formats as `Fri, 20 Nov 2026 08:00:00 GMT`, the form of HTTP's `Date` header (RFC 9110, section 5.6.7).
     #[must_use]
     pub fn http(self) -> String {
         self.utc().format("%a, %d %b %Y %H:%M:%S GMT").to_string()
@@ -78,7 +78,7 @@ impl Timestamp {
     }
 }
 
-/// `2026-11-20T08:00:00.000Z`, the form of the camelCase fields.
+/// Formats as `2026-11-20T08:00:00.000Z`, the form of the camelCase fields.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.utc().to_rfc3339_opts(SecondsFormat::Millis, true))
@@ -91,24 +91,24 @@ impl Serialize for Timestamp {
     }
 }
 
-/// Tells the time: the system's, or a test's own.
+/// The system clock, or a manual clock for tests.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system clock.
     #[must_use]
     pub const fn system() -> Self {
         Self(None)
     }
 
-    /// A clock that stands at `start` until it is moved; its clones move with it.
+    /// Creates a clock that stays at `start` until it is moved. Clones share the time.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(start.millis()))))
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -121,8 +121,7 @@ impl Clock {
         }
     }
 
-    /// How long ago some fixed moment was. It never goes back, as the time of day does when the system's clock is set: for measuring
-    /// what has passed, not for telling when it was.
+    /// Returns the time since a fixed moment. Use it to measure durations: unlike [`Clock::now`], it never goes back when the system time is changed.
     #[must_use]
     pub fn monotonic(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -132,7 +131,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock on; the system's clock does not heed it.
+    /// Moves a manual clock forward. Has no effect on the system clock.
     pub fn advance(&self, by: Duration) {
         if let Some(manual) = &self.0 {
             manual.fetch_add(

@@ -1,4 +1,5 @@
-//! Connections to the mail server, and what others that connect share with it: TCP, and TLS from the first byte (RFC 8314) where it is configured. Knows no protocol above.
+//! TCP connections to the mail server, with implicit TLS (RFC 8314) if configured, and the TLS client configuration that other clients use as well. This module
+//! knows no protocol above TLS.
 
 use std::fmt;
 use std::io;
@@ -19,7 +20,7 @@ pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
-/// Where a server is.
+/// The address of a server and its TLS settings.
 #[derive(Clone)]
 pub(crate) struct Dial {
     address: String,
@@ -41,26 +42,26 @@ impl fmt::Display for Dial {
     }
 }
 
-/// TLS towards servers whose certificates this machine trusts. `whom` is what an error calls them.
+/// Returns a TLS connector that trusts the certificates of the system's trust store. `whom` names the server in the error message.
 pub(crate) fn tls_towards(whom: &str) -> Result<TlsConnector, StartError> {
     let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(BuilderVerifierExt::with_platform_verifier)
-        .map_err(|e| StartError::new(format!("TLS towards {whom} cannot be used: {e}")))?
+        .map_err(|e| StartError::new(format!("cannot set up TLS for {whom}: {e}")))?
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(client)))
 }
 
 impl Dial {
-    /// Reads the address that the configuration's `key` holds. Nothing is connected.
+    /// Parses the address in the setting `key`. Does not connect.
     pub(crate) fn new(key: &str, address: &str, tls: bool) -> Result<Self, StartError> {
         let unusable =
             |why: &str| StartError::new(format!("{key} {address:?} cannot be used: {why}"));
         let (host, port) = address
             .rsplit_once(':')
-            .ok_or_else(|| unusable("it is not host:port"))?;
+            .ok_or_else(|| unusable("it must be host:port"))?;
         if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(unusable("it is not host:port"));
+            return Err(unusable("it must be host:port"));
         }
         let tls = if tls {
             let host = host
@@ -78,7 +79,7 @@ impl Dial {
         })
     }
 
-    /// Connects. What is written leaves at once.
+    /// Connects. Sets `TCP_NODELAY`.
     pub(crate) async fn connect(&self) -> io::Result<Box<dyn Io>> {
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;

@@ -1,10 +1,10 @@
-//! Which error type is used where.
+//! The error types and where each is used.
 //!
-//! - A room below HTTP has an error enum of its own, with few named cases: [`crate::directory::Error`], [`crate::mail::Error`].
-//!   "Not found" is `Ok(None)` there, not an error.
-//! - What answers a client speaks in [`Failure`]: a status, a sentence for a person, and (for the log alone) the cause.
-//! - What stops a start is [`StartError`]: one sentence for an operator.
-//! - `anyhow` lives in `main`, in `operator`, in `dev` and in tests.
+//! - A module below HTTP has its own error enum with few cases, for example [`crate::directory::Error`] and [`crate::mail::Error`]. "Not found" is `Ok(None)`,
+//!   not an error.
+//! - Code that produces an HTTP response uses [`Failure`]: a status, a message for the client, and a cause for the log.
+//! - An error that prevents the start is a [`StartError`]: one sentence for the operator.
+//! - `anyhow` is used only in `main`, `operator`, `dev` and tests.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -12,21 +12,21 @@ use std::fmt;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
-/// An answer that is not a success: `{"error": text}` with a status (specification, section 7).
+/// An error response: `{"error": text}` with a status (specification, section 7).
 #[derive(Debug)]
 pub struct Failure {
-    /// The status answered.
+    /// The status of the response.
     pub status: StatusCode,
-    /// The sentence answered. Never holds a secret or the host's own detail.
+    /// The message for the client. Contains no secrets and no internal details.
     pub text: Cow<'static, str>,
-    /// Further headers of the answer (`Allow`, `Retry-After`, …).
+    /// Additional headers of the response (`Allow`, `Retry-After`, …).
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// What lies behind it. Logged once, where the answer is written; never answered.
+    /// The internal cause. It is logged once, when the response is written, and never sent to the client.
     pub cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl Failure {
-    /// A failure with any status.
+    /// Creates a failure with any status.
     #[must_use]
     pub fn new(status: StatusCode, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -37,43 +37,43 @@ impl Failure {
         }
     }
 
-    /// 400: malformed, missing or out of range; the text names the field.
+    /// 400: the request is malformed, or a field is missing or out of range. The text names the field.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
-    /// 401: no credential, or one that cannot be used.
+    /// 401: the credential is missing or unusable.
     #[must_use]
     pub fn unauthorized(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, text)
     }
 
-    /// 403: a valid credential that is not allowed this.
+    /// 403: the credential is valid, but the action is not permitted.
     #[must_use]
     pub fn forbidden(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::FORBIDDEN, text)
     }
 
-    /// 404: it does not exist, or not for this caller.
+    /// 404: the resource does not exist or the caller may not see it.
     #[must_use]
     pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::NOT_FOUND, text)
     }
 
-    /// 404: no such mailbox is the caller's or shared with it.
+    /// 404: the mailbox does not exist or is not shared with the caller.
     #[must_use]
     pub fn no_mailbox() -> Self {
         Self::not_found("Mailbox not found")
     }
 
-    /// 409: it exists already, or something depends on it.
+    /// 409: the resource already exists, or another resource depends on it.
     #[must_use]
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::CONFLICT, text)
     }
 
-    /// 500: the operation could not be completed. The cause goes to the log.
+    /// 500: the operation could not be completed. The cause is logged.
     #[must_use]
     pub fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::new(
@@ -83,7 +83,7 @@ impl Failure {
         .because(cause)
     }
 
-    /// 503: the mail server is starting or cannot be reached, and nothing was begun.
+    /// 503: the mail server is starting or unreachable, and nothing has started.
     #[must_use]
     pub fn mail_unavailable() -> Self {
         Self::new(
@@ -93,21 +93,21 @@ impl Failure {
         .with(header::RETRY_AFTER, HeaderValue::from_static("2"))
     }
 
-    /// The same with a header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// The same with its cause, for the log.
+    /// Sets the cause for the log.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// The same with another sentence.
+    /// Replaces the message.
     #[must_use]
     pub fn saying(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.text = text.into();
@@ -139,12 +139,12 @@ impl From<crate::directory::Error> for Failure {
     }
 }
 
-/// What stops a start, in one sentence for an operator: what could not be done, with what, and why.
+/// An error that prevents the start. The sentence for the operator says what failed, with which value, and why.
 #[derive(Debug)]
 pub struct StartError(String);
 
 impl StartError {
-    /// A sentence.
+    /// Creates the error from its sentence.
     #[must_use]
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())

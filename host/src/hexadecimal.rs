@@ -1,12 +1,12 @@
-//! Bytes as digits.
+//! Hexadecimal encoding.
 
 use std::fmt::Write as _;
 
-/// Two digits a byte, in lower case.
+/// Encodes bytes as hexadecimal digits in lower case.
 pub(crate) fn lower(bytes: &[u8]) -> String {
     let digits = String::with_capacity(2 * bytes.len());
     bytes.iter().fold(digits, |mut digits, byte| {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(digits, "{byte:02x}");
         digits
     })

@@ -1,8 +1,8 @@
-//! Networks of addresses, as operators write them: `10.0.0.0/8`, or one address alone.
+//! IP networks in the notation of the configuration: `10.0.0.0/8`, or a single address.
 
 use std::net::IpAddr;
 
-/// The addresses that begin with the same bits.
+/// An IP network: all addresses with the same first `bits` bits as `base`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
     base: IpAddr,
@@ -10,12 +10,12 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// That of so many bits of an address.
+    /// Creates the network of the first `bits` bits of `base`.
     pub(crate) const fn new(base: IpAddr, bits: u32) -> Self {
         Self { base, bits }
     }
 
-    /// Reads one; none where it is neither an address nor a network.
+    /// Parses a network or an address. Returns `None` if the text is neither.
     pub(crate) fn parse(entry: &str) -> Option<Self> {
         let (address, bits) = match entry.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse().ok()?)),
@@ -27,7 +27,7 @@ impl Network {
         (bits <= width).then_some(Self { base, bits })
     }
 
-    /// Whether an address is one of it.
+    /// Returns `true` if the network contains the address.
     pub(crate) fn holds(self, address: IpAddr) -> bool {
         match (self.base, address) {
             (IpAddr::V4(base), IpAddr::V4(address)) => {

@@ -1,12 +1,12 @@
-//! What is said with an access token at a log-in, to IMAP and to SMTP alike: OAUTHBEARER (RFC 7628), and XOAUTH2, which came before it. Knows neither protocol around
-//! it.
+//! SASL messages that log in with an access token: OAUTHBEARER (RFC 7628) and its predecessor XOAUTH2. IMAP and SMTP both use this module, and it knows neither
+//! protocol.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-/// A mechanism that takes access tokens.
+/// A SASL mechanism for access tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     /// `OAUTHBEARER`
@@ -16,14 +16,14 @@ pub(crate) enum Mechanism {
 }
 
 impl Mechanism {
-    /// The better one of those that a server offers.
+    /// Returns the preferred mechanism of those that a server offers.
     pub(crate) fn best(offered: impl Fn(Self) -> bool) -> Option<Self> {
         [Self::OAuthBearer, Self::XOAuth2]
             .into_iter()
             .find(|mechanism| offered(*mechanism))
     }
 
-    /// Its name on the wire.
+    /// Returns the mechanism's name in the protocol.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::OAuthBearer => "OAUTHBEARER",
@@ -31,12 +31,12 @@ impl Mechanism {
         }
     }
 
-    /// Whether this is its name.
+    /// Returns `true` if `name` is the mechanism's name, in any case.
     pub(crate) fn is(self, name: &str) -> bool {
         name.eq_ignore_ascii_case(self.name())
     }
 
-    /// The client's one message, in base64. None where the name or the token has what would end a part of it.
+    /// Returns the client's only message, in base64. Returns `None` if the user name or the token is empty or contains a character that would end its field.
     pub(crate) fn response(
         self,
         username: &str,
@@ -49,7 +49,7 @@ impl Mechanism {
         }
         let said = Zeroizing::new(match self {
             Self::OAuthBearer => {
-                // RFC 5801, section 4: what separates is not a name's to use.
+                // RFC 5801, section 4: `=` and `,` are not allowed in the name.
                 let name = username.replace('=', "=3D").replace(',', "=2C");
                 format!("n,a={name},\x01auth=Bearer {token}\x01\x01")
             }
@@ -58,7 +58,7 @@ impl Mechanism {
         Some(Zeroizing::new(STANDARD.encode(said.as_bytes())))
     }
 
-    /// What is answered where the server tells why it refuses, in base64: only then does it say that it does (RFC 7628, section 3.2.3).
+    /// Returns the client's reply to the server's error challenge, in base64. The server reports the failure only after this reply (RFC 7628, section 3.2.3).
     pub(crate) const fn farewell(self) -> &'static str {
         match self {
             Self::OAuthBearer => "AQ==",

@@ -147,7 +147,7 @@ impl Store {
             Change::Done => Ok(true),
             Change::Unexpected => Ok(false),
             Change::Full => Err(Error::TooLarge(format!(
-                "There is no room for it in the {} bytes that the module {} may keep for an account",
+                "The value does not fit into the {} bytes that the module {} can store for an account",
                 keeper.quota, keeper.module
             ))),
             Change::CredentialOver => Err(Error::CredentialOver),

@@ -1,4 +1,4 @@
-//! The value that a `blob` handle stands for.
+//! The bytes behind a `blob` handle of the WIT interface.
 
 use std::fmt;
 use std::io;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 
-/// Bytes as they come.
+/// A stream of byte chunks.
 pub type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
-/// Where bytes come from that are not in the host's memory.
+/// Supplies bytes that are not in the host's memory.
 pub trait Source: Send + Sync {
-    /// All of them, from the first to the last.
+    /// Starts reading from the first byte. Each call starts a new read.
     fn open(&self) -> Pieces;
 }
 
-/// Bytes that stay with the host while a guest holds their handle.
+/// Bytes that stay in the host while a guest holds a handle to them.
 pub struct Blob {
     size: u64,
     content: Content,
@@ -26,22 +26,22 @@ enum Content {
     Here(Bytes),
     Elsewhere {
         source: Arc<dyn Source>,
-        /// Where a guest reads.
+        /// The guest's current read, if one has started.
         reading: Option<Reading>,
     },
 }
 
-/// What was begun to be read of a source.
+/// A started read of a source.
 struct Reading {
     pieces: Pieces,
-    /// The piece at hand, without what was read of it.
+    /// The unread rest of the current chunk.
     piece: Bytes,
-    /// Where that begins.
+    /// The offset of `piece` in the blob, in bytes.
     at: u64,
 }
 
 impl Blob {
-    /// Bytes that are in the host's memory already.
+    /// Creates a blob from bytes in memory.
     #[must_use]
     pub fn new(bytes: Bytes) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Blob {
         }
     }
 
-    /// `size` bytes that come from `source`.
+    /// Creates a blob of `size` bytes that are read from `source`.
     #[must_use]
     pub fn from_source(size: u64, source: Arc<dyn Source>) -> Self {
         Self {
@@ -62,17 +62,17 @@ impl Blob {
         }
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Up to `length` bytes from `offset`; shorter at the end, empty past it. What comes from elsewhere is best read in order: going back begins
-    /// again.
+    /// Reads up to `length` bytes from `offset`. Returns fewer at the end and none after it. Read a blob from a source in order: an offset before the previous
+    /// one starts the source again.
     ///
     /// # Errors
-    /// Where the source fails, or holds fewer bytes than it should.
+    /// Returns an error if the source fails or has fewer bytes than [`Blob::size`].
     pub async fn read(&mut self, offset: u64, length: usize) -> io::Result<Bytes> {
         let left = self.size.saturating_sub(offset);
         let length = usize::try_from(left).map_or(length, |left| left.min(length));
@@ -101,7 +101,7 @@ impl Blob {
         }
     }
 
-    /// All of its bytes, as they come: [`Blob::size`] of them unless the source fails.
+    /// Returns all bytes as a stream: [`Blob::size`] bytes, unless the source fails.
     #[must_use]
     pub fn into_pieces(self) -> Pieces {
         match self.content {
@@ -110,10 +110,10 @@ impl Blob {
         }
     }
 
-    /// All of its bytes, where they are in the host's memory.
+    /// Returns all bytes if they are in memory.
     ///
     /// # Errors
-    /// The blob itself where they are not.
+    /// Returns the blob unchanged if its bytes come from a source.
     pub fn into_bytes(self) -> Result<Bytes, Self> {
         match self.content {
             Content::Here(bytes) => Ok(bytes),
@@ -123,7 +123,7 @@ impl Blob {
 }
 
 impl Reading {
-    /// Makes sure that there is something at hand.
+    /// Reads chunks until `piece` is not empty.
     async fn fill(&mut self) -> io::Result<()> {
         while self.piece.is_empty() {
             self.piece = self

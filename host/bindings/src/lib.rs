@@ -1,14 +1,14 @@
-//! The host's side of the `latchmail:host` WIT package: the one `bindgen!`, in a crate of its own because it dominates rebuild
-//! time, and the value that a `blob` handle stands for.
+//! Host bindings for the `latchmail:host` WIT package. The only `bindgen!` is in a separate crate because its expansion takes most of the time of a rebuild.
+//! The crate also contains the type behind the `blob` handle.
 
 mod blob;
 
 pub use blob::{Blob, Pieces, Source};
 
-/// The version of the contract, `major.minor.patch`, as `wit/` has it.
+/// The version of the WIT package in `wit/`: `major.minor.patch`.
 pub const VERSION: &str = version(include_str!("../../../wit/types.wit"));
 
-/// What stands between `@` and `;` in the line that names the package.
+/// Returns the text between `@` and `;` in the line that names the package.
 const fn version(wit: &str) -> &str {
     let bytes = wit.as_bytes();
     let mut at = 0;
