@@ -4,10 +4,13 @@
 //! It knows neither HTTP's paths and queries nor the agents' protocol: those are the modules'.
 
 pub mod aliases;
+mod message_ids;
 mod model;
 pub mod reading;
 mod recipients;
 pub mod sending;
+mod strings;
 
+pub use message_ids::MessageIds;
 pub use model::{Address, Attachment, Detail, Folder, Headline, Summary};
 pub use recipients::Recipients;

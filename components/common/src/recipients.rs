@@ -1,20 +1,21 @@
 //! Addresses as a client writes them: comma-separated lists, `Name <address>`, quoted names (RFC 5322, section 3.4). lettre reads them.
 
-use std::fmt;
-
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Address;
 use lettre::message::Mailboxes;
-use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::Deserialize;
 use utoipa::ToSchema;
+
+use crate::strings::Strings;
 
 /// The longest address that SMTP carries (RFC 5321, section 4.5.3.1.3, without the brackets).
 const LONGEST: usize = 254;
 
 /// One list of recipients: a string, or an array of them. An empty string names nobody.
-#[derive(Debug, Default, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(transparent)]
 #[schema(value_type = OneOrMany)]
-pub struct Recipients(Vec<String>);
+pub struct Recipients(Strings);
 
 /// Addresses separated by commas, each bare or as `Name <address>`; or an array of such strings.
 #[derive(ToSchema)]
@@ -30,49 +31,19 @@ pub(crate) enum OneOrMany {
     Many(Vec<String>),
 }
 
-impl<'de> Deserialize<'de> for Recipients {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Lists;
-
-        impl<'de> Visitor<'de> for Lists {
-            type Value = Recipients;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or an array of strings")
-            }
-
-            fn visit_str<E: de::Error>(self, list: &str) -> Result<Recipients, E> {
-                let nobody = list.trim().is_empty();
-                Ok(Recipients(
-                    (!nobody).then(|| list.to_owned()).into_iter().collect(),
-                ))
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Recipients, E> {
-                Ok(Recipients::default())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut lists: A) -> Result<Recipients, A::Error> {
-                let mut all = Vec::new();
-                while let Some(list) = lists.next_element()? {
-                    all.push(list);
-                }
-                Ok(Recipients(all))
-            }
-        }
-
-        deserializer.deserialize_any(Lists)
-    }
-}
-
 impl Recipients {
     /// Everybody named, in order.
     ///
     /// # Errors
     /// 400 that names `field` where any of it is no address.
     pub(crate) fn addresses(&self, field: &str) -> Result<Vec<Address>, Failure> {
+        let lists = match &self.0 {
+            Strings::One(list) if list.trim().is_empty() => &[],
+            Strings::One(list) => std::slice::from_ref(list),
+            Strings::Many(lists) => lists.as_slice(),
+        };
         let mut all = Vec::new();
-        for list in &self.0 {
+        for list in lists {
             all.extend(read(list).filter(|list| !list.is_empty()).ok_or_else(|| {
                 Failure::bad_request(format!("{field} must hold mail addresses alone"))
             })?);

@@ -5,6 +5,7 @@ use latchmail_sdk::{Failure, Object};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::message_ids::{self, MessageIds};
 use crate::recipients::{self, Recipients};
 
 /// Recipients of one message, in all its lists together.
@@ -13,8 +14,6 @@ const MOST_RECIPIENTS: usize = 50;
 const MOST_ATTACHMENTS: usize = 20;
 /// Characters of a subject.
 const LONGEST_SUBJECT: usize = 998;
-/// Bytes of a Message-ID with its brackets: a line of a header has room for 998 with the header's name (RFC 5322, section 2.1.1).
-const LONGEST_ID: usize = 985;
 /// Bytes of an `Idempotency-Key`.
 const LONGEST_KEY: usize = 255;
 
@@ -44,9 +43,9 @@ pub struct SendRequest {
     /// The Message-ID replied to, angle brackets included.
     #[serde(default)]
     pub in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation, separated by spaces.
+    /// The Message-IDs of the conversation, oldest first: a string that contains them separated by spaces, or an array as in the detail of a message.
     #[serde(default)]
-    pub references: Option<String>,
+    pub references: Option<MessageIds>,
     /// At most 20.
     #[serde(default)]
     #[schema(max_items = 20)]
@@ -159,10 +158,15 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
             "Too many recipients (max 50 across to, cc and bcc)",
         ));
     }
-    let in_reply_to = body.in_reply_to.as_deref().unwrap_or_default();
-    let mut in_reply_to = ids(in_reply_to, "inReplyTo")?;
-    if in_reply_to.len() > 1 {
-        return Err(bad_ids("inReplyTo"));
+    let in_reply_to = body
+        .in_reply_to
+        .as_deref()
+        .unwrap_or_default()
+        .trim_matches(' ');
+    if !in_reply_to.is_empty() && !message_ids::is_id(in_reply_to) {
+        return Err(Failure::bad_request(
+            "inReplyTo must be one Message-ID in angle brackets",
+        ));
     }
     Ok(Draft {
         from: sender(&body.from)?,
@@ -172,8 +176,8 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
         subject: body.subject,
         text: body.text,
         html: body.html,
-        in_reply_to: in_reply_to.pop(),
-        references: ids(body.references.as_deref().unwrap_or_default(), "references")?,
+        in_reply_to: (!in_reply_to.is_empty()).then(|| in_reply_to.to_owned()),
+        references: body.references.unwrap_or_default().ids("references")?,
         files: attachments
             .into_iter()
             .enumerate()
@@ -190,34 +194,6 @@ fn sender(from: &str) -> Result<String, Failure> {
         .filter(|one| one.address == from);
     bare.map(|one| one.address)
         .ok_or(Failure::bad_request("from must be one bare mail address"))
-}
-
-/// Message-IDs (RFC 5322, section 3.6.4), separated by spaces.
-fn ids(list: &str, field: &str) -> Result<Vec<String>, Failure> {
-    if list.len() > LONGEST_ID * 10 {
-        return Err(Failure::bad_request(format!("{field} is too long")));
-    }
-    list.split(' ')
-        .filter(|id| !id.is_empty())
-        .map(|id| {
-            let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
-            let is_one = inner.is_some_and(|inner| {
-                !inner.is_empty()
-                    && id.len() <= LONGEST_ID
-                    && inner
-                        .bytes()
-                        .all(|b| b.is_ascii_graphic() && !b"<>".contains(&b))
-            });
-            is_one.then(|| id.to_owned()).ok_or_else(|| bad_ids(field))
-        })
-        .collect()
-}
-
-fn bad_ids(field: &str) -> Failure {
-    Failure::bad_request(match field {
-        "inReplyTo" => "inReplyTo must be one Message-ID in angle brackets",
-        _ => "references must be Message-IDs in angle brackets, separated by spaces",
-    })
 }
 
 fn file(

@@ -150,6 +150,15 @@ fn what_will_not_do_is_named() {
             "references must be Message-IDs in angle brackets, separated by spaces",
         ),
         (
+            r#", "references": ["<1@x>", "<2@x> <3@x>"]"#,
+            "references[1] must be one Message-ID in angle brackets",
+        ),
+        (r#", "references": [7]"#, "references[0] must be a string"),
+        (
+            r#", "references": 7"#,
+            "references must be a string or an array of strings",
+        ),
+        (
             r#", "attachments": [{"content": 0}]"#,
             "attachments[0].filename is required",
         ),

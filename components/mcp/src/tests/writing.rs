@@ -69,7 +69,8 @@ fn a_message_is_sent_where_agents_may_send() {
     let scopes: Vec<_> = USUAL.into_iter().chain([Scope::MailSend]).collect();
     service.host.use_grant(&scopes);
     let message = json!({
-        "to": ["Grace <grace@example.org>", "bo@example.org"], "subject": "Hello", "text": "Hi", "inReplyTo": "<1@x>", "idempotencyKey": "once",
+        "to": ["Grace <grace@example.org>", "bo@example.org"], "subject": "Hello", "text": "Hi", "inReplyTo": "<1@x>",
+        "references": ["<0@x>", "<1@x>"], "idempotencyKey": "once",
     });
     let (sent, _) = call(&service, "send_message", message.clone());
     assert_eq!(sent["savedTo"], "Sent");
@@ -81,6 +82,7 @@ fn a_message_is_sent_where_agents_may_send() {
         ("ada@example.test", 2)
     );
     assert_eq!(out[0].in_reply_to.as_deref(), Some("<1@x>"));
+    assert_eq!(out[0].references, ["<0@x>", "<1@x>"]);
     for (fields, sentence) in [
         (json!({ "to": "a@b.example" }), "subject is required"),
         (

@@ -1,7 +1,7 @@
 //! `send_message`: a message is sent, where the operator lets agents send.
 
-use latchmail_common::Recipients;
 use latchmail_common::sending::{self, SendRequest, SendResult};
+use latchmail_common::{MessageIds, Recipients};
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Scope;
 use serde::Deserialize;
@@ -38,9 +38,9 @@ struct Arguments {
     /// The Message-ID replied to (`messageId` of a message), angle brackets included.
     #[schema(nullable = false)]
     in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation, separated by spaces.
+    /// The Message-IDs of the conversation, oldest first: an array as in `references` of a message, or a string that contains them separated by spaces.
     #[schema(nullable = false)]
-    references: Option<String>,
+    references: Option<MessageIds>,
     /// A name for this very sending, 1 to 255 visible ASCII characters: the same call again within 24 hours sends nothing and answers as the first did.
     #[schema(nullable = false, min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,

@@ -80,6 +80,37 @@ async fn tools_answer_what_the_routes_answer() {
 }
 
 #[tokio::test]
+async fn an_agent_replies_with_the_references_that_it_read() {
+    let service = Setup::default()
+        .with_mail()
+        .with("mcp.send_tool = true")
+        .start()
+        .await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    ada.receives(
+        "From: Bob <bob@first.test>\nTo: ada@first.test\nSubject: Question\nMessage-ID: <three@outside.test>\n\
+         References: <one@outside.test>\n <two@outside.test>\n\nYes?\n",
+    )
+    .await;
+    let agent = Agent::of(&ada).await;
+    let uid = ada.newest().await["uid"].clone();
+    let read = agent.call("get_message", json!({ "uid": uid })).await;
+    let mut references = read["references"].as_array().unwrap().clone();
+    assert_eq!(
+        references,
+        [json!("<one@outside.test>"), json!("<two@outside.test>")]
+    );
+    references.push(read["messageId"].clone());
+    let reply = json!({
+        "to": bob.address, "subject": "Re: Question", "text": "Yes.",
+        "inReplyTo": read["messageId"], "references": references,
+    });
+    agent.call("send_message", reply).await;
+    let sent = ada.uid_of("Sent", "Re: Question").await;
+    assert_eq!(ada.message(sent).await["references"], json!(references));
+}
+
+#[tokio::test]
 async fn a_mail_that_speaks_to_the_agent_comes_back_as_data() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;

@@ -169,26 +169,31 @@ async fn an_answer_names_what_it_answers_as_it_was_told() {
         ("<last@outside.test>", many),
     ] {
         let mail = with(mail("an answer"), "inReplyTo", reply);
-        let mail = with(mail, "references", references.join(" "));
+        // As one string, and as the array of a message's detail.
+        for form in [json!(references.join(" ")), json!(references)] {
+            let sent = sends(&ada, &with(mail.clone(), "references", form)).await;
+            let received = arrives(&bob, &sent).await;
+            assert_eq!(received["inReplyTo"], reply);
+            assert_eq!(received["references"], json!(references));
+            let stored = found(&mut client, "INBOX", &sent).await;
+            is_well_formed(&stored);
+            assert_eq!(stored.header("in-reply-to").as_deref(), Some(reply));
+            let told = stored.header("references").unwrap();
+            assert_eq!(told.split_whitespace().collect::<Vec<_>>(), references);
+            let id = sent["messageId"].as_str().unwrap();
+            assert!(id != reply && !references.iter().any(|r| r == id));
+        }
+    }
+    for none in [json!(null), json!(""), json!([])] {
+        let mail = with(mail("no answer"), "references", none);
         let sent = sends(&ada, &mail).await;
         let received = arrives(&bob, &sent).await;
-        assert_eq!(received["inReplyTo"], reply);
-        assert_eq!(received["references"], json!(references));
+        assert!(received.get("inReplyTo").is_none());
+        assert_eq!(received["references"], json!([]));
         let stored = found(&mut client, "INBOX", &sent).await;
-        is_well_formed(&stored);
-        assert_eq!(stored.header("in-reply-to").as_deref(), Some(reply));
-        let told = stored.header("references").unwrap();
-        assert_eq!(told.split_whitespace().collect::<Vec<_>>(), references);
-        let id = sent["messageId"].as_str().unwrap();
-        assert!(id != reply && !references.iter().any(|r| r == id));
+        assert_eq!(stored.header("in-reply-to"), None);
+        assert_eq!(stored.header("references"), None);
     }
-    let sent = sends(&ada, &mail("no answer")).await;
-    let received = arrives(&bob, &sent).await;
-    assert!(received.get("inReplyTo").is_none());
-    assert_eq!(received["references"], json!([]));
-    let stored = found(&mut client, "INBOX", &sent).await;
-    assert_eq!(stored.header("in-reply-to"), None);
-    assert_eq!(stored.header("references"), None);
 }
 
 #[tokio::test]

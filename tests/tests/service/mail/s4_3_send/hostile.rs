@@ -29,6 +29,11 @@ fn injected(field: &str, text: &str) -> Value {
         "inReplyTo" => with(mail, field, format!("<a@outside.test>{text}")),
         "an id" => with(mail, "inReplyTo", format!("<a{text}@outside.test>")),
         "references" => with(mail, field, format!("<a@x.test>{text} <b@x.test>")),
+        "a reference" => with(
+            mail,
+            "references",
+            json!(["<a@x.test>", format!("<b@x.test>{text}")]),
+        ),
         "filename" => with(
             mail,
             "attachments",
@@ -48,7 +53,7 @@ fn injected(field: &str, text: &str) -> Value {
     }
 }
 
-const PLACES: [&str; 15] = [
+const PLACES: [&str; 16] = [
     "from",
     "to",
     "cc",
@@ -61,6 +66,7 @@ const PLACES: [&str; 15] = [
     "inReplyTo",
     "an id",
     "references",
+    "a reference",
     "filename",
     "contentType",
     "a parameter",
@@ -203,6 +209,7 @@ async fn long_fields_are_taken_as_they_are_or_refused_and_hurt_nothing() {
         ("to", json!(vec!["bob@first.test"; 10_000])),
         ("inReplyTo", json!(format!("<{many}@outside.test>"))),
         ("references", json!("<a@outside.test> ".repeat(10_000))),
+        ("references", json!(vec!["<a@outside.test>"; 10_000])),
         (
             "attachments",
             json!([{ "filename": many, "content": "YQ==" }]),

@@ -27,7 +27,7 @@ async fn a_field_that_is_missing_or_of_another_type_is_named() {
         ("text", vec![&number, &object, &list, &yes]),
         ("html", vec![&number, &object, &list, &yes]),
         ("inReplyTo", vec![&number, &object, &list, &yes]),
-        ("references", vec![&number, &object, &yes]),
+        ("references", vec![&number, &object, &list, &mixed, &yes]),
         ("attachments", vec![&number, &object, &list, &mixed, &yes]),
     ] {
         for value in wrong {

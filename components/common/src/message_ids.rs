@@ -1,0 +1,85 @@
+//! Message-IDs as clients write them (RFC 5322, section 3.6.4).
+
+use latchmail_sdk::Failure;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::strings::Strings;
+
+/// Maximum length of a Message-ID in bytes, including its brackets: a header line has 998 bytes, and the header's name needs some of them (RFC 5322, section
+/// 2.1.1).
+const LONGEST_ID: usize = 985;
+/// Maximum length of a list of Message-IDs in bytes, including one separator for each ID.
+const LONGEST_LIST: usize = LONGEST_ID * 10;
+
+/// A list of Message-IDs: a string that contains them separated by spaces, or an array with one Message-ID in each string.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = OneOrMany)]
+pub struct MessageIds(Strings);
+
+/// Message-IDs separated by spaces, or an array with one Message-ID in each string.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+#[schema(as = MessageIds)]
+#[serde(untagged)]
+pub(crate) enum OneOrMany {
+    /// Message-IDs separated by spaces.
+    #[schema(title = "List")]
+    One(String),
+    /// One Message-ID in each string.
+    #[schema(title = "Array")]
+    Many(Vec<String>),
+}
+
+impl MessageIds {
+    /// Returns the Message-IDs, in the order in which the client wrote them.
+    ///
+    /// # Errors
+    /// 400 that names `field` if a string is not a Message-ID, or if the list is too long.
+    pub(crate) fn ids(self, field: &str) -> Result<Vec<String>, Failure> {
+        let ids = match self.0 {
+            Strings::One(list) => {
+                if list.len() > LONGEST_LIST {
+                    return Err(too_long(field));
+                }
+                let ids = list.split(' ').filter(|id| !id.is_empty());
+                let ids: Vec<String> = ids.map(ToOwned::to_owned).collect();
+                if !ids.iter().all(|id| is_id(id)) {
+                    return Err(Failure::bad_request(format!(
+                        "{field} must be Message-IDs in angle brackets, separated by spaces"
+                    )));
+                }
+                ids
+            }
+            Strings::Many(ids) => {
+                if ids.iter().map(|id| id.len() + 1).sum::<usize>() > LONGEST_LIST {
+                    return Err(too_long(field));
+                }
+                if let Some(at) = ids.iter().position(|id| !is_id(id)) {
+                    return Err(Failure::bad_request(format!(
+                        "{field}[{at}] must be one Message-ID in angle brackets"
+                    )));
+                }
+                ids
+            }
+        };
+        Ok(ids)
+    }
+}
+
+fn too_long(field: &str) -> Failure {
+    Failure::bad_request(format!("{field} is too long"))
+}
+
+/// Returns `true` if `text` is one Message-ID in angle brackets.
+pub(crate) fn is_id(text: &str) -> bool {
+    let inner = text.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
+    inner.is_some_and(|inner| {
+        !inner.is_empty()
+            && text.len() <= LONGEST_ID
+            && inner
+                .bytes()
+                .all(|b| b.is_ascii_graphic() && !b"<>".contains(&b))
+    })
+}
