@@ -50,6 +50,26 @@ impl Scope {
         }
     }
 
+    /// Returns the scope with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+
+    /// Writes scopes as a list: their names, separated by spaces (RFC 6749, section 3.3).
+    #[must_use]
+    pub fn list(scopes: &[Self]) -> String {
+        let names: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
+        names.join(" ")
+    }
+
+    /// Reads a list of scopes, in canonical order and without duplicates. Ignores names that are not scopes of this version of the service.
+    #[must_use]
+    pub fn read_list(list: &str) -> Vec<Self> {
+        let listed = |scope: &Self| list.split(' ').any(|name| name == scope.name());
+        Self::ALL.into_iter().filter(listed).collect()
+    }
+
     /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send` is the operator's setting for `mail:send`.
     #[must_use]
     pub const fn opens_to_oauth(self, send: bool) -> bool {
@@ -269,10 +289,12 @@ impl Origin {
 }
 
 impl Caller {
-    /// Adds `aliases:write` to an OAuth token. OAuth tokens can create aliases only at the agent endpoint (specification, section 4.9).
+    /// Adds `aliases:write` to an OAuth token with `aliases:read`. OAuth tokens can create aliases only at the agent endpoint (specification, section 4.9), and
+    /// no client can be granted `aliases:write`.
     #[must_use]
     pub fn at_agent_endpoint(mut self) -> Self {
         if let Credential::OAuth { scopes, .. } = &mut self.credential
+            && scopes.contains(&Scope::AliasesRead)
             && !scopes.contains(&Scope::AliasesWrite)
         {
             scopes.push(Scope::AliasesWrite);

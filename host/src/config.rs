@@ -616,16 +616,20 @@ impl Config {
         }
     }
 
-    /// Hands the agents' module what it has to know of the service, where the operator does not say otherwise: what the service calls itself, and the web
-    /// origins whose pages may call.
+    /// Hands the agents' module what it has to know of the service, where the operator does not say otherwise: what the service calls itself, the web
+    /// origins whose pages may call, and whether agents can send.
     pub fn tell_agents_module(&mut self) {
         let own = std::iter::once(self.base_url());
         let origins: Vec<String> = own.chain(self.cors_origins.iter().cloned()).collect();
-        let (origins, name) = (origins.join(" "), self.service_name.clone());
+        let settings = [
+            ("service_name", self.service_name.clone()),
+            ("origins", origins.join(" ")),
+            ("send_tool", self.mcp.send_tool.to_string()),
+        ];
         if let Some(module) = self.modules.get_mut(AGENTS_MODULE) {
-            let settings = &mut module.config;
-            settings.entry("service_name".into()).or_insert(name);
-            settings.entry("origins".into()).or_insert(origins);
+            for (key, value) in settings {
+                module.config.entry(key.into()).or_insert(value);
+            }
         }
     }
 

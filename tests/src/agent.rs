@@ -25,6 +25,14 @@ impl<'a> Agent<'a> {
         }
     }
 
+    /// An agent with this access token.
+    pub fn with(service: &'a Service, token: &str) -> Self {
+        Self {
+            service,
+            token: token.to_owned(),
+        }
+    }
+
     /// The response to a request in revision 2026-07-28.
     pub async fn ask(&self, method: &str, mut params: Value) -> Answer {
         params["_meta"] = json!({

@@ -263,6 +263,15 @@ impl<'a> Client<'a> {
         Granted::of(&self.exchange(&code).await.succeeds(200))
     }
 
+    /// The token response after a sign-in with these parameters instead of the usual ones.
+    pub async fn tokens_with(&self, person: &Person<'_>, changes: &[(&str, &str)]) -> Value {
+        let page = self.page_with(changes).await;
+        let back = self.sign_in(&page, &person.address, PASSWORD).await;
+        let code = back.sent("code");
+        let code = code.unwrap_or_else(|| panic!("no code: {}", page.text));
+        self.exchange(&code).await.succeeds(200)
+    }
+
     /// Refreshes the tokens.
     pub async fn refreshed(&self, granted: &Granted) -> Granted {
         Granted::of(&self.refresh(&granted.refresh).await.succeeds(200))

@@ -81,7 +81,7 @@ pub(crate) struct AgentAnswer {
         (status = 200, description = "The answer; an error of a tool is one too", body = AgentAnswer),
         (status = 202, description = "A notification was taken"),
         (status = 400, description = "No message of the protocol, an unknown revision, or headers that say otherwise than the body", body = AgentAnswer),
-        (status = 403, description = "A web page's origin that may not call", body = AgentAnswer),
+        (status = 403, description = "A web page's origin that may not call; a tool whose scope the token does not have, with `WWW-Authenticate`", body = AgentAnswer),
         (status = 404, description = "No such method, from 2026-07-28 on", body = AgentAnswer),
         (status = 406, description = "The client takes no JSON", body = AgentAnswer),
         (status = 415, description = "The body is not declared as JSON", body = AgentAnswer)
@@ -90,7 +90,13 @@ pub(crate) struct AgentAnswer {
 pub(crate) fn post(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
     match answers(host, request) {
         Ok(Answers::None) => Ok(Reply::empty(202)),
-        Ok(Answers::One(answer)) => write(answer.status, &answer),
+        Ok(Answers::One(answer)) => {
+            let reply = write(answer.status, &answer)?;
+            Ok(match &answer.challenge {
+                Some(challenge) => reply.with("www-authenticate", challenge),
+                None => reply,
+            })
+        }
         Ok(Answers::Several(answers)) => write(200, &answers),
         Err(error) => {
             let answer = Response::error(null_id(request), error);

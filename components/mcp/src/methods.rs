@@ -154,11 +154,14 @@ fn called(
     let scopes = host.current().scopes;
     let tool = tools::all(host)
         .into_iter()
-        .find(|tool| tool.name == name && scopes.contains(&tool.scope))
+        .find(|tool| tool.name == name && (scopes.contains(&tool.scope) || tool.exists(host)))
         .ok_or_else(|| {
             let name: String = name.chars().take(128).collect();
             RpcError::invalid_params(format!("Unknown tool: {name}"))
         })?;
+    if !scopes.contains(&tool.scope) {
+        return Err(RpcError::insufficient_scope(tool.requested_scope()));
+    }
     let arguments = match params.get("arguments") {
         None | Some(Value::Null) => "{}".into(),
         Some(given @ Value::Object(_)) => given.to_string(),

@@ -40,6 +40,9 @@ pub(crate) struct RpcError {
     /// The status of an answer that has nothing but this error.
     #[serde(skip)]
     pub(crate) status: u16,
+    /// The `WWW-Authenticate` header of such an answer.
+    #[serde(skip)]
+    pub(crate) challenge: Option<String>,
 }
 
 impl RpcError {
@@ -49,6 +52,7 @@ impl RpcError {
             message: message.into(),
             data: None,
             status,
+            challenge: None,
         }
     }
 
@@ -94,6 +98,20 @@ impl RpcError {
         Self {
             data: Some(serde_json::json!({ "supported": supported, "requested": requested })),
             ..Self::new(-32022, 400, "Unsupported protocol version")
+        }
+    }
+
+    /// The token lacks this scope (RFC 6750, section 3.1).
+    pub(crate) fn insufficient_scope(scope: &str) -> Self {
+        Self {
+            challenge: Some(format!(
+                "Bearer error=\"insufficient_scope\", scope=\"{scope}\""
+            )),
+            ..Self::new(
+                -32600,
+                403,
+                format!("This credential is missing the \"{scope}\" scope"),
+            )
         }
     }
 
@@ -156,6 +174,9 @@ pub(crate) struct Response {
     error: Option<RpcError>,
     #[serde(skip)]
     pub(crate) status: u16,
+    /// The `WWW-Authenticate` header of an answer that has nothing but this.
+    #[serde(skip)]
+    pub(crate) challenge: Option<String>,
     /// What the answer took beyond its own bytes: bytes of HTML that were turned into text.
     #[serde(skip)]
     converted: usize,
@@ -171,6 +192,7 @@ impl Response {
                 result: Some(result),
                 error: None,
                 status: 200,
+                challenge: None,
                 converted,
             },
             Err(error) => Self::error(Some(id), error),
@@ -184,12 +206,13 @@ impl Response {
     }
 
     /// An error, in answer to no request where there is no id.
-    pub(crate) fn error(id: Option<Value>, error: RpcError) -> Self {
+    pub(crate) fn error(id: Option<Value>, mut error: RpcError) -> Self {
         Self {
             jsonrpc: "2.0",
             id,
             result: None,
             status: error.status,
+            challenge: error.challenge.take(),
             error: Some(error),
             converted: 0,
         }

@@ -13,7 +13,8 @@ mod summaries;
 mod whole;
 
 use latchmail_sdk::Failure;
-use latchmail_sdk::capability::Scope;
+use latchmail_sdk::capability::{Config, Scope};
+use latchmail_sdk::scope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ pub(crate) struct Tool<H> {
     title: &'static str,
     /// What a model is told of it.
     description: &'static str,
-    /// What the caller has to hold: without it there is no such tool.
+    /// What the caller has to hold: without it the tool is not listed.
     pub(crate) scope: Scope,
     hints: Hints,
     input: fn() -> Value,
@@ -77,7 +78,22 @@ pub(crate) struct Listed {
     annotations: Value,
 }
 
+impl<H: Config> Tool<H> {
+    /// Returns `false` if no token can have the tool: the operator has to turn on sending.
+    pub(crate) fn exists(&self, host: &H) -> bool {
+        self.scope != Scope::MailSend || host.get("send_tool").as_deref() == Some("true")
+    }
+}
+
 impl<H> Tool<H> {
+    /// The scope that a client requests for the tool. No client can request `aliases:write`; the host adds it here to tokens with `aliases:read`.
+    pub(crate) fn requested_scope(&self) -> &'static str {
+        scope::name(match self.scope {
+            Scope::AliasesWrite => Scope::AliasesRead,
+            other => other,
+        })
+    }
+
     /// It as a list shows it; `structured`: where the revision knows of titles and of schemas of results.
     pub(crate) fn listed(&self, structured: bool) -> Listed {
         Listed {

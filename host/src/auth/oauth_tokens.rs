@@ -68,6 +68,8 @@ pub struct GrantTokens {
     pub access: SecretString,
     /// Good once, for 30 days.
     pub refresh: SecretString,
+    /// The scopes of the access token, separated by spaces.
+    pub scope: String,
 }
 
 /// What a client is to be granted.
@@ -81,6 +83,8 @@ pub struct Granting<'a> {
     pub client_name: &'a str,
     /// What the tokens are to be for.
     pub resource: &'a str,
+    /// The scopes of the grant, separated by spaces.
+    pub scope: &'a str,
 }
 
 /// What a refresh token is told that is no good: the grant is over, or is another client's, or was ended just now because the token came a second time.
@@ -94,6 +98,8 @@ pub enum Unrefreshed {
     Over,
     /// It is for something else than what is asked for. It is as good as before.
     Elsewhere,
+    /// The client requested scopes that the grant does not have. The token remains valid.
+    Wider,
 }
 
 impl Handed {
@@ -176,13 +182,21 @@ impl Auth {
             credential: Credential::OAuth {
                 id: grant.id,
                 audience,
-                scopes: self.oauth_scopes(),
+                scopes: self.in_force(&grant.scope),
             },
             shared: None,
         })
     }
 
-    /// What every OAuth token may do.
+    /// Returns the scopes of a list that OAuth tokens can have now: the operator may have turned off sending since the list was stored.
+    fn in_force(&self, list: &str) -> Vec<Scope> {
+        let mut scopes = self.oauth_scopes();
+        let granted = Scope::read_list(list);
+        scopes.retain(|scope| granted.contains(scope));
+        scopes
+    }
+
+    /// Returns all scopes that OAuth tokens can have.
     #[must_use]
     pub fn oauth_scopes(&self) -> Vec<Scope> {
         let opens = |scope: &Scope| scope.opens_to_oauth(self.agents_send);
@@ -278,18 +292,20 @@ impl Auth {
         Ok(Ok(tokens))
     }
 
-    /// Exchanges a refresh token for the next tokens of its grant. One that comes a second time ends the grant.
+    /// Exchanges a refresh token for the next tokens of its grant. One that comes a second time ends the grant. If `scopes` are requested, the access token
+    /// has only these; the next refresh token has the scopes of the grant (RFC 6749, section 6).
     ///
     /// # Errors
-    /// [`Unrefreshed`] where it is no good, or another client's, or for something else than `audience`; 500.
+    /// [`Unrefreshed`] where it is no good, or another client's, or for something else than `audience`, or without one of `scopes`; 500.
     pub async fn refresh_grant(
         &self,
         token: &Handed,
         client_id: &str,
         audience: Option<Audience>,
+        scopes: Option<&[Scope]>,
         origin: &Origin,
     ) -> Result<Result<GrantTokens, Unrefreshed>, Failure> {
-        use Unrefreshed::{Elsewhere, Over};
+        use Unrefreshed::{Elsewhere, Over, Wider};
         let now = self.clock.now();
         let found = self.directory.refresh_token(token.hash(), now).await?;
         let Some(found) = found.filter(|found| found.grant.client_id == client_id) else {
@@ -300,6 +316,15 @@ impl Auth {
             return Ok(Err(Elsewhere));
         }
         let grant = found.grant;
+        let granted = Scope::read_list(&grant.scope);
+        if scopes.is_some_and(|scopes| scopes.iter().any(|scope| !granted.contains(scope))) {
+            return Ok(Err(Wider));
+        }
+        let narrowed = scopes.map(Scope::list);
+        let in_force = self.in_force(narrowed.as_deref().unwrap_or(&grant.scope));
+        if scopes.is_some() && in_force.is_empty() {
+            return Ok(Err(Wider));
+        }
         let password = match &found.sealed_password {
             Some(sealed) => match token.open(&grant.id, sealed)? {
                 Some(password) => password,
@@ -308,7 +333,8 @@ impl Auth {
             // Used before: what is put in its place is never kept.
             None => SecretString::default(),
         };
-        let (next, tokens) = new_tokens(&grant.id, &password, now)?;
+        let (mut next, tokens) = new_tokens(&grant.id, &password, &in_force, now)?;
+        next.narrowed = narrowed;
         let origin = Origin {
             actor: grant.address.clone(),
             credential: Some(grant.app_password_id.clone()),
@@ -337,7 +363,8 @@ impl Auth {
         let now = self.clock.now();
         let id = secrets::id()?;
         let password = AppPassword::generate()?;
-        let (tokens, handed) = new_tokens(&id, password.secret(), now)?;
+        let in_force = self.in_force(granting.scope);
+        let (tokens, handed) = new_tokens(&id, password.secret(), &in_force, now)?;
         // For the operator, who has to tell a client from one that calls itself the same.
         let label = match granting.client_name {
             "" => granting.client_id.to_owned(),
@@ -347,6 +374,7 @@ impl Auth {
             account_id: granting.account.to_owned(),
             client_id: granting.client_id.to_owned(),
             resource: granting.resource.to_owned(),
+            scope: granting.scope.to_owned(),
             app_password: NewAppPassword {
                 id: secrets::id()?,
                 kind: AppPasswordKind::OAuthGrant,
@@ -363,10 +391,11 @@ impl Auth {
     }
 }
 
-/// The tokens of a grant that open its app password, as they are kept and as they are handed out.
+/// The tokens of a grant that open its app password, as they are kept and as they are handed out, with the scopes of the access token.
 fn new_tokens(
     grant: &str,
     password: &SecretString,
+    scopes: &[Scope],
     now: Timestamp,
 ) -> Result<(NewTokens, GrantTokens), Failure> {
     let access = Handed::generate(Use::Access)?;
@@ -374,10 +403,12 @@ fn new_tokens(
     let kept = NewTokens {
         access: access.seal(grant, password, now.plus(ACCESS_LIFETIME))?,
         refresh: refresh.seal(grant, password, now.plus(REFRESH_LIFETIME))?,
+        narrowed: None,
     };
     let handed = GrantTokens {
         access: access.secret().clone(),
         refresh: refresh.secret().clone(),
+        scope: Scope::list(scopes),
     };
     Ok((kept, handed))
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use super::db::{Db, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::sessions::{Asking, Made};
-use super::{Directory, Error, tokens};
+use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
@@ -221,7 +221,7 @@ impl Directory {
             kind: AppPasswordKind::named(&row.kind),
             token: row
                 .token_id
-                .map(|id| (id, tokens::read(&row.scopes.unwrap_or_default()))),
+                .map(|id| (id, Scope::read_list(&row.scopes.unwrap_or_default()))),
             id: row.id,
             label: row.label,
             created_at: Timestamp::from_millis(row.created_at),

@@ -151,7 +151,7 @@ impl Looked for Presented {
             account_id: row.get("account_id")?,
             address: row.get("address")?,
             admin: row.get("admin")?,
-            scopes: read(&row.get::<String>("scopes")?),
+            scopes: Scope::read_list(&row.get::<String>("scopes")?),
             secret_hash: row.get("secret_hash")?,
             app_password: app_password.zip(row.get("sealed_password")?),
             expires_at: expires_at.map(Timestamp::from_millis),
@@ -212,7 +212,7 @@ impl Directory {
             .bind(&token.id)
             .bind(&token.account_id)
             .bind(&token.label)
-            .bind(written(&token.scopes))
+            .bind(Scope::list(&token.scopes))
             .bind(&token.selector)
             .bind(&token.secret_hash)
             .bind(&token.hint)
@@ -245,7 +245,7 @@ impl Directory {
             .bind(account_id)
             .fetch_all(pool).await)?;
         let token = |row: ListedRow| Token {
-            scopes: read(&row.scopes),
+            scopes: Scope::read_list(&row.scopes),
             id: row.id,
             label: row.label,
             hint: row.hint,
@@ -316,17 +316,6 @@ async fn forget_oldest(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
         .bind(REMEMBERED)
         .execute(db).await.map(drop))?;
     Ok(())
-}
-
-fn written(scopes: &[Scope]) -> String {
-    let names: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
-    names.join(" ")
-}
-
-/// Reads scopes from their database column. Ignores scopes that this version of the service does not know.
-pub(super) fn read(scopes: &str) -> Vec<Scope> {
-    let held = |scope: &Scope| scopes.split(' ').any(|name| name == scope.name());
-    Scope::ALL.into_iter().filter(held).collect()
 }
 
 #[cfg(test)]

@@ -191,10 +191,16 @@ mod tests {
         let grant = caller(Credential::OAuth {
             id: "g".into(),
             audience: Audience::Service,
-            scopes: vec![Scope::MailRead],
+            scopes: vec![Scope::AliasesRead],
         });
         assert!(!grant.holds(Scope::AliasesWrite));
         assert!(grant.at_agent_endpoint().holds(Scope::AliasesWrite));
+        let narrow = caller(Credential::OAuth {
+            id: "g".into(),
+            audience: Audience::Service,
+            scopes: vec![Scope::MailRead],
+        });
+        assert!(!narrow.at_agent_endpoint().holds(Scope::AliasesWrite));
         let session = caller(Credential::Session { sid: "s".into() });
         let same = session.clone().at_agent_endpoint();
         assert_eq!(same.credential, session.credential);

@@ -31,6 +31,8 @@ pub struct Authorization {
     state: Option<String>,
     challenge: String,
     resource: String,
+    /// The scopes that the client gets, separated by spaces.
+    pub scope: String,
 }
 
 /// Why a wish is not put before a person.
@@ -81,6 +83,7 @@ impl OAuth {
                 state: state.map(ToOwned::to_owned),
                 challenge: challenge.to_owned(),
                 resource: self.resource(parameters)?,
+                scope: self.granted_scope(parameters)?,
             })
         });
         wish.map_err(|refusal| {
@@ -117,6 +120,7 @@ impl OAuth {
             redirect_uri: wish.redirect_uri.clone(),
             challenge: wish.challenge.clone(),
             resource: wish.resource.clone(),
+            scope: wish.scope.clone(),
             expires_at: self.clock.now().plus(CODE_LIFETIME),
         };
         self.auth

@@ -60,6 +60,7 @@ impl OAuth {
             return Err(Refusal::new("unauthorized_client", NO_DEVICES).into());
         }
         let resource = self.resource(parameters)?;
+        let scope = self.granted_scope(parameters)?;
         let device = Handed::generate(Use::Device)?;
         let user_code = user_code()?;
         let kept = NewDevice {
@@ -68,6 +69,7 @@ impl OAuth {
             client_id: client.id,
             client_name: client.name,
             resource,
+            scope,
             patience: PATIENCE,
             expires_at: self.clock.now().plus(LIFETIME),
         };

@@ -13,6 +13,7 @@
 //! | [`document`] | that description, fetched |
 //! | [`authorization`] | what a client asks a person to agree to |
 //! | [`token`] | codes and refresh tokens exchanged |
+//! | `scopes` | the scopes that clients request and get |
 //! | [`device`] | devices without a browser |
 
 pub mod authorization;
@@ -23,6 +24,7 @@ pub mod error;
 pub mod parameters;
 mod pkce;
 pub mod redirect;
+mod scopes;
 pub mod token;
 
 use std::sync::Arc;
@@ -125,14 +127,13 @@ impl OAuth {
         Ok(first.unwrap_or(self.audiences().usual()).to_owned())
     }
 
-    /// The scopes that every token has, as a client reads them.
+    /// Returns all scopes that tokens can have, separated by spaces.
     #[must_use]
     pub fn scope(&self) -> String {
-        let names: Vec<&str> = self.scopes();
-        names.join(" ")
+        Scope::list(&self.auth.oauth_scopes())
     }
 
-    /// The same, one by one.
+    /// Returns the names of all scopes that tokens can have.
     #[must_use]
     pub fn scopes(&self) -> Vec<&'static str> {
         let scopes = self.auth.oauth_scopes();

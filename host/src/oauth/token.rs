@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::clients::Shown;
 use super::error::{Error, Refusal};
 use super::parameters::Parameters;
-use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce};
+use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
 use crate::auth::oauth_tokens::{
     ACCESS_LIFETIME, GrantTokens, Granting, Handed, Over, Unrefreshed, Use,
 };
@@ -60,7 +60,7 @@ impl OAuth {
             token_type: "Bearer",
             expires_in: ACCESS_LIFETIME.as_secs(),
             refresh_token: tokens.refresh.expose_secret().to_owned(),
-            scope: self.scope(),
+            scope: tokens.scope,
         })
     }
 
@@ -102,6 +102,7 @@ impl OAuth {
             client_id: client,
             client_name: &found.client_name,
             resource: &found.resource,
+            scope: &found.scope,
         };
         Ok(self.auth.exchange_code(&code, granting, origin).await?)
     }
@@ -113,15 +114,22 @@ impl OAuth {
         origin: &Origin,
     ) -> Result<Result<GrantTokens, Over>, Error> {
         let asked = self.asked(parameters)?;
+        let requested = scopes::requested(parameters)?;
         let token = Handed::parse(Use::Refresh, parameters.needed("refresh_token")?);
         let Some(token) = token else {
             return Ok(Err(Over));
         };
-        let refreshed = self.auth.refresh_grant(&token, client, asked, origin);
+        let requested = requested.as_deref();
+        let refreshed = self
+            .auth
+            .refresh_grant(&token, client, asked, requested, origin);
         match refreshed.await? {
             Ok(tokens) => Ok(Ok(tokens)),
             Err(Unrefreshed::Over) => Ok(Err(Over)),
             Err(Unrefreshed::Elsewhere) => Err(elsewhere().into()),
+            Err(Unrefreshed::Wider) => {
+                Err(scopes::refused("scope has a scope that was not granted").into())
+            }
         }
     }
 
@@ -140,12 +148,13 @@ impl OAuth {
             .poll_device(device.hash(), client, now)
             .await?;
         // RFC 8628, section 3.5.
-        let (account, client_name, resource) = match poll {
+        let (account, client_name, resource, scope) = match poll {
             Poll::Agreed {
                 account_id,
                 client_name,
                 resource,
-            } => (account_id, client_name, resource),
+                scope,
+            } => (account_id, client_name, resource, scope),
             Poll::Pending => {
                 return Err(Refusal::new("authorization_pending", "Nobody signed in yet").into());
             }
@@ -166,6 +175,7 @@ impl OAuth {
             client_id: client,
             client_name: &client_name,
             resource: &resource,
+            scope: &scope,
         };
         Ok(self.auth.exchange_device(&device, granting, origin).await?)
     }

@@ -175,8 +175,9 @@ fn a_request_of_an_older_revision_may_say_so_in_the_body_too() {
 }
 
 #[test]
-fn there_are_the_tools_that_the_scopes_open_and_no_other() {
+fn tools_are_listed_for_the_scopes_of_the_token_and_others_name_the_missing_scope() {
     let service = endpoint();
+    service.host.set("send_tool", "true");
     let reading = [
         "list_folders",
         "list_messages",
@@ -207,8 +208,33 @@ fn there_are_the_tools_that_the_scopes_open_and_no_other() {
                 json!({ "uid": 1, "domain": "example.test", "to": "a@b.example", "subject": "x" });
             let call = json!({ "name": tool, "arguments": arguments });
             let answer = ask(&service, "2026-07-28", "tools/call", call);
-            let unknown = answer.json()["error"]["message"] == format!("Unknown tool: {tool}");
-            assert_eq!(unknown, !expected.contains(&tool), "{tool} with {scopes:?}");
+            if expected.contains(&tool) {
+                assert_eq!(answer.status, 200, "{tool} with {scopes:?}");
+                continue;
+            }
+            let scope = match tool {
+                "list_aliases" | "create_alias" => "aliases:read",
+                "send_message" => "mail:send",
+                _ => "mail:read",
+            };
+            assert_eq!(error(&answer), (403, -32600), "{tool} with {scopes:?}");
+            let message = format!("This credential is missing the \"{scope}\" scope");
+            assert_eq!(answer.json()["error"]["message"], message);
+            let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+            let given = answer.header("www-authenticate");
+            assert_eq!(given, Some(&*challenge), "{tool} with {scopes:?}");
         }
     }
+}
+
+#[test]
+fn a_tool_that_the_operator_did_not_turn_on_is_unknown() {
+    let service = endpoint();
+    let call = json!({ "name": "send_message", "arguments": {} });
+    let answer = ask(&service, "2026-07-28", "tools/call", call);
+    assert_eq!(error(&answer), (200, -32602));
+    assert_eq!(
+        answer.json()["error"]["message"],
+        "Unknown tool: send_message"
+    );
 }

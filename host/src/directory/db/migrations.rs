@@ -124,6 +124,12 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../../migrations/sqlite/0018_networks.sql"),
         postgres: include_str!("../../../migrations/postgres/0018_networks.sql"),
     },
+    Step {
+        version: 19,
+        description: "oauth scopes",
+        sqlite: include_str!("../../../migrations/sqlite/0019_oauth_scopes.sql"),
+        postgres: include_str!("../../../migrations/postgres/0019_oauth_scopes.sql"),
+    },
 ];
 
 /// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.

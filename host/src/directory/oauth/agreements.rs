@@ -11,9 +11,9 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const INSERT: &str = "INSERT INTO oauth_codes \
-    (code_hash, account_id, client_id, client_name, redirect_uri, challenge, resource, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    (code_hash, account_id, client_id, client_name, redirect_uri, challenge, resource, scope, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
-const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource FROM oauth_codes WHERE code_hash = $1";
+const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource, scope FROM oauth_codes WHERE code_hash = $1";
 const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
 /// Of two concurrent exchanges, the second finds a grant and matches no row.
 const TAKE: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
@@ -35,6 +35,8 @@ pub struct NewCode {
     pub challenge: String,
     /// The resource that the tokens are for.
     pub resource: String,
+    /// The scopes of the grant, separated by spaces.
+    pub scope: String,
     /// The time until which the code can be exchanged.
     pub expires_at: Timestamp,
 }
@@ -76,6 +78,8 @@ pub struct Presented {
     pub challenge: String,
     /// The resource that the tokens are for.
     pub resource: String,
+    /// The scopes of the grant, separated by spaces.
+    pub scope: String,
 }
 
 /// The result of exchanging a code.
@@ -201,6 +205,7 @@ async fn insert(tx: &mut Tx, account_id: &str, code: &NewCode) -> Result<(), Err
         .bind(&code.redirect_uri)
         .bind(&code.challenge)
         .bind(&code.resource)
+        .bind(&code.scope)
         .bind(code.expires_at.millis())
         .execute(db).await.map(drop))?;
     Ok(())

@@ -17,15 +17,15 @@ const LESSON: Duration = Duration::from_secs(5);
 const TO_FETCH: Duration = Duration::from_mins(1);
 
 const INSERT: &str = "INSERT INTO oauth_devices \
-    (device_hash, user_code, client_id, client_name, resource, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, FALSE, $6, $7)";
-const WAITING: &str = "SELECT client_id, client_name FROM oauth_devices \
+    (device_hash, user_code, client_id, client_name, resource, scope, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $8)";
+const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
 /// Of two concurrent sign-ins, the second finds an account and matches no row.
 const AGREE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
 /// Also denies a device that was approved and has not polled since.
 const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
-const STATE: &str = "SELECT client_id, client_name, resource, account_id, denied, patience, asked_at, expires_at \
+const STATE: &str = "SELECT client_id, client_name, resource, scope, account_id, denied, patience, asked_at, expires_at \
     FROM oauth_devices WHERE device_hash = $1";
 const ASKED: &str = "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
 /// Of two concurrent exchanges, the second matches no row.
@@ -45,6 +45,8 @@ pub struct NewDevice {
     pub client_name: String,
     /// The resource that the tokens are for.
     pub resource: String,
+    /// The scopes of the grant, separated by spaces.
+    pub scope: String,
     /// Minimum time between two polls.
     pub patience: Duration,
     /// The time until which a person can sign in for the device.
@@ -58,6 +60,8 @@ pub struct Device {
     pub client_id: String,
     /// The name that the client gives itself.
     pub client_name: String,
+    /// The scopes of the grant, separated by spaces.
+    pub scope: String,
 }
 
 /// The result of a poll.
@@ -81,6 +85,8 @@ pub enum Poll {
         client_name: String,
         /// The resource that the tokens are for.
         resource: String,
+        /// The scopes of the grant, separated by spaces.
+        scope: String,
     },
 }
 
@@ -89,6 +95,7 @@ struct State {
     client_id: String,
     client_name: String,
     resource: String,
+    scope: String,
     account_id: Option<String>,
     denied: bool,
     patience: i64,
@@ -108,6 +115,7 @@ impl Directory {
             .bind(&device.client_id)
             .bind(&device.client_name)
             .bind(&device.resource)
+            .bind(&device.scope)
             .bind(millis(device.patience))
             .bind(device.expires_at.millis())
             .execute(pool).await.map(drop))?;
@@ -169,6 +177,7 @@ impl Directory {
                 account_id,
                 client_name: state.client_name,
                 resource: state.resource,
+                scope: state.scope,
             });
         }
         let soon = |asked_at: i64| now.millis().saturating_sub(asked_at) < state.patience;

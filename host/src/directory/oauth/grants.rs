@@ -17,12 +17,12 @@ const MOST: i64 = 100;
 const ACCESS: &str = "access";
 const REFRESH: &str = "refresh";
 
-const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
-const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at) VALUES ($1, $2, $3, $4, $5)";
+const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, scope, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at, scope) VALUES ($1, $2, $3, $4, $5, $6)";
 /// The LIMIT is there because SQLite has no OFFSET without LIMIT.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
-const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, t.sealed_password \
+const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password \
     FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
     WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
 /// Of two concurrent uses, the second matches no row.
@@ -70,6 +70,8 @@ pub struct NewTokens {
     pub access: NewToken,
     /// The token that can be exchanged once for the next pair. The grant lives as long as this token.
     pub refresh: NewToken,
+    /// The scopes of the access token, separated by spaces, if it has fewer than its grant.
+    pub narrowed: Option<String>,
 }
 
 /// A grant to create.
@@ -83,6 +85,8 @@ pub struct NewGrant {
     pub client_id: String,
     /// The resource that its tokens are for.
     pub resource: String,
+    /// Its scopes, separated by spaces.
+    pub scope: String,
     /// The app password that acts for the grant at the mail server.
     pub app_password: NewAppPassword,
     /// Its first tokens.
@@ -108,6 +112,8 @@ pub struct Grant {
     pub client_id: String,
     /// The resource that its tokens are for.
     pub resource: String,
+    /// The scopes of the token by which it was found, separated by spaces. A refresh token has all scopes of its grant.
+    pub scope: String,
 }
 
 /// A token that a client presents and that has not expired.
@@ -151,6 +157,7 @@ impl Looked for Presented {
                 app_password_id: row.get("app_password_id")?,
                 client_id: row.get("client_id")?,
                 resource: row.get("resource")?,
+                scope: row.get("scope")?,
             },
         })
     }
@@ -332,6 +339,7 @@ pub(super) async fn insert(
         .bind(&grant.app_password.id)
         .bind(&grant.client_id)
         .bind(&grant.resource)
+        .bind(&grant.scope)
         .bind(grant.at.millis())
         .execute(db).await.map(drop))?;
     insert_tokens(tx, &grant.id, &grant.tokens).await?;
@@ -343,13 +351,18 @@ pub(super) async fn insert(
 }
 
 async fn insert_tokens(tx: &mut Tx, grant_id: &str, tokens: &NewTokens) -> Result<(), Error> {
-    for (kind, token) in [(ACCESS, &tokens.access), (REFRESH, &tokens.refresh)] {
+    let both = [
+        (ACCESS, &tokens.access, tokens.narrowed.as_ref()),
+        (REFRESH, &tokens.refresh, None),
+    ];
+    for (kind, token, scope) in both {
         on_tx!(tx, db => sqlx::query(INSERT_TOKEN)
             .bind(&token.hash)
             .bind(grant_id)
             .bind(kind)
             .bind(&token.sealed_password)
             .bind(token.expires_at.millis())
+            .bind(scope)
             .execute(db).await.map(drop))?;
     }
     Ok(())

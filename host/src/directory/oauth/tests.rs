@@ -37,6 +37,7 @@ fn code(hash: &str) -> NewCode {
         redirect_uri: "app:/b".into(),
         challenge: "challenge".into(),
         resource: "https://mail.example".into(),
+        scope: "mail:read".into(),
         expires_at: NOW.plus(MINUTE),
     }
 }
@@ -50,6 +51,7 @@ fn tokens(id: &str, at: Timestamp) -> NewTokens {
     NewTokens {
         access: token("access", HOUR),
         refresh: token("refresh", 30 * DAY),
+        narrowed: None,
     }
 }
 
@@ -59,6 +61,7 @@ fn grant(id: &str, account: &str, at: Timestamp) -> NewGrant {
         account_id: account.into(),
         client_id: "c".into(),
         resource: "https://mail.example".into(),
+        scope: "mail:read mail:write".into(),
         app_password: new_app_password(&format!("{id}-password"), AppPasswordKind::OAuthGrant),
         tokens: tokens(id, at),
         at,
@@ -222,6 +225,43 @@ async fn refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant(fresh: Fr
     assert_eq!(fresh.number("SELECT COUNT(*) FROM oauth_tokens").await, 0);
 }
 
+async fn scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let directory = &fresh.directory;
+    let code = code("g-code");
+    agree(&fresh, "ada", Agreement::Code(&code)).await;
+    let agreed = directory.agreement(&code.hash).await.unwrap().unwrap();
+    assert_eq!(agreed.scope, "mail:read");
+    let grant = grant("g", "ada", NOW);
+    let made = directory.exchange_code(&code.hash, &grant, &ORIGIN);
+    made.await.unwrap();
+    let access = async |hash: &str| directory.access_token(hash, NOW).await.unwrap();
+    let refresh = async |hash: &str| directory.refresh_token(hash, NOW).await.unwrap();
+    let whole = "mail:read mail:write";
+    assert_eq!(access("g-access").await.unwrap().grant.scope, whole);
+    let mut found = refresh("g-refresh").await.unwrap().grant;
+    assert_eq!(found.scope, whole);
+    for (before, next, narrowed) in [("g", "h", Some("mail:read")), ("h", "i", None)] {
+        let tokens = NewTokens {
+            narrowed: narrowed.map(Into::into),
+            ..tokens(next, NOW)
+        };
+        let hash = format!("{before}-refresh");
+        let rotated = directory.rotate_grant(&hash, &found, &tokens, NOW, &ORIGIN);
+        assert_eq!(rotated.await.unwrap(), Rotation::Rotated);
+        let token = access(&format!("{next}-access")).await.unwrap();
+        assert_eq!(token.grant.scope, narrowed.unwrap_or(whole));
+        found = refresh(&format!("{next}-refresh")).await.unwrap().grant;
+        assert_eq!(found.scope, whole);
+    }
+    // Rows of versions without scopes have every scope that an OAuth token could have.
+    let old = "INSERT INTO oauth_codes (code_hash, account_id, client_id, client_name, redirect_uri, challenge, resource, expires_at) \
+        VALUES ('old', 'ada', 'c', '', 'app:/b', 'challenge', 'https://mail.example', 0)";
+    fresh.execute(old).await;
+    let agreed = directory.agreement("old").await.unwrap().unwrap();
+    assert_eq!(agreed.scope, "mail:read mail:send mail:write aliases:read");
+}
+
 async fn of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     granted(&fresh, "g").await;
@@ -246,6 +286,7 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
         client_id: "c".into(),
         client_name: "name of c".into(),
         resource: "https://mail.example".into(),
+        scope: "mail:read".into(),
         patience: Duration::from_secs(5),
         expires_at: NOW.plus(10 * MINUTE),
     };
@@ -381,6 +422,7 @@ both!(
     a_code_is_nobodys_after_its_minute_or_once_the_password_is_another,
     nobody_agrees_with_a_password_that_is_another_by_now,
     refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant,
+    scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token,
     of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant,
     a_device_is_told_how_it_stands_and_gets_its_grant_once,
     the_operator_ends_a_grant_and_nothing_else_by_its_id,

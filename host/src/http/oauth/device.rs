@@ -30,6 +30,7 @@ struct Known {
     user_code: String,
     client_id: String,
     client_name: String,
+    scope: String,
 }
 
 /// A device authorization request (RFC 8628, section 3.1). Other fields are ignored.
@@ -45,6 +46,9 @@ struct DeviceForm {
     /// The resource that the tokens are for (RFC 8707): an address of this service.
     #[schema(nullable = false)]
     resource: Option<String>,
+    /// The scopes that the client requests, separated by spaces. All that it can be granted if absent.
+    #[schema(nullable = false)]
+    scope: Option<String>,
 }
 
 /// Let a device begin to wait
@@ -59,7 +63,7 @@ struct DeviceForm {
     request_body(content = DeviceForm, content_type = "application/x-www-form-urlencoded", description = "The client, and the resource that the tokens are for"),
     responses(
         (status = 200, description = "What the device shows, and what it asks with", body = Answer),
-        (status = 400, description = "`invalid_request` or `invalid_target`", body = Refusal),
+        (status = 400, description = "`invalid_request`, `invalid_target` or `invalid_scope`", body = Refusal),
         (status = 401, description = "`invalid_client`", body = Refusal),
     )
 )]
@@ -162,6 +166,7 @@ async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<R
                 user_code,
                 client_id: device.client_id,
                 client_name: device.client_name,
+                scope: device.scope,
             };
             sign_in_page(app, browser, &known, "", None)
         }
@@ -273,7 +278,7 @@ fn sign_in_page(
                 dt { "It shows" }
                 dd { (shown_code(&known.user_code)) }
             }
-            (agreement(app, "it is in front of you and you started this yourself"))
+            (agreement(&known.scope, "it is in front of you and you started this yourself"))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
                 (credentials(address, wants_code(failure)))

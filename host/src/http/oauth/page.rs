@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::form::Browser;
 use crate::app::App;
+use crate::caller::Scope;
 use crate::error::Failure;
 use crate::http::{Reply, Request, answer};
 use crate::limits::{Area, Key};
@@ -150,21 +151,44 @@ pub(super) async fn within(
     Ok(reply)
 }
 
-/// What the client can do through each interface, and the condition `only_if` for signing in.
-pub(super) fn agreement(app: &App, only_if: &str) -> Markup {
+/// What the client can do through each interface with the scopes of this list, and the condition `only_if` for signing in.
+pub(super) fn agreement(scope: &str, only_if: &str) -> Markup {
+    let scopes = Scope::read_list(scope);
     html! {
         p { "The application gets access to your mailbox through these interfaces:" }
         dl {
-            @for (interface, grant) in [
-                ("REST API", "read, flag, move and delete your mail, and list your aliases"),
-                ("MCP", "read and search your mail, and list and create aliases"),
-            ] {
-                dt { (interface) }
-                dd { (grant) @if app.config.mcp.send_tool { ", and send mail as you" } }
+            @for (interface, grants) in [("REST API", by_rest(&scopes)), ("MCP", by_mcp(&scopes))] {
+                @if !grants.is_empty() {
+                    dt { (interface) }
+                    dd { (grants.join(", and ")) }
+                }
             }
         }
         p { "Continue only if " (only_if) "." }
     }
+}
+
+/// What scopes allow through the REST API.
+fn by_rest(scopes: &[Scope]) -> Vec<&'static str> {
+    let has = |scope| scopes.contains(&scope);
+    let mail = match (has(Scope::MailRead), has(Scope::MailWrite)) {
+        (true, true) => Some("read, flag, move and delete your mail"),
+        (true, false) => Some("read your mail"),
+        (false, true) => Some("flag, move and delete your mail"),
+        (false, false) => None,
+    };
+    let aliases = has(Scope::AliasesRead).then_some("list your aliases");
+    let send = has(Scope::MailSend).then_some("send mail as you");
+    [mail, aliases, send].into_iter().flatten().collect()
+}
+
+/// What scopes allow through MCP, which has no tool that changes mail.
+fn by_mcp(scopes: &[Scope]) -> Vec<&'static str> {
+    let has = |scope| scopes.contains(&scope);
+    let mail = has(Scope::MailRead).then_some("read and search your mail");
+    let aliases = has(Scope::AliasesRead).then_some("list and create aliases");
+    let send = has(Scope::MailSend).then_some("send mail as you");
+    [mail, aliases, send].into_iter().flatten().collect()
 }
 
 /// Where a client is described, where it has such an address: nobody else can have it, and anybody may call himself anything.

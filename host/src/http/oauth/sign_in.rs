@@ -49,7 +49,7 @@ pub(super) struct Filled {
         ("code_challenge_method" = String, Query, description = "`S256`"),
         ("state" = Option<String>, Query, description = "Given back as it is"),
         ("resource" = Option<String>, Query, description = "What the tokens are to be for"),
-        ("scope" = Option<String>, Query, description = "Not looked at: every token has the same scopes")
+        ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. All that it can be granted if absent. Scopes that it cannot be granted are left out; an unknown one is refused with `invalid_scope`")
     ),
     responses(
         (status = 200, description = "The page", content_type = "text/html"),
@@ -211,7 +211,7 @@ fn asked(
                 dt { "You return to" }
                 dd { (leads) }
             }
-            (agreement(app, "you started this yourself"))
+            (agreement(&wish.scope, "you started this yourself"))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
                 (credentials(address, wants_code))

@@ -47,6 +47,10 @@ struct TokenForm {
     /// The resource of the authorization request (RFC 8707).
     #[schema(nullable = false)]
     resource: Option<String>,
+    /// For `refresh_token`: the scopes of the next access token, separated by spaces, if it needs fewer than were granted. The next refresh token has all that
+    /// were granted.
+    #[schema(nullable = false)]
+    scope: Option<String>,
 }
 
 /// Exchange for tokens

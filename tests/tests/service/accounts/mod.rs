@@ -11,4 +11,5 @@ mod s4_8_teams;
 mod s5_credentials;
 mod s5_oauth;
 mod s5_oauth_devices;
+mod s5_oauth_scopes;
 mod secrets;

@@ -138,9 +138,10 @@ enum Held {
     Nothing(&'static str),
     Session,
     Scopes(Vec<Scope>),
-    /// An OAuth token, and whether it is valid for the agent endpoint too.
+    /// An OAuth token: whether it is valid for the agent endpoint too, and its scopes.
     OAuth {
         agent: bool,
+        scopes: Vec<Scope>,
     },
 }
 
@@ -155,7 +156,7 @@ fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
     match (access, held) {
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Held::Session)
-        | (Access::OAuth, Held::OAuth { agent: true }) => None,
+        | (Access::OAuth, Held::OAuth { agent: true, .. }) => None,
         // The agent endpoint has the same response for all others (section 4.9).
         (Access::OAuth, _) => Some((401, NONE.into())),
         (_, Held::Nothing(text)) => Some((401, (*text).into())),
@@ -165,8 +166,8 @@ fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
         // No account here is an administrator; directory/modules_life.rs has one.
         (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
         (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
-        (Access::Scoped { scope, oauth }, Held::OAuth { .. })
-            if oauth && OPEN_TO_OAUTH.contains(&scope) =>
+        (Access::Scoped { scope, oauth }, Held::OAuth { scopes, .. })
+            if oauth && scopes.contains(&scope) =>
         {
             None
         }
@@ -290,16 +291,34 @@ async fn credentials(service: &Service) -> Vec<Kind> {
         kind(
             "an OAuth token",
             granted.access,
-            Held::OAuth { agent: true },
+            Held::OAuth {
+                agent: true,
+                scopes: OPEN_TO_OAUTH.to_vec(),
+            },
         ),
         kind(
             "an OAuth token for the API",
             api,
-            Held::OAuth { agent: false },
+            Held::OAuth {
+                agent: false,
+                scopes: OPEN_TO_OAUTH.to_vec(),
+            },
         ),
         kind("an OAuth refresh token", granted.refresh, nothing(UNUSABLE)),
         kind("an authorization code", code, nothing(UNUSABLE)),
     ]);
+    for scope in OPEN_TO_OAUTH {
+        let requested = [("scope", scope.name())];
+        let tokens = agent.tokens_with(&ada, &requested).await;
+        all.push(kind(
+            &format!("an OAuth token with {scope}"),
+            text(&tokens["access_token"]),
+            Held::OAuth {
+                agent: true,
+                scopes: vec![scope],
+            },
+        ));
+    }
     for scope in Scope::ALL {
         let token = ada.token(&[scope.name()]).await;
         let name = format!("a token with {scope}");

@@ -1,0 +1,239 @@
+//! The scopes that a client requests, and what its tokens can do then (RFC 6749, sections 3.3 and 6).
+
+use latchmail_tests::{Agent, Client, PASSWORD, Person, Service, Setup};
+use serde_json::{Value, json};
+
+const FOLDERS: &str = "GET /api/v1/mail/folders";
+const ALIASES: &str = "GET /api/v1/aliases";
+const DELETE: &str = "DELETE /api/v1/mail/messages/1";
+const ALL: &str = "mail:read mail:write aliases:read";
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// The scopes of the REST API that an access token has, as the routes show them.
+async fn opened(service: &Service, token: &Value) -> Vec<&'static str> {
+    let mut scopes = Vec::new();
+    for (line, scope) in [
+        (FOLDERS, "mail:read"),
+        (DELETE, "mail:write"),
+        (ALIASES, "aliases:read"),
+    ] {
+        let answer = service.with_bearer(line, text(token)).await;
+        if answer.status != 403 {
+            assert!(matches!(answer.status, 200 | 404), "{line}");
+            scopes.push(scope);
+            continue;
+        }
+        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+        assert_eq!(answer.header("www-authenticate"), Some(&*challenge));
+        let missing = format!("This credential is missing the \"{scope}\" scope");
+        answer.fails(403, &missing);
+    }
+    scopes
+}
+
+#[tokio::test]
+async fn a_client_gets_the_scopes_that_it_requests_and_no_others() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    for (requested, granted) in [
+        ("", ALL),
+        (ALL, ALL),
+        ("mail:read", "mail:read"),
+        ("mail:write", "mail:write"),
+        ("aliases:read mail:read mail:read", "mail:read aliases:read"),
+        // No application can be granted these.
+        (
+            "mail:send aliases:write profile:read mail:read",
+            "mail:read",
+        ),
+    ] {
+        let tokens = agent.tokens_with(&ada, &[("scope", requested)]).await;
+        assert_eq!(tokens["scope"], granted, "{requested:?}");
+        let granted: Vec<_> = granted.split(' ').collect();
+        let token = &tokens["access_token"];
+        assert_eq!(opened(&service, token).await, granted, "{requested:?}");
+        let next = agent.refresh(text(&tokens["refresh_token"])).await;
+        let next = next.succeeds(200);
+        assert_eq!(next["scope"], tokens["scope"]);
+        let token = &next["access_token"];
+        assert_eq!(opened(&service, token).await, granted, "{requested:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_sign_in_pages_list_only_the_scopes_that_are_granted() {
+    let service = Setup::default()
+        .with_mail()
+        .with("mcp.send_tool = true")
+        .start()
+        .await;
+    let agent = Client::register(&service).await;
+    for (scope, rest, mcp) in [
+        ("mail:read", "read your mail", "read and search your mail"),
+        ("mail:write", "flag, move and delete your mail", ""),
+        (
+            "aliases:read",
+            "list your aliases",
+            "list and create aliases",
+        ),
+        ("mail:send", "send mail as you", "send mail as you"),
+        (
+            "mail:send mail:write mail:read",
+            "read, flag, move and delete your mail, and send mail as you",
+            "read and search your mail, and send mail as you",
+        ),
+    ] {
+        let sign_in = agent.page_with(&[("scope", scope)]).await;
+        let asked = format!("&scope={}", scope.replace(' ', "+"));
+        let device = agent.begin(&asked).await.succeeds(200);
+        let page = agent.page("/device", &[]).await;
+        let code = [("user_code", text(&device["user_code"]))];
+        let device = agent.fill("/device", &page, &code).await;
+        for page in [sign_in, device] {
+            let listed = |interface: &str, grant: &str| {
+                if grant.is_empty() {
+                    String::new()
+                } else {
+                    format!("<dt>{interface}</dt><dd>{grant}</dd>")
+                }
+            };
+            let list = format!(
+                "<dl>{}{}</dl>",
+                listed("REST API", rest),
+                listed("MCP", mcp)
+            );
+            assert!(page.text.contains(&list), "{list}: {}", page.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_scope_is_refused() {
+    let service = Service::with_mail().await;
+    let agent = Client::register(&service).await;
+    for scope in ["mail", "mail:read openid", "profile:read", " "] {
+        let page = agent.page_with(&[("scope", scope)]).await;
+        assert_eq!(page.answer.status, 400, "{scope:?}");
+        assert!(page.text.contains("error=invalid_scope"), "{}", page.text);
+        let asked = format!("&scope={}", scope.replace(' ', "+"));
+        let refused = agent.begin(&asked).await.succeeds(400);
+        assert_eq!(refused["error"], "invalid_scope", "{scope:?}");
+    }
+}
+
+/// The tools that an agent can see.
+async fn tools(agent: &Agent<'_>) -> Vec<String> {
+    let listed = agent.ask("tools/list", json!({})).await.succeeds(200);
+    let tools = listed["result"]["tools"].as_array().unwrap().iter();
+    tools.map(|tool| text(&tool["name"]).to_owned()).collect()
+}
+
+async fn agent<'a>(client: &Client<'a>, person: &Person<'a>, scope: &str) -> Agent<'a> {
+    let tokens = client.tokens_with(person, &[("scope", scope)]).await;
+    Agent::with(person.service, text(&tokens["access_token"]))
+}
+
+#[tokio::test]
+async fn an_agent_has_the_tools_of_its_scopes_and_is_told_which_scope_others_need() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let client = Client::register(&service).await;
+    let reading = [
+        "list_folders",
+        "list_messages",
+        "search_messages",
+        "get_message",
+    ];
+    let aliases = ["list_aliases", "create_alias"];
+    let reader = agent(&client, &ada, "mail:read mail:write").await;
+    assert_eq!(tools(&reader).await, reading);
+    let manager = agent(&client, &ada, "aliases:read").await;
+    assert_eq!(tools(&manager).await, aliases);
+    assert_eq!(
+        tools(&agent(&client, &ada, "").await).await,
+        [&reading[..], &aliases].concat()
+    );
+    for (agent, tool, arguments, scope) in [
+        (
+            &reader,
+            "create_alias",
+            json!({ "domain": "first.test", "name": "shop" }),
+            "aliases:read",
+        ),
+        (&reader, "list_aliases", json!({}), "aliases:read"),
+        (&manager, "get_message", json!({ "uid": 1 }), "mail:read"),
+    ] {
+        let call = json!({ "name": tool, "arguments": arguments });
+        let answer = agent.ask("tools/call", call).await;
+        assert_eq!(answer.status, 403, "{tool}: {}", answer.json);
+        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+        assert_eq!(answer.header("www-authenticate"), Some(&*challenge));
+        let message = format!("This credential is missing the \"{scope}\" scope");
+        assert_eq!(answer.json["error"]["message"], message);
+    }
+    let left = ada.ask(ALIASES).await.succeeds(200);
+    assert_eq!(left["aliases"], json!([]));
+}
+
+#[tokio::test]
+async fn a_refresh_can_narrow_the_access_token_and_not_widen_the_grant() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let requested = [("scope", "mail:read aliases:read")];
+    let mut tokens = agent.tokens_with(&ada, &requested).await;
+    let refresh = async |token: &Value, scope: &str| {
+        agent
+            .token(&[
+                ("grant_type", "refresh_token"),
+                ("client_id", &agent.client_id),
+                ("refresh_token", text(token)),
+                ("scope", scope),
+            ])
+            .await
+    };
+    for scope in ["mail:write", "mail:read mail:write", "everything"] {
+        let refused = refresh(&tokens["refresh_token"], scope).await;
+        assert_eq!(refused.succeeds(400)["error"], "invalid_scope");
+    }
+    for (scope, granted) in [
+        ("aliases:read", vec!["aliases:read"]),
+        ("mail:read", vec!["mail:read"]),
+        // The grant keeps its scopes.
+        ("", vec!["mail:read", "aliases:read"]),
+    ] {
+        let before = tokens["access_token"].clone();
+        let could = opened(&service, &before).await;
+        tokens = refresh(&tokens["refresh_token"], scope).await.succeeds(200);
+        assert_eq!(tokens["scope"], granted.join(" "));
+        assert_eq!(opened(&service, &tokens["access_token"]).await, granted);
+        assert_eq!(opened(&service, &before).await, could);
+    }
+}
+
+#[tokio::test]
+async fn a_device_gets_the_scopes_that_it_requests() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    for (requested, granted) in [("", ALL), ("&scope=aliases:write+mail:read", "mail:read")] {
+        let device = agent.begin(requested).await.succeeds(200);
+        let page = agent.page("/device", &[]).await;
+        let code = [("user_code", text(&device["user_code"]))];
+        let page = agent.fill("/device", &page, &code).await;
+        let yes = [
+            ("email", &*ada.address),
+            ("password", PASSWORD),
+            ("answer", "yes"),
+        ];
+        agent.fill("/device", &page, &yes).await;
+        let tokens = agent.poll(&device).await.succeeds(200);
+        assert_eq!(tokens["scope"], granted);
+        let granted: Vec<_> = granted.split(' ').collect();
+        assert_eq!(opened(&service, &tokens["access_token"]).await, granted);
+    }
+}
