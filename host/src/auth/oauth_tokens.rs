@@ -87,6 +87,19 @@ pub struct Granting<'a> {
     pub scope: &'a str,
 }
 
+/// A client's request to refresh a grant.
+#[derive(Clone, Copy)]
+pub struct Refreshing<'a> {
+    /// The client's id.
+    pub client_id: &'a str,
+    /// What the tokens must be for, if the client says so.
+    pub audience: Option<Audience>,
+    /// The scopes of the next access token, if the client wants fewer than the grant has.
+    pub scopes: Option<&'a [Scope]>,
+    /// Counts the request towards the grant with this id, before anything changes.
+    pub count: &'a (dyn Fn(&str) -> Result<(), Failure> + Sync),
+}
+
 /// What a refresh token is told that is no good: the grant is over, or is another client's, or was ended just now because the token came a second time.
 #[derive(Debug)]
 pub struct Over;
@@ -292,25 +305,30 @@ impl Auth {
         Ok(Ok(tokens))
     }
 
-    /// Exchanges a refresh token for the next tokens of its grant. One that comes a second time ends the grant. If `scopes` are requested, the access token
-    /// has only these; the next refresh token has the scopes of the grant (RFC 6749, section 6).
+    /// Exchanges a refresh token for the next tokens of its grant. One that comes a second time ends the grant. If scopes are requested, the access token has
+    /// only these; the next refresh token has the scopes of the grant (RFC 6749, section 6).
     ///
     /// # Errors
-    /// [`Unrefreshed`] where it is no good, or another client's, or for something else than `audience`, or without one of `scopes`; 500.
+    /// [`Unrefreshed`] if the token or the grant does not fit the request; the error of `count`; 500.
     pub async fn refresh_grant(
         &self,
         token: &Handed,
-        client_id: &str,
-        audience: Option<Audience>,
-        scopes: Option<&[Scope]>,
+        request: Refreshing<'_>,
         origin: &Origin,
     ) -> Result<Result<GrantTokens, Unrefreshed>, Failure> {
         use Unrefreshed::{Elsewhere, Over, Wider};
+        let Refreshing {
+            client_id,
+            audience,
+            scopes,
+            count,
+        } = request;
         let now = self.clock.now();
         let found = self.directory.refresh_token(token.hash(), now).await?;
         let Some(found) = found.filter(|found| found.grant.client_id == client_id) else {
             return Ok(Err(Over));
         };
+        count(&found.grant.id)?;
         let is_for = self.audiences.of(&found.grant.resource);
         if audience.is_some_and(|asked| Some(asked) != is_for) {
             return Ok(Err(Elsewhere));

@@ -9,12 +9,16 @@ use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
 use crate::auth::oauth_tokens::{
-    ACCESS_LIFETIME, GrantTokens, Granting, Handed, Over, Unrefreshed, Use,
+    ACCESS_LIFETIME, GrantTokens, Granting, Handed, Over, Refreshing, Unrefreshed, Use,
 };
 use crate::caller::{Audience, Origin};
 use crate::directory::oauth::Poll;
+use crate::error::Failure;
 
 const NO_GOOD: &str = "What is to be exchanged is unknown, over, used before, or another client's";
+
+/// Counts a request towards what it exchanges: a grant, or a code or device that exists. Called before anything changes.
+pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// What a client gets (RFC 6749, section 5.1).
 #[derive(Serialize, ToSchema)]
@@ -36,19 +40,26 @@ impl OAuth {
     /// Exchanges what a client has for tokens.
     ///
     /// # Errors
-    /// A refusal of the protocol; 500.
+    /// A refusal of the protocol; the error of `count`; 500.
     pub async fn token(
         &self,
         parameters: &Parameters,
         basic: Option<(&str, &str)>,
+        count: Count<'_>,
         origin: &Origin,
     ) -> Result<Answer, Error> {
         let shown = Shown::of(parameters, basic)?;
         let client = self.authenticated_id(shown).await?;
         let exchanged = match parameters.needed("grant_type")? {
-            BY_CODE => self.by_code(client, parameters, origin).await?,
-            BY_REFRESH_TOKEN => self.by_refresh_token(client, parameters, origin).await?,
-            BY_DEVICE_CODE => self.by_device_code(client, parameters, origin).await?,
+            BY_CODE => self.by_code(client, parameters, count, origin).await?,
+            BY_REFRESH_TOKEN => {
+                self.by_refresh_token(client, parameters, count, origin)
+                    .await?
+            }
+            BY_DEVICE_CODE => {
+                self.by_device_code(client, parameters, count, origin)
+                    .await?
+            }
             _ => {
                 let why = "The grant is none of authorization_code, refresh_token and the device code grant";
                 return Err(Refusal::new("unsupported_grant_type", why).into());
@@ -68,6 +79,7 @@ impl OAuth {
         &self,
         client: &str,
         parameters: &Parameters,
+        count: Count<'_>,
         origin: &Origin,
     ) -> Result<Result<GrantTokens, Over>, Error> {
         let verifier = parameters.one("code_verifier")?;
@@ -80,6 +92,7 @@ impl OAuth {
         let Some(found) = found.filter(|found| found.client_id == client) else {
             return Ok(Err(Over));
         };
+        count(code.hash())?;
         let Some(verifier) = verifier else {
             return Err(Refusal::request("code_verifier is missing: PKCE is required").into());
         };
@@ -111,6 +124,7 @@ impl OAuth {
         &self,
         client: &str,
         parameters: &Parameters,
+        count: Count<'_>,
         origin: &Origin,
     ) -> Result<Result<GrantTokens, Over>, Error> {
         let asked = self.asked(parameters)?;
@@ -119,11 +133,13 @@ impl OAuth {
         let Some(token) = token else {
             return Ok(Err(Over));
         };
-        let requested = requested.as_deref();
-        let refreshed = self
-            .auth
-            .refresh_grant(&token, client, asked, requested, origin);
-        match refreshed.await? {
+        let request = Refreshing {
+            client_id: client,
+            audience: asked,
+            scopes: requested.as_deref(),
+            count,
+        };
+        match self.auth.refresh_grant(&token, request, origin).await? {
             Ok(tokens) => Ok(Ok(tokens)),
             Err(Unrefreshed::Over) => Ok(Err(Over)),
             Err(Unrefreshed::Elsewhere) => Err(elsewhere().into()),
@@ -137,11 +153,16 @@ impl OAuth {
         &self,
         client: &str,
         parameters: &Parameters,
+        count: Count<'_>,
         origin: &Origin,
     ) -> Result<Result<GrantTokens, Over>, Error> {
         let Some(device) = Handed::parse(Use::Device, parameters.needed("device_code")?) else {
             return Ok(Err(Over));
         };
+        if !self.directory.has_device(device.hash(), client).await? {
+            return Ok(Err(Over));
+        }
+        count(device.hash())?;
         let now = self.clock.now();
         let poll = self
             .directory

@@ -25,6 +25,7 @@ const AGREE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
 /// Also denies a device that was approved and has not polled since.
 const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
+const EXISTS: &str = "SELECT COUNT(*) FROM oauth_devices WHERE device_hash = $1 AND client_id = $2";
 const STATE: &str = "SELECT client_id, client_name, resource, scope, account_id, denied, patience, asked_at, expires_at \
     FROM oauth_devices WHERE device_hash = $1";
 const ASKED: &str = "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
@@ -147,6 +148,18 @@ impl Directory {
             .bind(now.millis())
             .execute(pool).await.map(|done| done.rows_affected()))?;
         Ok(denied == 1)
+    }
+
+    /// Returns `true` if the client has this device, expired or not.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn has_device(&self, device_hash: &str, client_id: &str) -> Result<bool, Error> {
+        let devices: i64 = on!(&self.db, pool => sqlx::query_scalar(EXISTS)
+            .bind(device_hash)
+            .bind(client_id)
+            .fetch_one(pool).await)?;
+        Ok(devices == 1)
     }
 
     /// Returns the state of a device that polls. A device that polls too soon must wait longer before the following polls.

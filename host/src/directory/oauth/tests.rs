@@ -305,6 +305,8 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
     assert_eq!(poll("one", 27).await, Poll::Pending);
     let other = directory.poll_device("one-hash", "d", NOW).await.unwrap();
     assert_eq!(other, Poll::Unknown);
+    assert!(directory.has_device("one-hash", "c").await.unwrap());
+    assert!(!directory.has_device("one-hash", "d").await.unwrap());
     assert_eq!(poll("one", 600).await, Poll::Expired);
     assert!(directory.deny_device("two", NOW).await.unwrap());
     assert_eq!(poll("two", 0).await, Poll::Denied);

@@ -141,7 +141,7 @@ pub fn part<S: Serving>() -> Result<Part<S>, StartError> {
                 handler: |s, r| Box::pin(register::register_client(s.app(), r)),
             },
             HostRoute {
-                route: route(Method::POST, token::PATH, "exchangeToken"),
+                route: uncounted(Method::POST, token::PATH, "exchangeToken"),
                 handler: |s, r| Box::pin(token::exchange_token(s.app(), r)),
             },
             HostRoute {
@@ -203,8 +203,8 @@ fn route(method: Method, path: &str, operation: &str) -> Route {
     }
 }
 
-/// What counts towards no area before it is asked: what is the same for everybody is told as often as anybody asks, and a page counts itself
-/// ([`page::within`]).
+/// A route that the pipeline does not count: its response is the same for all clients, or its handler counts the request ([`page::within`],
+/// [`token::exchange_token`]).
 fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     Route {
         area: String::new(),

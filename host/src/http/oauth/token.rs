@@ -1,5 +1,7 @@
 //! `POST /auth/token` (OAuth 2.1, section 3.2): a code, a refresh token or a device code is exchanged for tokens.
 
+use std::sync::OnceLock;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode, header};
@@ -10,8 +12,9 @@ use super::{answer, form, refused};
 use crate::app::App;
 use crate::error::Failure;
 use crate::http::{Reply, Request};
+use crate::limits::{Area, Key};
 use crate::oauth::GrantType;
-use crate::oauth::error::Refusal;
+use crate::oauth::error::{Error, Refusal};
 use crate::oauth::parameters::Parameters;
 use crate::oauth::token::Answer;
 
@@ -56,7 +59,7 @@ struct TokenForm {
 /// Exchange for tokens
 ///
 /// The grants `authorization_code` (with `code_verifier`), `refresh_token` and the device code grant. A refresh token is good once: one that comes a second
-/// time ends what was granted.
+/// time ends what was granted. Failed exchanges count towards the client's rate limit, others towards that of the grant, code or device.
 #[utoipa::path(
     post,
     path = "/auth/token",
@@ -71,17 +74,44 @@ struct TokenForm {
 )]
 pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Failure> {
     let basic = basic(&request.headers);
+    let limits = &app.http.limits;
+    let counted = OnceLock::new();
+    let count = |what: &str| -> Result<(), Failure> {
+        let verdict = limits
+            .check(Area::OAuth, &Key::OAuth(what.into()))
+            .admit()?;
+        counted.get_or_init(|| verdict);
+        Ok(())
+    };
     let exchanged = async {
         let shown = basic.as_ref().map_err(Clone::clone)?;
         let parameters = Parameters::new(form(request)?);
         let shown = shown.as_ref().map(|(id, secret)| (&**id, &**secret));
         let origin = request.origin();
-        app.oauth.token(&parameters, shown, &origin).await
+        app.oauth.token(&parameters, shown, &count, &origin).await
     };
-    match exchanged.await {
-        Ok(tokens) => answer(StatusCode::OK, &tokens),
-        Err(error) => refused(error, !matches!(basic, Ok(None))),
+    let exchanged = exchanged.await;
+    // The budget of a client network is shared by everyone behind it, so what is valid does not depend on it.
+    let failed = matches!(&exchanged, Err(Error::Refused(refusal)) if !is_waiting(refusal));
+    let verdict = if failed {
+        let client = Key::client(request.client);
+        Some(limits.check(Area::OAuth, &client).admit()?)
+    } else {
+        counted.into_inner()
+    };
+    let mut reply = match exchanged {
+        Ok(tokens) => answer(StatusCode::OK, &tokens)?,
+        Err(error) => refused(error, !matches!(basic, Ok(None)))?,
+    };
+    if let Some(verdict) = verdict {
+        verdict.write(&mut reply.headers);
     }
+    Ok(reply)
+}
+
+/// Returns `true` if a device has to wait longer, which is not a failure (RFC 8628, section 3.5).
+fn is_waiting(refusal: &Refusal) -> bool {
+    matches!(refusal.code, "authorization_pending" | "slow_down")
 }
 
 /// The id and the secret of the Authorization header (RFC 6749, section 2.3.1); none where there is no such header, or it is of another scheme.

@@ -5,4 +5,5 @@ mod dns;
 mod rude_clients;
 mod rude_requests;
 mod s5_matrix;
+mod s8_exchanges;
 mod s8_limits;

@@ -1,0 +1,125 @@
+//! Specification, section 8: the budgets of the token endpoint. Many clients can share one address, so what is valid does not depend on what others behind
+//! that address do.
+
+use std::time::Duration;
+
+use latchmail_tests::{Answer, Client, Service, Setup};
+
+const TOO_MANY: &str = "Too many requests, please try again later";
+
+/// A service with the default limits.
+async fn limited() -> Service {
+    Setup::default()
+        .with_mail()
+        .with_default_limits()
+        .start()
+        .await
+}
+
+/// An exchange of a token that does not exist.
+async fn fails(agent: &Client<'_>) -> Answer {
+    agent.refresh(&format!("lmr_{}", "a".repeat(43))).await
+}
+
+/// Fails as often as one address can in a minute, and once more.
+async fn uses_up(agent: &Client<'_>) {
+    let mut failed = 0;
+    loop {
+        let answer = fails(agent).await;
+        if answer.status == 429 {
+            break;
+        }
+        assert_eq!(answer.succeeds(400)["error"], "invalid_grant");
+        failed += 1;
+    }
+    assert!(failed >= 20, "{failed}");
+}
+
+fn left(answer: &Answer) -> &str {
+    answer.header("x-ratelimit-remaining").unwrap()
+}
+
+#[tokio::test]
+async fn failed_exchanges_of_others_behind_an_address_refuse_nothing_that_is_valid() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let granted = agent.granted(&ada).await;
+    let code = agent.code(&ada).await;
+    let device = agent.device().await;
+    let other = Client::register(&service).await;
+    uses_up(&other).await;
+
+    let refused = fails(&agent).await;
+    assert_eq!(refused.header("x-ratelimit-limit"), Some("30"));
+    assert_eq!(left(&refused), "0");
+    assert!(refused.header("retry-after").is_some());
+    refused.fails(429, TOO_MANY);
+    let waits = agent.poll(&device).await;
+    assert_eq!(left(&waits), "29");
+    assert_eq!(waits.succeeds(400)["error"], "authorization_pending");
+    let refreshed = agent.refresh(&granted.refresh).await;
+    assert_eq!(refreshed.header("x-ratelimit-limit"), Some("30"));
+    assert_eq!(left(&refreshed), "29");
+    refreshed.succeeds(200);
+    agent.exchange(&code).await.succeeds(200);
+    // A token that comes a second time ends its grant, and is a failure.
+    agent.refresh(&granted.refresh).await.fails(429, TOO_MANY);
+    let ended = service
+        .with_bearer("GET /api/v1/mail/folders", &granted.access)
+        .await;
+    assert_eq!(ended.status, 401);
+}
+
+#[tokio::test]
+async fn a_grant_has_a_budget_of_its_own() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let mut granted = agent.granted(&ada).await;
+    let other = agent.granted(&ada).await;
+    for _ in 0..30 {
+        granted = agent.refreshed(&granted).await;
+    }
+    let refused = agent.refresh(&granted.refresh).await;
+    let wait = refused.header("retry-after").unwrap().parse().unwrap();
+    refused.fails(429, TOO_MANY);
+    agent.refreshed(&other).await;
+    let failed = fails(&agent).await;
+    assert_eq!(failed.succeeds(400)["error"], "invalid_grant");
+    // The token was not used by what was refused.
+    service.clock.advance(Duration::from_secs(wait));
+    agent.refreshed(&granted).await;
+}
+
+#[tokio::test]
+async fn a_device_that_waits_does_not_fail() {
+    let service = limited().await;
+    let agent = Client::register(&service).await;
+    let (eager, patient) = (agent.device().await, agent.device().await);
+    for _ in 0..30 {
+        let told = agent.poll(&eager).await.succeeds(400);
+        let known =
+            ["authorization_pending", "slow_down"].contains(&told["error"].as_str().unwrap());
+        assert!(known, "{told}");
+    }
+    agent.poll(&eager).await.fails(429, TOO_MANY);
+    let told = agent.poll(&patient).await.succeeds(400);
+    assert_eq!(told["error"], "authorization_pending");
+    assert_eq!(fails(&agent).await.succeeds(400)["error"], "invalid_grant");
+}
+
+#[tokio::test]
+async fn what_is_unknown_or_anothers_is_a_failure() {
+    let service = limited().await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let granted = agent.granted(&ada).await;
+    let device = agent.device().await;
+    let other = Client::register(&service).await;
+    uses_up(&other).await;
+    other.refresh(&granted.refresh).await.fails(429, TOO_MANY);
+    other.poll(&device).await.fails(429, TOO_MANY);
+    other.token(&[]).await.fails(429, TOO_MANY);
+    agent.refreshed(&granted).await;
+}
