@@ -1,19 +1,23 @@
 //! HTML as readable text. What the sender hides from people is left out, and told of.
 //!
-//! The tokenizer is the HTML standard's; there is no tree. Elements that are hidden are followed by a count of what is open in them, so the time is that
-//! of one pass and the memory that of the text, however deep or broken the HTML is.
+//! The tokenizer is the HTML standard's, and so are the rules by which elements end ([`tree`]). Style sheets ([`sheet`]), styles ([`style`]), colours and places
+//! decide what is seen. Memory and time grow with the HTML and not faster, however deep or broken it is; what a style sheet may cost is bounded.
 
-mod open;
+mod colour;
+mod link;
+mod place;
+mod sheet;
 mod style;
+mod tree;
 
 use html5gum::emitters::default::{DefaultEmitter, StartTag};
 use html5gum::{Token, Tokenizer};
+use url::Url;
 
-use open::Open;
-use style::{INHERITED, Style, VISIBILITY};
-
-/// Elements in each other that hide text and show it again by turns.
-const MOST_TURNS: usize = 32;
+use colour::Paint;
+use sheet::{Rules, Sheet, Steps};
+use style::{Cascade, INHERITED, Style, VISIBILITY};
+use tree::{Nodes, Stack};
 
 /// What became of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,15 +26,30 @@ pub(crate) struct Readable {
     pub(crate) text: String,
     /// Whether something of it was there that people do not see.
     pub(crate) hidden: bool,
+    /// Whether there are style sheets that were not read completely, so that the text may have more that people do not see.
+    pub(crate) unread: bool,
 }
 
 /// Turns HTML into text.
 pub(crate) fn readable(html: &str) -> Readable {
-    let mut emitter = DefaultEmitter::default();
-    emitter.naively_switch_states(true);
-    let tokens = Tokenizer::new_with_emitter(html, emitter).flatten();
-    let mut writer = Writer::default();
-    for token in tokens {
+    let rules = rules(html);
+    let sheet = Sheet::new(&rules);
+    let steps = Steps::new();
+    let mut writer = Writer {
+        text: String::new(),
+        lines: 0,
+        space: false,
+        stack: Stack::new(),
+        nodes: Nodes::new(sheet.has_attributes),
+        sheet: &sheet,
+        steps: &steps,
+        hidden: false,
+        doubtful: false,
+        verbatim: 0,
+        link: None,
+        base: None,
+    };
+    for token in tokens(html) {
         match token {
             Token::StartTag(tag) => writer.open(&tag),
             Token::EndTag(tag) => writer.close(&tag.name),
@@ -41,58 +60,191 @@ pub(crate) fn readable(html: &str) -> Readable {
     writer.finish()
 }
 
-#[derive(Default)]
-struct Writer {
+fn tokens(html: &str) -> impl Iterator<Item = Token> {
+    let mut emitter = DefaultEmitter::default();
+    emitter.naively_switch_states(true);
+    Tokenizer::new_with_emitter(html, emitter).flatten()
+}
+
+/// The rules of all style elements, which hold for what is before them, too.
+fn rules(html: &str) -> Rules {
+    let mut rules = Rules::default();
+    let mut bytes = html.as_bytes().windows(6);
+    if !bytes.any(|six| six.eq_ignore_ascii_case(b"<style")) {
+        return rules;
+    }
+    let mut media = None;
+    let mut sheet = String::new();
+    for token in tokens(html) {
+        match token {
+            Token::StartTag(tag) if *tag.name == *b"style" => {
+                media = Some(attribute(&tag, b"media"));
+                sheet.clear();
+            }
+            Token::String(text) if media.is_some() => {
+                sheet.push_str(&String::from_utf8_lossy(&text));
+            }
+            Token::StartTag(_) | Token::EndTag(_) => {
+                if let Some(media) = media.take() {
+                    rules.add(&sheet, &media);
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(media) = media {
+        rules.add(&sheet, &media);
+    }
+    rules
+}
+
+/// How text in an element is seen.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    /// The style of the element itself.
+    style: Style,
+    /// The element as selectors see it.
+    node: Option<usize>,
+    /// Whether nothing in the element is seen.
+    gone: bool,
+    /// Whether what is in the element is no text for people.
+    no_text: bool,
+    /// Whether text is hidden, for each thing that it inherits.
+    hides: [bool; INHERITED],
+    colour: Paint,
+    background: Paint,
+}
+
+/// What holds outside all elements.
+const OUTSIDE: Shown = Shown {
+    style: Style {
+        gone: false,
+        hides: [None; INHERITED],
+        colour: None,
+        background: None,
+    },
+    node: None,
+    gone: false,
+    no_text: false,
+    hides: [false; INHERITED],
+    colour: colour::BLACK,
+    background: colour::WHITE,
+};
+
+/// Elements with the same style are equal.
+impl PartialEq for Shown {
+    fn eq(&self, other: &Self) -> bool {
+        self.style == other.style
+    }
+}
+
+impl Shown {
+    /// How text is seen in an element of this one.
+    fn within(&self, name: &[u8], style: Style, node: Option<usize>) -> Self {
+        let mut hides = self.hides;
+        for (hides, said) in hides.iter_mut().zip(style.hides) {
+            *hides = said.unwrap_or(*hides);
+        }
+        let background = style.background.unwrap_or(Paint::Clear);
+        Self {
+            style,
+            node,
+            gone: self.gone || style.gone,
+            no_text: self.no_text || is_no_text(name),
+            hides,
+            colour: style.colour.unwrap_or(self.colour),
+            background: colour::over(background, self.background),
+        }
+    }
+
+    /// Whether nothing in the element is read.
+    fn is_out(&self) -> bool {
+        self.gone || self.no_text
+    }
+
+    /// Whether text is hidden, whatever its colour.
+    fn hides(&self) -> bool {
+        self.gone || self.hides.contains(&true)
+    }
+
+    /// Whether text has the colour of what is behind it.
+    fn blends(&self) -> bool {
+        colour::is_hidden(self.colour, self.background)
+    }
+}
+
+/// A link that is open.
+struct Link {
+    target: String,
+    /// Where its text begins.
+    begins: usize,
+    /// Whether an image is in it.
+    image: bool,
+}
+
+struct Writer<'s> {
     text: String,
     /// Line ends that are due before the next word.
     lines: usize,
     /// Whether a space is due before the next word.
     space: bool,
-    /// The element that is being left out.
-    out: Option<Open>,
-    /// Whether what is being left out is hidden, rather than no text at all.
-    hiding: bool,
-    /// The elements that are open and hide text, or show it again, by what it inherits; with what holds in each.
-    turns: Vec<(Open, [bool; INHERITED])>,
+    /// The elements that are open.
+    stack: Stack<Shown>,
+    nodes: Nodes,
+    sheet: &'s Sheet<'s>,
+    steps: &'s Steps,
     /// Whether anything was hidden.
     hidden: bool,
+    /// Whether text was kept that may be hidden.
+    doubtful: bool,
     /// How many elements are open whose spaces count.
     verbatim: usize,
-    /// Where the link goes that is open, and where its text begins.
-    link: Option<(String, usize)>,
+    link: Option<Link>,
+    /// Where relative links begin.
+    base: Option<Url>,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn open(&mut self, tag: &StartTag<()>) {
         let name: &[u8] = &tag.name;
-        if let Some(out) = &mut self.out {
-            if !out.begins(name) {
-                return;
-            }
-            self.out = None;
+        if name == b"base" && self.base.is_none() {
+            self.base = link::base(&attribute(tag, b"href"));
         }
-        let style = style_of(tag);
+        let changed = self.stack.begins(name);
+        self.reconsider(changed);
+        let around = self.top();
+        if around.is_out() {
+            if !is_void(name) {
+                self.stack
+                    .push(name, around.within(name, Style::default(), around.node));
+            }
+            return;
+        }
+        let node = (!self.sheet.is_empty()).then(|| self.nodes.add(tag, around.node));
+        let shown = around.within(name, self.style(tag, node), node);
         if is_void(name) {
-            if style.gone || style.hides[VISIBILITY].unwrap_or(self.hides()[VISIBILITY]) {
+            if shown.gone || shown.hides[VISIBILITY] {
                 return;
             }
         } else {
-            // The outermost of those that end by this one takes along what is in it.
-            let ended = self
-                .turns
-                .iter_mut()
-                .position(|(open, _)| open.begins(name));
-            self.turns.truncate(ended.unwrap_or(self.turns.len()));
-            if self.leaves_out(name, &style) {
+            // Beyond the bound nothing is shown again.
+            if !self.stack.has_room()
+                && let Some(top) = self.stack.top_mut()
+            {
+                top.gone |= shown.hides() || shown.blends();
+            }
+            self.stack.push(name, shown);
+            if shown.is_out() {
                 return;
             }
         }
         match name {
             b"br" => self.lines += 1,
             b"img" => self.image(tag),
+            b"area" => self.area(tag),
             b"li" => {
                 self.line(1);
-                if !self.hides().contains(&true) {
+                if !self.is_hidden() {
                     self.word("- ");
                 }
             }
@@ -111,48 +263,49 @@ impl Writer {
         }
     }
 
-    /// Whether an element is left out with all that is in it; notes what it says of its text otherwise.
-    fn leaves_out(&mut self, name: &[u8], style: &Style) -> bool {
-        let before = self.hides();
-        let mut holds = before;
-        for (holds, said) in holds.iter_mut().zip(style.hides) {
-            *holds = said.unwrap_or(*holds);
-        }
-        let turns = holds != before;
-        let room = self.turns.len() < MOST_TURNS;
-        // Beyond the bound nothing is shown again.
-        let hidden = style.gone || turns && !room && holds.contains(&true);
-        if hidden || is_no_text(name) {
-            self.hiding = hidden && !is_no_text(name);
-            self.out = Some(Open::new(name));
-            return true;
-        }
-        if turns && room {
-            self.turns.push((Open::new(name), holds));
-        }
-        false
+    /// How text is seen where the next would be.
+    fn top(&self) -> Shown {
+        self.stack.top().copied().unwrap_or(OUTSIDE)
     }
 
-    /// Whether text is hidden here, for each thing that it inherits.
-    fn hides(&self) -> [bool; INHERITED] {
-        self.turns
-            .last()
-            .map_or([false; INHERITED], |(_, holds)| *holds)
+    /// The style of an element: from attributes, from sheets, and from its own `style`.
+    fn style(&self, tag: &StartTag<()>, node: Option<usize>) -> Style {
+        let mut cascade = Cascade::default();
+        tree::hints(tag, |property, value| cascade.hint(property, value));
+        if let Some(node) = node {
+            let node = self.nodes.node(node, self.steps);
+            self.sheet.apply(&node, self.steps, &mut cascade);
+        }
+        style::declarations(&attribute(tag, b"style"), &mut |said| cascade.put(said));
+        cascade.style(&tag.name)
+    }
+
+    /// Considers again how text is seen in the open elements from this one on.
+    fn reconsider(&mut self, from: Option<usize>) {
+        let Some(from) = from else { return };
+        let mut around = self.stack.before(from).copied().unwrap_or(OUTSIDE);
+        for (name, shown) in self.stack.from(from) {
+            *shown = around.within(name, shown.style, shown.node);
+            around = *shown;
+        }
+    }
+
+    /// Whether text would be hidden here.
+    fn is_hidden(&self) -> bool {
+        let top = self.top();
+        top.hides() || top.blends() && !self.sheet.unread_background
     }
 
     fn close(&mut self, name: &[u8]) {
-        let mut left_out = false;
-        if let Some(out) = &mut self.out {
-            if !out.ends(name) {
-                return;
+        match self.stack.ends(name) {
+            Some((from, ended)) => {
+                self.reconsider(Some(from));
+                if ended.is_out() {
+                    return;
+                }
             }
-            left_out = out.is(name);
-            self.out = None;
-        }
-        let ended = self.turns.iter_mut().position(|(open, _)| open.ends(name));
-        self.turns.truncate(ended.unwrap_or(self.turns.len()));
-        if left_out {
-            return;
+            None if self.top().is_out() => return,
+            None => {}
         }
         match name {
             b"a" => self.end_link(),
@@ -165,15 +318,17 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        if self.out.is_some() {
-            self.hidden |= self.hiding && !text.trim().is_empty();
+        let top = self.top();
+        if top.no_text {
             return;
         }
-        if self.hides().contains(&true) {
-            self.hidden |= !text.trim().is_empty();
-            self.space |= text.contains(|c: char| c.is_ascii_whitespace());
+        let is_blank = text.trim().is_empty();
+        if self.is_hidden() {
+            self.hidden |= !is_blank;
+            self.space |= !top.gone && text.contains(|c: char| c.is_ascii_whitespace());
             return;
         }
+        self.doubtful |= (top.blends() || top.colour == Paint::Unknown) && !is_blank;
         if self.verbatim > 0 {
             for (number, line) in text.split('\n').enumerate() {
                 self.lines += usize::from(number > 0);
@@ -217,6 +372,17 @@ impl Writer {
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
+        // Images of a pixel tell the sender that the mail was opened.
+        let is_pixel = [&b"width"[..], b"height"]
+            .iter()
+            .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));
+        if let Some(link) = &mut self.link {
+            link.image |= !is_pixel;
+        }
+        self.alt(tag);
+    }
+
+    fn alt(&mut self, tag: &StartTag<()>) {
         let alt = attribute(tag, b"alt");
         let words: Vec<&str> = alt.split_ascii_whitespace().collect();
         if !words.is_empty() {
@@ -226,33 +392,42 @@ impl Writer {
         }
     }
 
+    /// A part of an image that is a link.
+    fn area(&mut self, tag: &StartTag<()>) {
+        if let Some(target) = link::target(&attribute(tag, b"href"), self.base.as_ref()) {
+            self.alt(tag);
+            self.space = true;
+            self.word(&format!("<{target}>"));
+            self.space = true;
+        }
+    }
+
     fn begin_link(&mut self, tag: &StartTag<()>) {
         self.end_link();
-        let target = attribute(tag, b"href");
-        let target = target.trim();
-        let lower = target.to_ascii_lowercase();
-        let schemes = ["http://", "https://", "mailto:"];
-        if schemes.iter().any(|scheme| lower.starts_with(scheme)) {
-            self.link = Some((target.to_owned(), self.text.len()));
-        }
+        self.link = link::target(&attribute(tag, b"href"), self.base.as_ref()).map(|target| Link {
+            target,
+            begins: self.text.len(),
+            image: false,
+        });
     }
 
     /// A link says where it goes, unless its text does.
     fn end_link(&mut self) {
-        let Some((target, begins)) = self.link.take() else {
+        let Some(link) = self.link.take() else {
             return;
         };
-        let shown = self.text.get(begins..).unwrap_or_default().trim();
-        let plain = target.strip_prefix("mailto:").unwrap_or(&target);
-        if !shown.is_empty() && shown != plain && shown != target {
+        let shown = self.text.get(link.begins..).unwrap_or_default().trim();
+        let is_there = !shown.is_empty() || link.image;
+        if is_there && !link::says(shown, &link.target) {
             self.space = true;
-            self.word(&format!("<{target}>"));
+            self.word(&format!("<{}>", link.target));
         }
     }
 
     fn finish(mut self) -> Readable {
         self.end_link();
         Readable {
+            unread: self.doubtful || self.sheet.is_unread(self.steps),
             text: self.text,
             hidden: self.hidden,
         }
@@ -324,17 +499,6 @@ fn lines_around(name: &[u8]) -> usize {
         | b"center" | b"form" | b"fieldset" | b"body" | b"html" => 1,
         _ => 0,
     }
-}
-
-/// What an element says of itself about being seen.
-fn style_of(tag: &StartTag<()>) -> Style {
-    let hidden = tag.attributes.keys().any(|name| ***name == *b"hidden");
-    let mut style = Style::of(&tag.name, &attribute(tag, b"style"), hidden);
-    // The old element for fonts has a size of its own, which is never nothing.
-    if *tag.name == *b"font" && !attribute(tag, b"size").trim().is_empty() {
-        style.hides[0] = style.hides[0].or(Some(false));
-    }
-    style
 }
 
 #[cfg(test)]

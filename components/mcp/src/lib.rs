@@ -14,6 +14,7 @@ mod methods;
 mod origin;
 mod other_methods;
 mod outcome;
+mod parts;
 mod revision;
 mod rpc;
 mod schema;

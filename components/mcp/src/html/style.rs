@@ -1,113 +1,265 @@
-//! What an element's own style says of being seen: as much of CSS as that takes. Style sheets, colours and positions are not looked at.
+//! What declarations of CSS say about being seen: as much of the language as that takes.
 
-/// What text inherits: how large it is, whether it is visible, how high its lines are. Each may hide it, and what is in an element may say otherwise.
-pub(super) const INHERITED: usize = 3;
+use super::colour::{self, Paint};
+use super::place;
+
+/// What text inherits that may hide it: how large it is, whether it is visible, how high its lines are, how far they are indented. What is in an element may
+/// say otherwise.
+pub(super) const INHERITED: usize = 4;
 /// The place of visibility among them.
 pub(super) const VISIBILITY: usize = 1;
 
 /// What a style says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Style {
     /// Whether neither the element nor anything in it is seen.
     pub(super) gone: bool,
     /// Whether text is hidden, for each thing that it inherits; none where nothing is said of it.
     pub(super) hides: [Option<bool>; INHERITED],
+    /// The colour of text.
+    pub(super) colour: Option<Paint>,
+    /// What is behind the text.
+    pub(super) background: Option<Paint>,
 }
 
-impl Style {
-    /// Reads the style of an element; `hidden` where it has the attribute of that name.
-    pub(super) fn of(element: &[u8], style: &str, hidden: bool) -> Self {
-        let said = declarations(style);
-        if said.is_empty() {
-            return Self {
-                gone: hidden,
-                ..Self::default()
-            };
-        }
-        let display = last(&said, |property, value| {
-            (property == "display" && is_display(value)).then(|| value == "none")
-        });
-        let opacity = last(&said, |property, value| {
-            (property == "opacity").then(|| opacity(value)).flatten()
-        });
-        let clipped = last(&said, |property, value| {
-            property.starts_with("overflow").then(|| is_clipped(value))
-        })
-        .unwrap_or_default();
-        let length = |wanted: &str| {
-            last(&said, |property, value| {
-                (property == wanted).then(|| length(value)).flatten()
-            })
-        };
-        let none = |wanted: &str| length(wanted) == Some(true);
-        let held_open = |least: &str| length(least) == Some(false);
-        let low = none("height") && !held_open("min-height");
-        let narrow = none("width") && !held_open("min-width");
-        let bounded = none("max-height") && !held_open("min-height")
-            || none("max-width") && !held_open("min-width");
-        // Tables and their cells grow with what is in them, whatever size they are given.
-        let grows = matches!(element, b"table" | b"tbody" | b"tr" | b"td" | b"th");
-        let squeezed = !grows && (bounded || low && narrow || clipped && (low || narrow));
-        let size = last(&said, |property, value| match property {
-            "font-size" => font_size(value),
-            "font" => value
-                .split_ascii_whitespace()
-                .map(|word| word.split('/').next().unwrap_or_default())
-                .find_map(|word| measure(word).and_then(|_| font_size(word))),
-            _ => None,
-        });
-        let invisible = last(&said, |property, value| match (property, value) {
-            ("visibility", "hidden" | "collapse") => Some(true),
-            ("visibility", "visible" | "initial") => Some(false),
-            _ => None,
-        });
-        let line = last(&said, |property, value| match (property, value) {
-            ("line-height", "normal" | "initial") => Some(false),
-            ("line-height", value) => match measure(value)? {
-                (number, "") => Some(number < 0.05),
-                _ => is_nothing(value),
-            },
-            _ => None,
-        });
-        Self {
-            gone: display.unwrap_or(hidden) || opacity == Some(true) || squeezed,
-            // Lines without height are seen unless what exceeds them is cut off.
-            hides: [
-                match size {
-                    Some(Size::Hides) => Some(true),
-                    Some(Size::Shows) => Some(false),
-                    Some(Size::Follows) | None => None,
-                },
-                invisible,
-                line.filter(|flat| clipped || !flat),
-            ],
-        }
-    }
+/// The properties that are read. Shorthands are split into these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Property {
+    Display,
+    ContentVisibility,
+    Visibility,
+    Opacity,
+    Filter,
+    Overflow,
+    Width,
+    Height,
+    MaxWidth,
+    MaxHeight,
+    MinWidth,
+    MinHeight,
+    FontSize,
+    LineHeight,
+    TextIndent,
+    Color,
+    TextFill,
+    Background,
+    BackgroundImage,
+    Position,
+    Left,
+    Right,
+    Top,
+    Bottom,
+    MarginLeft,
+    MarginTop,
+    Clip,
+    ClipPath,
+    Transform,
+    Translate,
+    Scale,
 }
 
-/// One thing that a style says, in lower case.
-struct Declaration {
-    property: String,
-    value: String,
+const PROPERTIES: usize = Property::Scale as usize + 1;
+
+/// What a declaration says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    /// An answer to the question of the property: whether it hides, clips, moves off the page, or has an image.
+    Is(bool),
+    Extent(Extent),
+    Size(Size),
+    Paint(Paint),
+    /// Whether offsets hold, and whether the element is taken out of the page.
+    Placed {
+        offset: bool,
+        absolute: bool,
+    },
+}
+
+/// How wide or high an element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Nothing, or too little to be seen.
+    Nothing,
+    /// Less than a line of text.
+    Little,
+    /// Enough for text.
+    Enough,
+}
+
+/// One thing that a style says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Declaration {
+    property: Property,
+    value: Value,
     important: bool,
 }
 
-/// What holds of a property: the last that can be read, and what is important before what is not.
-fn last<T>(said: &[Declaration], read: impl Fn(&str, &str) -> Option<T>) -> Option<T> {
-    let of = |important: bool| {
-        let mut said = said.iter().rev();
-        said.find_map(|one| {
-            (one.important == important)
-                .then(|| read(&one.property, &one.value))
-                .flatten()
-        })
-    };
-    of(true).or_else(|| of(false))
+impl Declaration {
+    /// Whether it hides text on its own, whatever the other declarations are.
+    pub(super) fn hides(&self) -> bool {
+        match self.value {
+            Value::Is(is) => {
+                is && !matches!(
+                    self.property,
+                    Property::Overflow | Property::BackgroundImage
+                )
+            }
+            Value::Extent(extent) => {
+                extent == Extent::Nothing
+                    && matches!(self.property, Property::MaxWidth | Property::MaxHeight)
+            }
+            Value::Size(size) => size == Size::Hides,
+            Value::Paint(_) | Value::Placed { .. } => false,
+        }
+    }
+
+    /// Whether it says what is behind text.
+    pub(super) fn paints(&self) -> bool {
+        matches!(
+            self.property,
+            Property::Background | Property::BackgroundImage
+        )
+    }
 }
 
-/// Takes a style apart as browsers do: without comments, escapes read, and no end where one stands in a string or in brackets.
-fn declarations(style: &str) -> Vec<Declaration> {
-    let mut said = Vec::new();
+/// What holds of an element: of each property the last that was said, and what is important before what is not.
+#[derive(Debug, Default)]
+pub(super) struct Cascade {
+    held: [Option<Declaration>; PROPERTIES],
+}
+
+impl Cascade {
+    /// Adds the next declaration.
+    pub(super) fn put(&mut self, said: Declaration) {
+        let held = &mut self.held[said.property as usize];
+        if said.important || !held.is_some_and(|held| held.important) {
+            *held = Some(said);
+        }
+    }
+
+    /// What an attribute says, which counts less than any style.
+    pub(super) fn hint(&mut self, property: &str, value: &str) {
+        read(property, value, false, &mut |said| self.put(said));
+    }
+
+    fn value(&self, property: Property) -> Option<Value> {
+        self.held[property as usize].map(|held| held.value)
+    }
+
+    fn is(&self, property: Property) -> Option<bool> {
+        match self.value(property) {
+            Some(Value::Is(is)) => Some(is),
+            _ => None,
+        }
+    }
+
+    fn extent(&self, property: Property) -> Option<Extent> {
+        match self.value(property) {
+            Some(Value::Extent(extent)) => Some(extent),
+            _ => None,
+        }
+    }
+
+    fn paint(&self, property: Property) -> Option<Paint> {
+        match self.value(property) {
+            Some(Value::Paint(paint)) => Some(paint),
+            _ => None,
+        }
+    }
+
+    /// What that means for an element of this name.
+    pub(super) fn style(&self, element: &[u8]) -> Style {
+        use Property as P;
+        let yes = |property| self.is(property) == Some(true);
+        let clipped = yes(P::Overflow);
+        let line = self.is(P::LineHeight);
+        let image = yes(P::BackgroundImage);
+        Style {
+            gone: [
+                P::Display,
+                P::ContentVisibility,
+                P::Opacity,
+                P::Filter,
+                P::ClipPath,
+            ]
+            .into_iter()
+            .any(yes)
+                || self.squeezed(element, clipped)
+                || self.is_elsewhere(),
+            // Lines without height are seen unless what exceeds them is cut off.
+            hides: [
+                match self.value(P::FontSize) {
+                    Some(Value::Size(Size::Hides)) => Some(true),
+                    Some(Value::Size(Size::Shows)) => Some(false),
+                    _ => None,
+                },
+                self.is(P::Visibility),
+                line.filter(|flat| clipped || !flat),
+                self.is(P::TextIndent),
+            ],
+            colour: self.paint(P::TextFill).or_else(|| self.paint(P::Color)),
+            background: if image {
+                Some(Paint::Unknown)
+            } else {
+                self.paint(P::Background)
+            },
+        }
+    }
+
+    /// Whether there is no room for text.
+    fn squeezed(&self, element: &[u8], clipped: bool) -> bool {
+        use Property as P;
+        // Tables and their cells grow with what is in them, whatever size they are given.
+        if matches!(element, b"table" | b"tbody" | b"tr" | b"td" | b"th") {
+            return false;
+        }
+        let held_open = |least| self.extent(least) == Some(Extent::Enough);
+        let none =
+            |extent, least| self.extent(extent) == Some(Extent::Nothing) && !held_open(least);
+        let little = |extent, least| {
+            matches!(self.extent(extent), Some(Extent::Nothing | Extent::Little))
+                && !held_open(least)
+        };
+        let low = none(P::Height, P::MinHeight);
+        let narrow = none(P::Width, P::MinWidth);
+        let bounded = none(P::MaxHeight, P::MinHeight) || none(P::MaxWidth, P::MinWidth);
+        let cut = clipped
+            && [
+                (P::Height, P::MinHeight),
+                (P::MaxHeight, P::MinHeight),
+                (P::Width, P::MinWidth),
+                (P::MaxWidth, P::MinWidth),
+            ]
+            .into_iter()
+            .any(|(extent, least)| little(extent, least));
+        bounded || low && narrow || cut
+    }
+
+    /// Whether the element is not where the page is.
+    fn is_elsewhere(&self) -> bool {
+        use Property as P;
+        let yes = |property| self.is(property) == Some(true);
+        let (offset, absolute) = match self.value(P::Position) {
+            Some(Value::Placed { offset, absolute }) => (offset, absolute),
+            _ => (false, false),
+        };
+        offset && [P::Left, P::Right, P::Top, P::Bottom].into_iter().any(yes)
+            || absolute && yes(P::Clip)
+            || [
+                P::MarginLeft,
+                P::MarginTop,
+                P::Transform,
+                P::Translate,
+                P::Scale,
+            ]
+            .into_iter()
+            .any(yes)
+    }
+}
+
+/// Takes the style of an element, or the body of a rule, apart as browsers do: without comments, escapes read, and no end where one stands in a string or in
+/// brackets.
+pub(super) fn declarations(style: &str, said: &mut impl FnMut(Declaration)) {
     let mut current = String::new();
     let (mut quote, mut depth) = (None, 0_usize);
     let mut rest = style.chars();
@@ -127,7 +279,7 @@ fn declarations(style: &str) -> Vec<Declaration> {
                 rest = comment.map_or("", |(_, behind)| behind).chars();
                 current.push(' ');
             }
-            (';', None) if depth == 0 => said.extend(declaration(&std::mem::take(&mut current))),
+            (';', None) if depth == 0 => declaration(&std::mem::take(&mut current), said),
             (c, None) => {
                 match c {
                     '"' | '\'' => quote = Some(c),
@@ -139,12 +291,11 @@ fn declarations(style: &str) -> Vec<Declaration> {
             }
         }
     }
-    said.extend(declaration(&current));
-    said
+    declaration(&current, said);
 }
 
 /// The character of an escape, behind its backslash. One that would be taken for a mark of the syntax is not what it says here.
-fn escaped(rest: &mut std::str::Chars<'_>) -> char {
+pub(super) fn escaped(rest: &mut std::str::Chars<'_>) -> char {
     let text = rest.as_str();
     let digits = text
         .bytes()
@@ -167,40 +318,134 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> char {
         .unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-fn declaration(text: &str) -> Option<Declaration> {
-    let (property, value) = text.split_once(':')?;
-    let property = property.trim().to_ascii_lowercase();
-    let known = matches!(
-        property.as_str(),
-        "display"
-            | "visibility"
-            | "opacity"
-            | "font"
-            | "font-size"
-            | "line-height"
-            | "height"
-            | "width"
-            | "max-height"
-            | "max-width"
-            | "min-height"
-            | "min-width"
-            | "overflow"
-            | "overflow-x"
-            | "overflow-y"
-    );
-    if !known {
-        return None;
+fn declaration(text: &str, said: &mut impl FnMut(Declaration)) {
+    let Some((property, value)) = text.split_once(':') else {
+        return;
+    };
+    let property = property.trim();
+    // The longest that is known.
+    if property.len() > "-webkit-text-fill-color".len() {
+        return;
     }
+    let property = property.to_ascii_lowercase();
     let value = value.trim().to_ascii_lowercase();
     let (plain, important) = match value.rsplit_once('!') {
         Some((plain, mark)) if mark.trim() == "important" => (plain.trim_end(), true),
         _ => (value.as_str(), false),
     };
-    Some(Declaration {
-        property,
-        value: plain.to_owned(),
-        important,
-    })
+    read(&property, plain, important, said);
+}
+
+/// Reads a declaration in lower case. One that a browser does not know says nothing, so that what was said before it holds.
+fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Declaration)) {
+    use Property as P;
+    let mut say = |property, value: Option<Value>| {
+        if let Some(value) = value {
+            said(Declaration {
+                property,
+                value,
+                important,
+            });
+        }
+    };
+    let is = |is: Option<bool>| is.map(Value::Is);
+    let paint = |paint: Option<Paint>| paint.map(Value::Paint);
+    let off = |value| place::is_off(value).map(Value::Is);
+    match property {
+        "display" => say(P::Display, is(is_display(value).then_some(value == "none"))),
+        "content-visibility" => say(P::ContentVisibility, Some(Value::Is(value == "hidden"))),
+        "visibility" => say(
+            P::Visibility,
+            match value {
+                "hidden" | "collapse" => Some(Value::Is(true)),
+                "visible" | "initial" => Some(Value::Is(false)),
+                _ => None,
+            },
+        ),
+        "opacity" => say(P::Opacity, is(opacity(value))),
+        "filter" | "-webkit-filter" => {
+            let opaque = value
+                .split_once("opacity(")
+                .map(|(_, of)| of.split(')').next().unwrap_or(of));
+            say(P::Filter, is(opaque.map_or(Some(false), opacity)));
+        }
+        "overflow" | "overflow-x" | "overflow-y" => {
+            say(P::Overflow, Some(Value::Is(is_clipped(value))));
+        }
+        "width" => say(P::Width, extent(value)),
+        "height" => say(P::Height, extent(value)),
+        "max-width" => say(P::MaxWidth, extent(value)),
+        "max-height" => say(P::MaxHeight, extent(value)),
+        "min-width" => say(P::MinWidth, extent(value)),
+        "min-height" => say(P::MinHeight, extent(value)),
+        "font-size" => say(P::FontSize, font_size(value).map(Value::Size)),
+        "font" => say(
+            P::FontSize,
+            value
+                .split_ascii_whitespace()
+                .map(|word| word.split('/').next().unwrap_or_default())
+                .find_map(|word| measure(word).and_then(|_| font_size(word)))
+                .map(Value::Size),
+        ),
+        "line-height" => say(P::LineHeight, is(flat(value))),
+        "text-indent" => say(P::TextIndent, is(place::is_indented_off(value))),
+        "color" => say(P::Color, paint(colour::read(value))),
+        "-webkit-text-fill-color" => say(P::TextFill, paint(colour::read(value))),
+        "background" => {
+            say(P::Background, paint(colour::background(value)));
+            say(P::BackgroundImage, Some(Value::Is(colour::is_image(value))));
+        }
+        "background-color" => say(P::Background, paint(colour::read(value))),
+        "background-image" => say(
+            P::BackgroundImage,
+            Some(Value::Is(!matches!(value, "none" | "initial" | "unset"))),
+        ),
+        "position" => say(
+            P::Position,
+            match value {
+                "absolute" | "fixed" => Some((true, true)),
+                "relative" | "sticky" | "-webkit-sticky" => Some((true, false)),
+                "static" | "initial" => Some((false, false)),
+                _ => None,
+            }
+            .map(|(offset, absolute)| Value::Placed { offset, absolute }),
+        ),
+        "left" => say(P::Left, off(value)),
+        "right" => say(P::Right, off(value)),
+        "top" => say(P::Top, off(value)),
+        "bottom" => say(P::Bottom, off(value)),
+        "margin-left" => say(P::MarginLeft, off(value)),
+        "margin-top" => say(P::MarginTop, off(value)),
+        "inset" => sides(value, P::Top, P::Left, &mut say),
+        "margin" => sides(value, P::MarginTop, P::MarginLeft, &mut say),
+        "clip" => say(P::Clip, is(place::clip(value))),
+        "clip-path" | "-webkit-clip-path" => say(P::ClipPath, is(place::clip_path(value))),
+        "transform" | "-webkit-transform" | "-ms-transform" => {
+            say(P::Transform, is(place::transform(value)));
+        }
+        "translate" => {
+            let lengths: Vec<&str> = value.split_ascii_whitespace().collect();
+            say(P::Translate, Some(Value::Is(place::moves_away(&lengths))));
+        }
+        "scale" => {
+            let factors: Vec<&str> = value.split_ascii_whitespace().collect();
+            say(P::Scale, Some(Value::Is(place::scales_away(&factors))));
+        }
+        _ => {}
+    }
+}
+
+/// Reads the upper and the left one of the lengths of a shorthand of four sides.
+fn sides(
+    value: &str,
+    top: Property,
+    left: Property,
+    say: &mut impl FnMut(Property, Option<Value>),
+) {
+    if let Some((upper, leftmost)) = place::upper_and_left(value) {
+        say(top, place::is_off(upper).map(Value::Is));
+        say(left, place::is_off(leftmost).map(Value::Is));
+    }
 }
 
 /// Whether a browser knows the word; one that it does not leaves what was said before.
@@ -235,15 +480,32 @@ fn opacity(value: &str) -> Option<bool> {
     }
 }
 
-/// Whether a height or a width is nothing.
-fn length(value: &str) -> Option<bool> {
+/// How much a height or a width is.
+fn extent(value: &str) -> Option<Value> {
+    let extent = match value {
+        "auto" | "none" | "initial" | "max-content" | "min-content" | "fit-content" => {
+            Extent::Enough
+        }
+        _ if is_nothing(value)? => Extent::Nothing,
+        _ if place::pixels(value).is_some_and(|pixels| pixels < 4.0) => Extent::Little,
+        _ => Extent::Enough,
+    };
+    Some(Value::Extent(extent))
+}
+
+/// Whether lines have no height.
+fn flat(value: &str) -> Option<bool> {
     match value {
-        "auto" | "none" | "initial" | "max-content" | "min-content" | "fit-content" => Some(false),
-        _ => is_nothing(value),
+        "normal" | "initial" => Some(false),
+        _ => match measure(value)? {
+            (number, "") => Some(number < 0.05),
+            _ => is_nothing(value),
+        },
     }
 }
 
 /// What a font's size does to text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     /// It is that of what the text stands in, or a multiple of it.
     Follows,
@@ -261,9 +523,11 @@ fn font_size(value: &str) -> Option<Size> {
         _ => {}
     }
     let nothing = is_nothing(value)?;
-    let (_, unit) = measure(value)?;
+    let (number, unit) = measure(value)?;
     Some(match unit {
         _ if nothing => Size::Hides,
+        // Letters of two pixels cannot be read.
+        "px" | "pt" if number < 2.5 => Size::Hides,
         "em" | "%" | "ex" | "ch" | "lh" => Size::Follows,
         _ => Size::Shows,
     })
@@ -281,7 +545,7 @@ fn is_nothing(value: &str) -> Option<bool> {
 }
 
 /// A number and its unit.
-fn measure(value: &str) -> Option<(f32, &str)> {
+pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
     let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
     let unit = &value[number.len()..];
     let known = matches!(

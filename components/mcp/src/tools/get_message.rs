@@ -10,8 +10,9 @@ use utoipa::ToSchema;
 use super::bounds::Bounds;
 use super::{Hints, Tool, arguments, summaries, whole};
 use crate::hidden::Oddities;
+use crate::html::Readable;
 use crate::outcome::Outcome;
-use crate::{Capabilities, cut, html, schema};
+use crate::{Capabilities, cut, html, parts, schema};
 
 /// Which message, and how.
 #[derive(Deserialize, ToSchema)]
@@ -113,25 +114,26 @@ fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
     }
     let mut read = 0;
     let mut converted = None;
-    if detail.text.is_some() {
-        detail.html = None;
-    } else if let Some(source) = detail.html.as_deref()
-        // What HTML hides was told with its first piece.
-        && (as_text || offset == 0)
+    // What is odd about HTML was told with the first piece.
+    if let Some(source) = detail
+        .html
+        .take_if(|_| detail.text.is_some() || as_text || offset == 0)
+        && (detail.text.is_none() || offset == 0)
     {
         read = source.len();
-        let readable = html::readable(source);
-        if readable.hidden && as_text {
-            warnings.push(format!(
-                "Message {uid} has text in its HTML that people are not shown; it was left out"
-            ));
-        } else if readable.hidden {
-            warnings.push(format!("Message {uid} has text in its HTML that people are not shown; ask with format \"text\" to have it left out"));
-        }
-        if as_text {
-            converted = Some(true);
-            detail.text = Some(readable.text);
-            detail.html = None;
+        let readable = html::readable(&source);
+        if let Some(text) = &detail.text {
+            if parts::differ(text, &readable.text) {
+                warnings.push(format!("The plain text of message {uid}, which is returned here, differs from its HTML, which people usually see instead"));
+            }
+        } else {
+            warnings.extend(about_html(uid, &readable, as_text));
+            if as_text {
+                converted = Some(true);
+                detail.text = Some(readable.text);
+            } else {
+                detail.html = Some(source);
+            }
         }
     }
     let mut bounds = Bounds::default();
@@ -145,6 +147,22 @@ fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
         converted,
     };
     Ok(Outcome::mail(&message, &warnings)?.having_converted(read))
+}
+
+/// Sentences about what people do not see in HTML.
+fn about_html(uid: u64, readable: &Readable, as_text: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if readable.hidden && as_text {
+        warnings.push(format!(
+            "Message {uid} has text in its HTML that people are not shown; it was left out"
+        ));
+    } else if readable.hidden {
+        warnings.push(format!("Message {uid} has text in its HTML that people are not shown; ask with format \"text\" to have it left out"));
+    }
+    if readable.unread {
+        warnings.push(format!("Message {uid} has style sheets that could not be evaluated completely; its HTML may have more text that people are not shown"));
+    }
+    warnings
 }
 
 /// Leaves the piece of the body that begins at `offset`; answers where the next one begins.

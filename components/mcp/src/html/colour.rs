@@ -1,0 +1,125 @@
+//! Colours of text and of what is behind it.
+
+use csscolorparser::Color;
+
+/// Values that are longer are not read.
+const LONGEST: usize = 256;
+/// The largest difference of a channel at which text is not seen on its background.
+const SAME: f32 = 20.0 / 255.0;
+/// Below this, a colour is not seen.
+const CLEAR: f32 = 0.05;
+
+/// What a style says of a colour.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Paint {
+    /// Red, green and blue from 0 to 1.
+    Solid([f32; 3]),
+    /// The same, and how opaque it is.
+    Glass([f32; 3], f32),
+    /// Nothing is painted.
+    Clear,
+    /// An image, a gradient, or a colour that cannot be read.
+    Unknown,
+}
+
+pub(super) const BLACK: Paint = Paint::Solid([0.0; 3]);
+pub(super) const WHITE: Paint = Paint::Solid([1.0; 3]);
+
+/// Reads a colour in lower case. Returns `None` if a browser ignores the value.
+pub(super) fn read(value: &str) -> Option<Paint> {
+    match value {
+        "inherit" | "unset" | "revert" | "revert-layer" | "currentcolor" => return None,
+        "initial" | "canvastext" | "windowtext" | "text" => return Some(BLACK),
+        "canvas" | "window" => return Some(WHITE),
+        _ if value.len() > LONGEST => return Some(Paint::Unknown),
+        _ => {}
+    }
+    match csscolorparser::parse(value) {
+        Ok(colour) => Some(paint(&colour)),
+        Err(_) if is_computed(value) => Some(Paint::Unknown),
+        Err(_) => None,
+    }
+}
+
+/// Whether a browser may know the colour, although it was not read.
+fn is_computed(value: &str) -> bool {
+    const FUNCTIONS: [&str; 12] = [
+        "var(",
+        "env(",
+        "color-mix(",
+        "light-dark(",
+        "color(",
+        "rgb",
+        "hsl",
+        "hwb(",
+        "lab(",
+        "lch(",
+        "oklab(",
+        "oklch(",
+    ];
+    value.ends_with(')') && FUNCTIONS.iter().any(|function| value.starts_with(function))
+}
+
+fn paint(colour: &Color) -> Paint {
+    let channel = |value: f32| value.clamp(0.0, 1.0);
+    let channels = [colour.r, colour.g, colour.b].map(channel);
+    match channel(colour.a) {
+        alpha if alpha < CLEAR => Paint::Clear,
+        alpha if alpha < 1.0 => Paint::Glass(channels, alpha),
+        _ => Paint::Solid(channels),
+    }
+}
+
+/// The colour of a background: a shorthand, or a colour alone.
+pub(super) fn background(value: &str) -> Option<Paint> {
+    if is_image(value) {
+        return Some(Paint::Unknown);
+    }
+    if let Some(paint) = read(value) {
+        return Some(paint);
+    }
+    if value.contains('(') || value.contains("currentcolor") {
+        return Some(Paint::Unknown);
+    }
+    let mut words = value.split_ascii_whitespace();
+    words.clone().find_map(read).or_else(|| {
+        // A shorthand without a colour takes the colour away.
+        words.next().map(|_| Paint::Clear)
+    })
+}
+
+/// Whether a value of a background has an image.
+pub(super) fn is_image(value: &str) -> bool {
+    ["url(", "gradient(", "image(", "image-set(", "element("]
+        .iter()
+        .any(|image| value.contains(image))
+}
+
+/// What is seen where this is painted over what is behind it.
+pub(super) fn over(paint: Paint, behind: Paint) -> Paint {
+    match (paint, behind) {
+        (Paint::Clear, behind) => behind,
+        (Paint::Glass(channels, alpha), Paint::Solid(below)) => {
+            let mut mixed = below;
+            for (below, above) in mixed.iter_mut().zip(channels) {
+                *below += (above - *below) * alpha;
+            }
+            Paint::Solid(mixed)
+        }
+        (Paint::Glass(..), _) => Paint::Unknown,
+        (paint, _) => paint,
+    }
+}
+
+/// Whether text of this colour is not seen on this background.
+pub(super) fn is_hidden(text: Paint, background: Paint) -> bool {
+    if text == Paint::Clear {
+        return true;
+    }
+    let (Paint::Solid(text), Paint::Solid(behind)) = (over(text, background), background) else {
+        return false;
+    };
+    text.iter()
+        .zip(behind)
+        .all(|(text, behind)| (text - behind).abs() <= SAME)
+}

@@ -1,0 +1,196 @@
+//! Where an element is: off the page, clipped to nothing, or transformed out of sight.
+
+use super::style::measure;
+
+/// Pixels beyond the upper or left edge at which an element is off the page.
+const OFF: f32 = -500.0;
+/// Pixels beyond the other edges. A page can be scrolled, so this is more than the width of screens.
+const FAR: f32 = 5000.0;
+/// Terms of a calculation that are read.
+const MOST_TERMS: usize = 16;
+
+/// A length, roughly, in pixels. A percentage is taken of 600 pixels, the usual width of a mail.
+pub(super) fn pixels(value: &str) -> Option<f32> {
+    if let Some(sum) = value.strip_prefix("calc(") {
+        return calculated(sum.strip_suffix(')')?);
+    }
+    let (number, unit) = measure(value)?;
+    let each = match unit {
+        "px" => 1.0,
+        "" if number == 0.0 => 1.0,
+        "pt" => 96.0 / 72.0,
+        "pc" | "em" | "rem" | "lh" | "rlh" => 16.0,
+        "ex" | "ch" => 8.0,
+        "in" => 96.0,
+        "cm" => 96.0 / 2.54,
+        "mm" => 96.0 / 25.4,
+        "q" => 96.0 / 101.6,
+        "%" => 6.0,
+        "vw" | "vh" | "vmin" | "vmax" => 10.0,
+        _ => return None,
+    };
+    Some(number * each)
+}
+
+/// The sum of a calculation that has no other operations.
+fn calculated(sum: &str) -> Option<f32> {
+    let mut total = 0.0;
+    let mut sign = 1.0;
+    for (number, word) in sum.split_ascii_whitespace().enumerate() {
+        match (word, number % 2) {
+            (_, _) if number >= 2 * MOST_TERMS => return None,
+            ("+", 1) => sign = 1.0,
+            ("-", 1) => sign = -1.0,
+            (_, 1) => return None,
+            (term, _) => {
+                let (number, unit) = measure(term)?;
+                let term = if unit.is_empty() {
+                    number
+                } else {
+                    pixels(term)?
+                };
+                total += sign * term;
+            }
+        }
+    }
+    Some(total)
+}
+
+/// Whether an offset or a margin of the upper or left side puts an element off the page.
+pub(super) fn is_off(value: &str) -> Option<bool> {
+    match value {
+        "auto" | "initial" => Some(false),
+        _ => pixels(value).map(|at| at <= OFF || at >= FAR),
+    }
+}
+
+/// The upper and the left one of the lengths of a shorthand of four sides.
+pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
+    let mut sides = value.split_ascii_whitespace();
+    let top = sides.next()?;
+    let right = sides.next();
+    let left = sides.nth(1).or(right).unwrap_or(top);
+    Some((top, left))
+}
+
+/// Whether an indentation puts a line off the page.
+pub(super) fn is_indented_off(value: &str) -> Option<bool> {
+    let first = value.split_ascii_whitespace().next()?;
+    is_off(first)
+}
+
+/// Whether `clip` leaves nothing.
+pub(super) fn clip(value: &str) -> Option<bool> {
+    if matches!(value, "auto" | "initial" | "unset") {
+        return Some(false);
+    }
+    let sides = arguments(value, "rect")?;
+    let sides: Vec<Option<f32>> = sides.map(pixels).collect();
+    let [top, right, bottom, left] = sides[..] else {
+        return None;
+    };
+    // `auto` is the edge.
+    let is_narrow = |from: Option<f32>, to: Option<f32>| {
+        to.is_some_and(|to| to - from.unwrap_or_default() < 2.0)
+    };
+    Some(is_narrow(top, bottom) || is_narrow(left, right))
+}
+
+/// Whether `clip-path` leaves nothing.
+pub(super) fn clip_path(value: &str) -> Option<bool> {
+    if matches!(value, "none" | "initial" | "unset") {
+        return Some(false);
+    }
+    let value = value.split(") ").next().unwrap_or(value);
+    let value = value.trim_end_matches(')');
+    let (shape, of) = value.split_once('(')?;
+    let of = of.split(" at ").next().unwrap_or(of);
+    let of = of.split(" round ").next().unwrap_or(of);
+    let lengths = || of.split_ascii_whitespace().map(pixels);
+    Some(match shape.trim() {
+        // 300 pixels are half of the usual width.
+        "inset" => {
+            let sides: Vec<f32> = lengths().map(Option::unwrap_or_default).collect();
+            let side = |at: usize, or: usize, else_or: usize| {
+                let first = sides.get(at).or_else(|| sides.get(or));
+                first.or_else(|| sides.get(else_or)).copied().unwrap_or(0.0)
+            };
+            side(0, 0, 0) + side(2, 0, 0) >= 590.0 || side(1, 0, 0) + side(3, 1, 0) >= 590.0
+        }
+        "circle" | "ellipse" => lengths().flatten().any(|radius| radius < 2.0),
+        "rect" | "xywh" => lengths().flatten().all(|length| length < 2.0),
+        "polygon" => {
+            let mut points = of.split(',').map(str::trim);
+            let first = points.next().unwrap_or_default();
+            points.all(|point| point == first)
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a transformation leaves nothing, or moves an element off the page.
+pub(super) fn transform(value: &str) -> Option<bool> {
+    if matches!(value, "none" | "initial" | "unset") {
+        return Some(false);
+    }
+    let mut hides = false;
+    for step in value.split(')').filter(|step| !step.trim().is_empty()) {
+        let (function, arguments) = step.split_once('(')?;
+        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+        hides |= match function.trim() {
+            "scale" | "scalex" | "scaley" | "scale3d" => scales_away(&arguments),
+            "translate" | "translatex" | "translatey" | "translate3d" => moves_away(&arguments),
+            "rotatex" | "rotatey" => turns_away(&arguments),
+            "matrix" => {
+                scales_away(&[arguments.first().copied()?, arguments.get(3).copied()?])
+                    && scales_away(&[arguments.get(1).copied()?, arguments.get(2).copied()?])
+                    || arguments.iter().skip(4).any(|at| {
+                        let at: Option<f32> = at.parse().ok();
+                        at.is_some_and(|at| at <= OFF || at >= FAR)
+                    })
+            }
+            _ => false,
+        };
+    }
+    Some(hides)
+}
+
+/// Whether one of these factors leaves nothing.
+pub(super) fn scales_away(factors: &[&str]) -> bool {
+    factors.iter().any(|factor| {
+        let number = measure(factor).map(|(number, unit)| match unit {
+            "%" => number / 100.0,
+            _ => number,
+        });
+        number.is_some_and(|number| number.abs() < 0.05)
+    })
+}
+
+/// Whether one of these lengths moves an element off the page. Percentages are of the element itself, whose half is moved to centre it.
+pub(super) fn moves_away(lengths: &[&str]) -> bool {
+    lengths.iter().any(|length| match measure(length) {
+        Some((number, "%")) => number.abs() >= 200.0,
+        _ => is_off(length) == Some(true),
+    })
+}
+
+fn turns_away(angles: &[&str]) -> bool {
+    angles.iter().any(|angle| {
+        let degrees = match angle.strip_suffix("deg") {
+            Some(degrees) => degrees.parse::<f32>().ok(),
+            None => angle
+                .strip_suffix("turn")
+                .and_then(|turns| turns.parse::<f32>().ok())
+                .map(|turns| turns * 360.0),
+        };
+        degrees.is_some_and(|degrees| (degrees.rem_euclid(180.0) - 90.0).abs() < 3.0)
+    })
+}
+
+/// The arguments of a function, separated by commas or spaces.
+fn arguments<'v>(value: &'v str, function: &str) -> Option<impl Iterator<Item = &'v str>> {
+    let inner = value.strip_prefix(function)?.trim_start();
+    let inner = inner.strip_prefix('(')?.strip_suffix(')')?;
+    let words = inner.split(|c: char| c == ',' || c.is_ascii_whitespace());
+    Some(words.filter(|word| !word.is_empty()))
+}

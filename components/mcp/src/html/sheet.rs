@@ -1,0 +1,426 @@
+//! The rules of style elements that say something about being seen.
+//!
+//! Rules are split as browsers split them. Selectors are read and matched by simplecss. It does not know all of them: [`Sheet::is_unread`] then says that text
+//! may be hidden by a rule that was not applied. What a sheet costs is bounded by [`Steps`].
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use simplecss::Selector;
+
+use super::style::{Cascade, Declaration, declarations};
+use super::tree::Node;
+
+/// Bytes of all sheets of a message. Newsletters have up to 100,000.
+const LARGEST: usize = 256 * 1024;
+/// Selectors with their rules.
+const MOST_RULES: usize = 4000;
+/// Blocks in each other.
+const DEEPEST: usize = 8;
+/// Parts of a selector. Each that matches takes a call deeper.
+const MOST_PARTS: usize = 32;
+/// Bytes of the selectors of a block in others.
+const LONGEST_NESTED: usize = 4096;
+/// Steps of matching selectors, some 20 ns each.
+const MOST_STEPS: u32 = 5_000_000;
+/// The width of the window for which media queries are answered, in pixels.
+const WINDOW: f32 = 1024.0;
+
+/// The steps that are left for matching.
+#[derive(Debug)]
+pub(super) struct Steps(Cell<u32>);
+
+impl Steps {
+    pub(super) fn new() -> Self {
+        Self(Cell::new(MOST_STEPS))
+    }
+
+    /// Takes a step. Returns `false` if none is left.
+    pub(super) fn take(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    fn are_left(&self) -> bool {
+        self.0.get() > 0
+    }
+}
+
+/// The texts of a message's sheets, as rules whose selectors are not read yet.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    all: Vec<Rule>,
+    /// Whether not all of the texts were read.
+    cut: bool,
+    read: usize,
+}
+
+#[derive(Debug)]
+struct Rule {
+    selector: String,
+    said: std::rc::Rc<[Declaration]>,
+}
+
+impl Rules {
+    /// Adds the text of a style element.
+    pub(super) fn add(&mut self, text: &str, media: &str) {
+        if !applies(media) {
+            return;
+        }
+        self.read += text.len();
+        if self.read > LARGEST {
+            self.cut = true;
+            return;
+        }
+        let plain = without_comments(&text.to_ascii_lowercase());
+        self.block(&plain, "", 0);
+    }
+
+    /// Reads the rules of a block; `outer` is the selector of the rule that it is in.
+    fn block(&mut self, text: &str, outer: &str, depth: usize) {
+        if depth > DEEPEST {
+            self.cut = true;
+            return;
+        }
+        let mut own = String::new();
+        for item in Items(text) {
+            match item {
+                Item::Statement(statement) => {
+                    own.push_str(statement);
+                    own.push(';');
+                }
+                Item::Block(prelude, body) => self.inner(prelude.trim(), body, outer, depth),
+            }
+        }
+        if !outer.is_empty() {
+            self.rule(outer, &own);
+        }
+    }
+
+    fn inner(&mut self, prelude: &str, body: &str, outer: &str, depth: usize) {
+        let Some(at_rule) = prelude.strip_prefix('@') else {
+            return match nested(outer, prelude) {
+                Some(selectors) => self.block(body, &selectors, depth + 1),
+                None => self.cut = true,
+            };
+        };
+        let ends = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+        let (name, condition) = at_rule.split_at(at_rule.find(ends).unwrap_or(at_rule.len()));
+        let holds = match name {
+            "media" => applies(condition),
+            "supports" => !condition.trim_start().starts_with("not"),
+            "layer" | "container" | "scope" | "document" | "-moz-document" => true,
+            _ => false,
+        };
+        if holds {
+            self.block(body, outer, depth + 1);
+        }
+    }
+
+    fn rule(&mut self, selectors: &str, body: &str) {
+        let mut said = Vec::new();
+        declarations(body, &mut |declaration| said.push(declaration));
+        if said.is_empty() {
+            return;
+        }
+        let said: std::rc::Rc<[Declaration]> = said.into();
+        for selector in at_top_level(selectors, ',') {
+            if self.all.len() >= MOST_RULES {
+                self.cut = true;
+                return;
+            }
+            let words: Vec<&str> = selector.split_ascii_whitespace().collect();
+            self.all.push(Rule {
+                selector: words.join(" "),
+                said: said.clone(),
+            });
+        }
+    }
+}
+
+/// The rules of a message, with their selectors.
+#[derive(Debug, Default)]
+pub(super) struct Sheet<'r> {
+    rules: Vec<(Selector<'r>, &'r [Declaration])>,
+    /// Which of them can hold for an element, by what the last part of the selector names: `#id`, `.class`, an element, or nothing.
+    by_name: HashMap<String, Vec<usize>>,
+    /// Whether a selector looks at attributes other than the id and the class.
+    pub(super) has_attributes: bool,
+    unread: bool,
+    /// Whether a rule that was not read says what is behind text.
+    pub(super) unread_background: bool,
+}
+
+impl<'r> Sheet<'r> {
+    pub(super) fn new(rules: &'r Rules) -> Self {
+        let mut sheet = Self {
+            unread: rules.cut,
+            unread_background: rules.cut,
+            ..Self::default()
+        };
+        for rule in &rules.all {
+            let selector = rule.selector.as_str();
+            // What is shown before or behind an element is no text of the message.
+            if is_generated(selector) {
+                continue;
+            }
+            let parts = selector
+                .split([' ', '>', '+'])
+                .filter(|part| !part.is_empty());
+            let read = Some(selector).filter(|_| parts.count() <= MOST_PARTS);
+            if let Some(read) = read.and_then(Selector::parse) {
+                let names = sheet.by_name.entry(name(selector)).or_default();
+                names.push(sheet.rules.len());
+                sheet.has_attributes |= selector.contains('[');
+                sheet.rules.push((read, &rule.said[..]));
+            } else {
+                sheet.unread |= rule.said.iter().any(Declaration::hides);
+                sheet.unread_background |= rule.said.iter().any(Declaration::paints);
+            }
+        }
+        sheet
+    }
+
+    /// Whether no rule can hold for any element.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether text may be hidden by what was not read.
+    pub(super) fn is_unread(&self, steps: &Steps) -> bool {
+        self.unread || !steps.are_left()
+    }
+
+    /// Adds what the rules say of an element, the most specific last.
+    pub(super) fn apply(&self, node: &Node<'_>, steps: &Steps, cascade: &mut Cascade) {
+        if !steps.take() {
+            return;
+        }
+        let mut candidates: Vec<usize> = Vec::new();
+        let mut look = |name: &str| {
+            let found = self.by_name.get(name).into_iter().flatten().copied();
+            candidates.extend(found.take_while(|_| steps.take()));
+        };
+        look("");
+        look(node.name());
+        if let Some(id) = node.id() {
+            look(&format!("#{id}"));
+        }
+        for class in node.classes() {
+            look(&format!(".{class}"));
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+        let mut held: Vec<([u8; 3], usize)> = candidates
+            .into_iter()
+            .filter(|at| steps.take() && self.rules[*at].0.matches(node))
+            .map(|at| (self.rules[at].0.specificity(), at))
+            .collect();
+        held.sort_unstable();
+        let said = held.into_iter().flat_map(|(_, at)| self.rules[at].1);
+        for said in said.take_while(|_| steps.take()) {
+            cascade.put(*said);
+        }
+    }
+}
+
+/// The selectors of a block in a rule, or `None` if there are too many.
+fn nested(outer: &str, inner: &str) -> Option<String> {
+    if outer.is_empty() {
+        return Some(inner.to_owned());
+    }
+    let mut all: Vec<String> = Vec::new();
+    let mut left = LONGEST_NESTED;
+    for outer in at_top_level(outer, ',') {
+        for inner in at_top_level(inner, ',') {
+            let each = outer.len() * inner.matches('&').count().max(1) + inner.len() + 1;
+            left = left.checked_sub(each)?;
+            all.push(if inner.contains('&') {
+                inner.replace('&', outer)
+            } else {
+                format!("{outer} {inner}")
+            });
+        }
+    }
+    Some(all.join(","))
+}
+
+/// A piece of a sheet.
+enum Item<'t> {
+    /// What ends with a semicolon.
+    Statement(&'t str),
+    /// What is before a block, and the block.
+    Block(&'t str, &'t str),
+}
+
+/// The pieces of a text without comments.
+struct Items<'t>(&'t str);
+
+impl<'t> Iterator for Items<'t> {
+    type Item = Item<'t>;
+
+    fn next(&mut self) -> Option<Item<'t>> {
+        let text = self.0;
+        let mut begins = None;
+        let mut depth = 0_usize;
+        for (at, c) in outside_strings(text) {
+            match (c, begins) {
+                ('{', None) => begins = Some(at),
+                ('{', Some(_)) => depth += 1,
+                ('}', Some(begins)) if depth == 0 => {
+                    self.0 = &text[at + 1..];
+                    return Some(Item::Block(&text[..begins], &text[begins + 1..at]));
+                }
+                ('}', Some(_)) => depth -= 1,
+                // One too many ends nothing.
+                (';' | '}', None) => {
+                    self.0 = &text[at + 1..];
+                    return Some(Item::Statement(&text[..at]));
+                }
+                _ => {}
+            }
+        }
+        self.0 = "";
+        match begins {
+            // The end of the sheet ends what is open.
+            Some(begins) => Some(Item::Block(&text[..begins], &text[begins + 1..])),
+            None if text.trim().is_empty() => None,
+            None => Some(Item::Statement(text)),
+        }
+    }
+}
+
+/// The characters of a text that are in no string and not escaped, with their places.
+fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut quote, mut is_escaped) = (None, false);
+    text.char_indices().filter(move |&(_, c)| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        match (c, quote) {
+            ('\\', _) => is_escaped = true,
+            ('\n', Some(_)) => quote = None,
+            (c, Some(end)) if c == end => quote = None,
+            (_, Some(_)) => {}
+            ('"' | '\'', None) => quote = Some(c),
+            _ => return true,
+        }
+        false
+    })
+}
+
+/// The parts of a text between separators that are in no brackets.
+fn at_top_level(text: &str, separator: char) -> Vec<&str> {
+    let (mut parts, mut begins, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, c) in outside_strings(text) {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            c if c == separator && depth == 0 => {
+                parts.push(&text[begins..at]);
+                begins = at + c.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[begins..]);
+    parts
+}
+
+/// A sheet without comments, and without the marks that hid sheets from the oldest browsers.
+fn without_comments(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        let comment = outside_strings(rest)
+            .find(|(at, c)| *c == '/' && rest[*at..].starts_with("/*"))
+            .map(|(at, _)| at);
+        let Some(at) = comment else {
+            plain.push_str(rest);
+            break;
+        };
+        plain.push_str(&rest[..at]);
+        plain.push(' ');
+        rest = rest[at + 2..]
+            .split_once("*/")
+            .map_or("", |(_, behind)| behind);
+    }
+    plain.replace("<!--", " ").replace("-->", " ")
+}
+
+/// What the last part of a selector names.
+fn name(selector: &str) -> String {
+    let mut depth = 0_usize;
+    let mut begins = 0;
+    for (at, c) in outside_strings(selector) {
+        match c {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth = depth.saturating_sub(1),
+            ' ' | '>' | '+' if depth == 0 => begins = at + 1,
+            _ => {}
+        }
+    }
+    let last = &selector[begins..];
+    let last = last.split(['[', ':']).next().unwrap_or(last);
+    let part = |mark: char| {
+        let (_, named) = last.split_once(mark)?;
+        let named = named.split(['.', '#']).next().unwrap_or(named);
+        Some(format!("{mark}{named}"))
+    };
+    part('#')
+        .or_else(|| part('.'))
+        .unwrap_or_else(|| match last {
+            "*" => String::new(),
+            element => element.to_owned(),
+        })
+}
+
+/// Whether a selector names what is generated before or behind an element, or a part of its text.
+fn is_generated(selector: &str) -> bool {
+    selector.contains("::")
+        || [":before", ":after", ":first-line", ":first-letter"]
+            .iter()
+            .any(|part| selector.ends_with(part))
+}
+
+/// Whether a media query holds in a window of the usual width. What is not known holds.
+fn applies(query: &str) -> bool {
+    let query = query.trim().to_ascii_lowercase();
+    query.is_empty() || at_top_level(&query, ',').into_iter().any(one_applies)
+}
+
+fn one_applies(query: &str) -> bool {
+    let query = query.trim();
+    if let Some(query) = query.strip_prefix("not ") {
+        return !one_applies(query);
+    }
+    let query = query.strip_prefix("only ").unwrap_or(query);
+    query.split(" and ").all(|part| {
+        let part = part.trim();
+        let Some(feature) = part.strip_prefix('(') else {
+            return !matches!(
+                part,
+                "print"
+                    | "speech"
+                    | "aural"
+                    | "braille"
+                    | "tty"
+                    | "handheld"
+                    | "projection"
+                    | "embossed"
+            );
+        };
+        let (feature, value) = feature
+            .trim_end_matches(')')
+            .split_once(':')
+            .unwrap_or((feature, ""));
+        let width = super::place::pixels(value.trim());
+        match (feature.trim(), width) {
+            ("max-width" | "max-device-width", Some(most)) => WINDOW <= most,
+            ("min-width" | "min-device-width", Some(least)) => WINDOW >= least,
+            ("prefers-color-scheme", _) => value.trim() != "dark",
+            _ => true,
+        }
+    })
+}
