@@ -24,6 +24,7 @@
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
 //! | [`dns`] | what the DNS says of custom domains |
 //! | [`logging`] | the log |
+//! | [`module_log`] | recent log entries of each module, in memory |
 //! | [`app`] | the rooms put together |
 //! | [`operator`] | what the operator does at the command line |
 //! | [`project`] | `latchmail module new`: a project for the author of a module |
@@ -52,6 +53,7 @@ pub mod life;
 pub mod limits;
 pub mod logging;
 pub mod mail;
+pub mod module_log;
 pub mod modules;
 mod network;
 pub mod oauth;

@@ -204,6 +204,7 @@ installed = call("install_modules", admin, 201, body=models.Install(modules=olde
 name = installed.modules[0].name
 call("install_modules", admin, 201, body=models.Install(modules=newer))
 call("show_module", admin, name=name)
+call("show_module_log", admin, name=name)
 call("disable_module", admin, name=name)
 call("enable_module", admin, name=name)
 call("roll_module_back", admin, name=name, body=models.RollBack())

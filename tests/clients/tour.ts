@@ -157,6 +157,7 @@ const installed = await ok(admin.POST('/api/v1/admin/modules', { body: { modules
 const module = { params: { path: { name: first(installed.modules).name } } };
 await ok(admin.POST('/api/v1/admin/modules', { body: { modules: newer } }));
 await ok(admin.GET('/api/v1/admin/modules/{name}', module));
+await ok(admin.GET('/api/v1/admin/modules/{name}/log', module));
 await ok(admin.POST('/api/v1/admin/modules/{name}/disable', module));
 await ok(admin.POST('/api/v1/admin/modules/{name}/enable', module));
 await ok(admin.POST('/api/v1/admin/modules/{name}/rollback', { ...module, body: {} }));

@@ -3,6 +3,7 @@
 use latchmail_bindings::latchmail::host::log::{Host, Level};
 
 use super::Call;
+use crate::module_log::{self, Source};
 
 /// The longest line, in bytes.
 const LONGEST: usize = 4096;
@@ -24,11 +25,30 @@ impl Host for Call {
             Level::Warn => tracing::warn!(target: "module", module, "{line}"),
             Level::Error => tracing::error!(target: "module", module, "{line}"),
         }
+        self.keep(level.into(), line);
         Ok(())
     }
 }
 
+impl From<Level> for module_log::Level {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Trace => Self::Trace,
+            Level::Debug => Self::Debug,
+            Level::Info => Self::Info,
+            Level::Warn => Self::Warn,
+            Level::Error => Self::Error,
+        }
+    }
+}
+
 impl Call {
+    /// Adds a line to the module's own log.
+    fn keep(&self, level: module_log::Level, line: String) {
+        let request = self.origin.request.as_deref();
+        self.log.write(request, level, Source::Log, line);
+    }
+
     /// Whether one more line of this request is written.
     pub(super) fn may_log(&mut self) -> bool {
         self.lines = self.lines.saturating_add(1);
@@ -39,12 +59,12 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if self.lines > MOST {
-            tracing::warn!(
-                target: "module",
-                module = &*self.module,
+            let line = format!(
                 "{} more lines in this request were not written",
                 self.lines - MOST
             );
+            tracing::warn!(target: "module", module = &*self.module, "{line}");
+            self.keep(module_log::Level::Warn, line);
         }
     }
 }

@@ -39,6 +39,7 @@ use crate::domains::Domains;
 use crate::error::Failure;
 use crate::fetch::Fetch;
 use crate::mail::{Access, Guest, Mail};
+use crate::module_log::ModuleLog;
 use crate::outbox::{Outbox, Sender};
 use crate::store::Store;
 use crate::teams::Teams;
@@ -76,6 +77,7 @@ pub struct Call {
     services: Services,
     module: Arc<str>,
     settings: Arc<Settings>,
+    log: Arc<ModuleLog>,
     caller: Option<Caller>,
     origin: Origin,
     lines: u32,
@@ -139,6 +141,7 @@ impl Call {
         services: Services,
         module: Arc<str>,
         settings: Arc<Settings>,
+        log: Arc<ModuleLog>,
         caller: Option<Caller>,
         origin: Origin,
     ) -> Self {
@@ -148,6 +151,7 @@ impl Call {
             services,
             module,
             settings,
+            log,
             caller,
             origin,
             lines: 0,

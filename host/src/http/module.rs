@@ -128,6 +128,7 @@ mod tests {
         let trap = CallError::Trapped {
             module: module(),
             detail: detail(),
+            backtrace: Vec::new(),
         };
         let wrong = CallError::Answer {
             module: module(),
@@ -154,6 +155,7 @@ mod tests {
         let trap = CallError::Trapped {
             module: module(),
             detail: "unreachable".into(),
+            backtrace: Vec::new(),
         };
         let failed = failure(&Method::GET, trap);
         assert!(!failed.text.contains("unreachable"));

@@ -260,6 +260,7 @@ impl Life {
         if there {
             let written = async { removed.await.map(drop) };
             self.replace(surface, slots, written).await?;
+            self.loader.discard_log(name);
         } else if !removed.await? {
             return Err(Refusal::Unknown(format!(
                 "there is no module `{name}`, and nothing that one of this name stored"

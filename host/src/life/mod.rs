@@ -27,6 +27,7 @@ use crate::config::{self, Breaker, Config};
 use crate::directory::modules::Version;
 use crate::directory::{self, Directory};
 use crate::error::StartError;
+use crate::module_log::Entry;
 use crate::modules::{Examined, Failing, Loader, Module};
 use ceilings::Ceilings;
 pub use refusal::Refusal;
@@ -124,6 +125,15 @@ impl Life {
             last.unwrap_or_default()
         );
         Some(module.ceiling().breaker)
+    }
+
+    /// Returns the recent log entries of a module, or those of one request.
+    ///
+    /// # Errors
+    /// Returns [`Refusal::Unknown`] if there is no such module.
+    pub fn log(&self, name: &str, request: Option<&str>) -> Result<Vec<Entry>, Refusal> {
+        self.slot(name)?;
+        Ok(self.loader.log(name).read(request))
     }
 
     /// A version that is kept, compiled and asked what it is.

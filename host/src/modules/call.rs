@@ -8,9 +8,10 @@ use super::bounds::{self, CpuTime};
 use super::room::Seat;
 use super::sandbox::{self, Instance};
 use super::{CallError, Failing, Module, Request, Response, Route, convert};
-use crate::api::Call;
+use crate::api::{Call, bounded};
 use crate::caller::{Caller, Origin};
 use crate::error::Failure;
+use crate::module_log::{Level, Source};
 
 /// How long a request waits for a sandbox to become free before it is told that there is none.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,10 +29,12 @@ impl Module {
         route: &Route,
         request: Request,
     ) -> Result<Response, CallError> {
+        let id = request.id.clone();
         let served = self.in_time(route, self.serve(route, request)).await;
         match &served {
             Ok(_) => self.health.answered(),
             Err(error) => {
+                self.report(&id, error);
                 if self.health.failed(error, self.clock.now()) {
                     // Nobody listens any more where the service ends.
                     let _ = self.failing.send(Failing {
@@ -58,6 +61,18 @@ impl Module {
                     module: self.name.to_string(),
                 })
             })
+    }
+
+    /// Adds a failed request to the module's log.
+    fn report(&self, request: &str, error: &CallError) {
+        let backtrace = match error {
+            // The client has the response, which the host chose.
+            CallError::Refused { .. } => return,
+            CallError::Trapped { backtrace, .. } => backtrace.clone(),
+            _ => Vec::new(),
+        };
+        self.log
+            .report(request, bounded(&error.to_string()), backtrace);
     }
 
     async fn serve(
@@ -135,8 +150,10 @@ impl Module {
         let trapped = |detail| CallError::Trapped {
             module: self.name.to_string(),
             detail,
+            backtrace: Vec::new(),
         };
         let mut request = request;
+        let id = request.id.clone();
         let call = self.call(request.caller.take(), std::mem::take(&mut request.origin));
         let mut cpu = CpuTime::new(self.budget.cpu);
         let mut instance = match kept {
@@ -171,7 +188,11 @@ impl Module {
                     }
                     Err(error) => error,
                 };
-                let trapped = trapped(sandbox::trap(store, &error));
+                let trapped = CallError::Trapped {
+                    module: self.name.to_string(),
+                    detail: sandbox::trap(store, &error),
+                    backtrace: sandbox::backtrace(&error),
+                };
                 // To wipe its memory may take long, too.
                 cpu.apart(|| drop(instance));
                 return Err(trapped);
@@ -179,6 +200,8 @@ impl Module {
         };
         if let Some(written) = sandbox::written(store) {
             tracing::info!(target: "module", module = &*self.name, "it wrote: {written}");
+            self.log
+                .write(Some(&id), Level::Info, Source::Output, written);
         }
         let table = &mut store.data_mut().call.table;
         let response = convert::response(response, self.budget, table).map_err(|detail| {
@@ -208,6 +231,7 @@ impl Module {
             self.services.clone(),
             Arc::clone(&self.name),
             Arc::clone(&self.settings),
+            Arc::clone(&self.log),
             caller,
             origin,
         )

@@ -106,6 +106,7 @@ mod tests {
         CallError::Trapped {
             module: "x".into(),
             detail: "it gave up".into(),
+            backtrace: Vec::new(),
         }
     }
 

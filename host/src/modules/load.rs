@@ -29,6 +29,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::hexadecimal;
+use crate::module_log::ModuleLog;
 use crate::turns::Turns;
 
 /// How long a module may take to say what it is.
@@ -67,6 +68,8 @@ pub struct Loader {
     rooms: Rooms,
     /// How many sandboxes each module may have, its versions together: while one replaces another both are at work.
     places: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
+    /// The log of each module.
+    logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,
     failing: mpsc::UnboundedSender<Failing>,
     /// What was loaded last of each module: to swap it in again takes no compiling.
     recent: Mutex<BTreeMap<String, VecDeque<Examined>>>,
@@ -146,6 +149,7 @@ impl Loader {
             turns: Arc::new(Turns::new(SHARE)),
             rooms,
             places: Mutex::default(),
+            logs: Mutex::default(),
             failing,
             recent: Mutex::default(),
         };
@@ -228,6 +232,7 @@ impl Loader {
             pre,
             services: self.services.clone(),
             settings: Arc::new(Settings::of(ceiling)?),
+            log: self.log(&manifest.name),
             budget: Budget::of(ceiling),
             deadline: ceiling.deadline,
             // There is no more room than at the start, even where it may have more by now.
@@ -285,6 +290,21 @@ impl Loader {
         }
     }
 
+    /// Returns the log of a module, which all its versions share.
+    pub(crate) fn log(&self, name: &str) -> Arc<ModuleLog> {
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = logs
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(ModuleLog::new(self.clock.clone())));
+        Arc::clone(log)
+    }
+
+    /// Discards the log of a module that was removed.
+    pub(crate) fn discard_log(&self, name: &str) {
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        logs.remove(name);
+    }
+
     async fn describe(
         &self,
         pre: &EverythingPre<Sandbox>,
@@ -294,6 +314,7 @@ impl Loader {
             self.services.clone(),
             "new".into(),
             Arc::default(),
+            Arc::new(ModuleLog::new(self.clock.clone())),
             None,
             Origin::default(),
         );

@@ -38,6 +38,7 @@ use crate::caller::{Caller, Origin};
 use crate::clock::Clock;
 use crate::config;
 use crate::error::Failure;
+use crate::module_log::ModuleLog;
 use health::Health;
 use idle::Idle;
 use room::Room;
@@ -94,6 +95,8 @@ pub enum CallError {
         module: String,
         /// What the sandbox says.
         detail: String,
+        /// The functions that were active, the innermost first. Empty if they are not known.
+        backtrace: Vec<String>,
     },
     /// The call's deadline passed.
     #[error("module {module} passed its deadline")]
@@ -136,6 +139,7 @@ pub struct Module {
     pre: EverythingPre<Sandbox>,
     services: Services,
     settings: Arc<Settings>,
+    log: Arc<ModuleLog>,
     budget: Budget,
     deadline: Duration,
     places: Arc<Semaphore>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchmail_bindings::{Everything, EverythingPre};
 use wasmtime::component::ResourceTable;
-use wasmtime::{Engine, ResourceLimiter, Store, Trap, UpdateDeadline};
+use wasmtime::{Engine, ResourceLimiter, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -17,6 +17,10 @@ const LARGEST_OUTPUT: usize = 64 * 1024;
 
 /// Random bytes that a guest may ask for at once: they are made in the host's memory.
 const LARGEST_RANDOM: u64 = 64 * 1024;
+
+/// Maximum number of functions in a backtrace, and the maximum length of each in characters.
+const MAX_FRAMES: usize = 32;
+const LONGEST_FRAME: usize = 256;
 
 /// Requests that a sandbox serves at most, where it may serve several: what a guest forgets to free does not grow for ever.
 const MOST_REQUESTS: u32 = 1_000;
@@ -226,6 +230,23 @@ pub(crate) fn trap(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
         Some(written) => format!("{how}; it wrote: {written}"),
         None => how,
     }
+}
+
+/// Returns the functions of the guest that were active at a trap, the innermost first.
+pub(crate) fn backtrace(error: &wasmtime::Error) -> Vec<String> {
+    let Some(trace) = error.downcast_ref::<WasmBacktrace>() else {
+        return Vec::new();
+    };
+    // The first line is a heading, and each line starts with the number of its frame.
+    let trace = trace.to_string();
+    let frames = trace.lines().skip(1).take(MAX_FRAMES);
+    frames
+        .map(|line| {
+            let frame = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+            let frame = frame.strip_prefix(": ").unwrap_or(frame).trim();
+            api::bounded(frame).chars().take(LONGEST_FRAME).collect()
+        })
+        .collect()
 }
 
 /// What the guest wrote to its standard output and error in this request, fit for one line of the log; none where it wrote nothing.

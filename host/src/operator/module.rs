@@ -4,6 +4,7 @@
 //! compiles and runs the modules can decide whether a change is allowed. `compile` fills the cache that the service reads at its start.
 //! `compile` and `new` need no running service.
 
+mod log;
 mod new;
 mod shown;
 mod socket;
@@ -40,6 +41,17 @@ pub enum Verb {
         /// Name of the module.
         name: String,
         /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show recent log entries of a module: the lines that it wrote, and traps. The running service keeps the last 1,000 entries.
+    Log {
+        /// Name of the module.
+        name: String,
+        /// Only entries of the request with this id, as in the response's `X-Request-Id`.
+        #[arg(long, value_name = "ID")]
+        request: Option<String>,
+        /// Print a JSON object per line.
         #[arg(long)]
         json: bool,
     },
@@ -129,6 +141,11 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
             let answer = ask(&socket, Method::GET, &of(&name)?, None).await?;
             show(&answer, json, shown::module)
         }
+        Verb::Log {
+            name,
+            request,
+            json,
+        } => log::show(&socket, &of(&name)?, request.as_deref(), json).await,
         Verb::Inspect { files, json } => {
             let answer = ask(&socket, Method::POST, "/inspect", Some(components(&files)?)).await?;
             show(&answer, json, inspections)

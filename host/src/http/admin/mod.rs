@@ -5,6 +5,7 @@ mod change;
 mod inspect;
 mod install;
 mod list;
+mod log;
 pub mod socket;
 
 use std::future::ready;
@@ -62,6 +63,7 @@ impl Managing for App {
     paths(
         list::list_modules,
         list::show_module,
+        log::show_module_log,
         install::install_modules,
         inspect::inspect_modules,
         change::enable_module,
@@ -81,6 +83,7 @@ pub fn part<S: Managing>(area: &str) -> Result<Part<S>, StartError> {
     const ALL: &str = "/api/v1/admin/modules";
     const INSPECT: &str = "/api/v1/admin/modules/inspect";
     const ONE: &str = "/api/v1/admin/modules/{name}";
+    const LOG: &str = "/api/v1/admin/modules/{name}/log";
     const ENABLE: &str = "/api/v1/admin/modules/{name}/enable";
     const DISABLE: &str = "/api/v1/admin/modules/{name}/disable";
     const ROLL_BACK: &str = "/api/v1/admin/modules/{name}/rollback";
@@ -94,6 +97,10 @@ pub fn part<S: Managing>(area: &str) -> Result<Part<S>, StartError> {
             HostRoute {
                 route: route(Method::GET, ONE, "showModule", 0),
                 handler: |state, request| Box::pin(list::show_module(state, request)),
+            },
+            HostRoute {
+                route: route(Method::GET, LOG, "showModuleLog", 0),
+                handler: |state, request| Box::pin(ready(log::show_module_log(state, request))),
             },
             HostRoute {
                 route: route(Method::POST, ALL, "installModules", LARGEST_BODY),

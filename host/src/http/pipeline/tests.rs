@@ -435,13 +435,13 @@ async fn a_cause_is_logged_once_with_the_requests_id_and_not_answered() {
 #[tokio::test]
 async fn a_client_that_hangs_up_leaves_a_line() {
     let small = small();
-    let log = logged(async {
+    let log = Box::pin(logged(async {
         let mut asked = std::pin::pin!(get(&small, "/wait"));
         tokio::select! {
             _ = &mut asked => panic!("answered"),
             permit = small.entered.acquire() => permit.unwrap().forget(),
         }
-    })
+    }))
     .await;
     assert!(log.contains("the client hung up"), "{log}");
     assert!(log.contains("request{id="), "{log}");

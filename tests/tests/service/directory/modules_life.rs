@@ -77,6 +77,7 @@ async fn only_administrators_who_are_signed_in_may_change_modules() {
     for line in [
         "GET /api/v1/admin/modules",
         "GET /api/v1/admin/modules/mail",
+        "GET /api/v1/admin/modules/mail/log",
         "POST /api/v1/admin/modules",
         "POST /api/v1/admin/modules/inspect",
         "POST /api/v1/admin/modules/mail/enable",

@@ -124,6 +124,7 @@ fn administered() -> BTreeMap<&'static str, Access> {
         ("DELETE /mcp", Access::OAuth),
         ("GET /api/v1/admin/modules", Access::Admin),
         ("GET /api/v1/admin/modules/{name}", Access::Admin),
+        ("GET /api/v1/admin/modules/{name}/log", Access::Admin),
         ("POST /api/v1/admin/modules", Access::Admin),
         ("POST /api/v1/admin/modules/inspect", Access::Admin),
         ("POST /api/v1/admin/modules/{name}/enable", Access::Admin),

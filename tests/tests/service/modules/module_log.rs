@@ -1,0 +1,138 @@
+//! `latchmail module log`: what a module's author finds out about a request from its id.
+
+use latchmail_tests::{Answer, Service, Setup, fixtures};
+use serde_json::Value;
+
+fn settings() -> String {
+    let source = fixtures().join("fixture_probe.wasm");
+    let section = [
+        &format!("source = '{}'", source.display()),
+        "grants = ['caller', 'mailbox']",
+        "paths = ['/probe/']",
+    ];
+    section
+        .map(|line| format!("modules.probe.{line}\n"))
+        .concat()
+}
+
+async fn probe() -> Service {
+    Service::with(&settings()).await
+}
+
+/// Calls the probe and returns the id of the request.
+async fn call(service: &Service, what: &str, status: u16) -> String {
+    let answer: Answer = service.ask(&format!("GET /probe/do/{what}")).await;
+    assert_eq!(answer.status, status, "{what}");
+    answer.header("x-request-id").unwrap().to_owned()
+}
+
+/// The entries that `--json` prints, one object per line.
+async fn entries(service: &Service, arguments: &str) -> Vec<Value> {
+    let verb = format!("module log probe --json{arguments}");
+    let printed = service.operator(&verb, "").await.done();
+    let entry = |line| serde_json::from_str(line).unwrap();
+    printed.lines().map(entry).collect()
+}
+
+#[tokio::test]
+async fn a_trap_is_found_by_the_id_of_its_response() {
+    let service = probe().await;
+    let trapped = call(&service, "trap", 500).await;
+    let said = call(&service, "say", 200).await;
+    call(&service, "log", 200).await;
+
+    let found = entries(&service, &format!(" --request {trapped}")).await;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let message = found[0]["message"].as_str().unwrap();
+    assert!(message.contains("module probe trapped"), "{message}");
+    assert!(message.contains("the probe was asked to trap"), "{message}");
+    assert_eq!(found[0]["level"], "error");
+    assert_eq!(found[0]["source"], "host");
+    assert_eq!(found[0]["request"], trapped);
+    let backtrace = found[0]["backtrace"].as_array().unwrap();
+    let in_the_module = |frame: &Value| frame.as_str().unwrap().contains("fixture_probe");
+    assert!(backtrace.iter().any(in_the_module), "{backtrace:#?}");
+
+    let found = entries(&service, &format!(" --request {said}")).await;
+    assert_eq!(found[0]["source"], "output");
+    let message = found[0]["message"].as_str().unwrap();
+    assert!(message.starts_with("the probe was asked to say"));
+
+    let verb = format!("module log probe --request {trapped}");
+    let printed = service.operator(&verb, "").await.done();
+    let first = printed.lines().next().unwrap();
+    assert!(
+        first.contains(&trapped) && first.contains("error"),
+        "{first}"
+    );
+    assert!(printed.lines().count() > 1, "no backtrace: {printed}");
+    assert!(!printed.contains(&said), "{printed}");
+}
+
+#[tokio::test]
+async fn a_modules_lines_are_kept_in_order_up_to_the_limits() {
+    let service = probe().await;
+    let first = call(&service, "log", 200).await;
+    let found = entries(&service, &format!(" --request {first}")).await;
+    // The host writes 100 lines of a request and counts the others.
+    let messages: Vec<&str> = found
+        .iter()
+        .map(|entry| entry["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(messages.len(), 101, "{messages:?}");
+    assert_eq!((messages[0], messages[99]), ("line 0", "line 99"));
+    assert_eq!(
+        messages[100],
+        "100 more lines in this request were not written"
+    );
+    assert!(found.iter().all(|entry| entry["source"] == "log"));
+    for _ in 0..10 {
+        call(&service, "log", 200).await;
+    }
+    assert_eq!(entries(&service, "").await.len(), 1000);
+    let found = entries(&service, &format!(" --request {first}")).await;
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_administrator_reads_the_log_of_a_module_and_others_do_not() {
+    let setup = Setup::default().with(&settings()).with_mail();
+    let service = setup.start().await;
+    let trapped = call(&service, "trap", 500).await;
+    let ada = service.person("ada").await;
+    let route = format!("GET /api/v1/admin/modules/probe/log?request={trapped}");
+    ada.ask(&route)
+        .await
+        .fails(403, "This endpoint is only available to administrators");
+    let admin = format!("account admin {} on", ada.address);
+    service.operator(&admin, "").await.done();
+    let log = ada.again().await.ask(&route).await.succeeds(200);
+    assert_eq!(log["entries"].as_array().unwrap().len(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn a_log_is_of_a_module_that_there_is_in_a_service_that_runs() {
+    let mut service = probe().await;
+    let unknown = service.operator("module log nothing", "").await;
+    unknown.fails_about("There is no module `nothing`");
+    service
+        .operator("module log No/thing", "")
+        .await
+        .fails_about("not a valid module name");
+    let none = service.operator("module log probe --request x&y", "").await;
+    assert_eq!(
+        (none.status, none.out.as_str(), none.err.as_str()),
+        (0, "", "no entries\n")
+    );
+    call(&service, "trap", 500).await;
+    // A new version keeps the log, a new service does not.
+    service.operator("module enable probe", "").await.done();
+    assert_eq!(entries(&service, "").await.len(), 1);
+    service.restart().await;
+    assert_eq!(entries(&service, "").await.len(), 0);
+    service.stop().await;
+    service
+        .operator("module log probe", "")
+        .await
+        .fails_about("no service listens on");
+}
