@@ -1,5 +1,5 @@
-//! Lists the files of the SDK, so that the program carries it to authors of modules (`latchmail module new`): there is nothing else that a project
-//! needs of this repository.
+//! Lists the files of the projects that `latchmail module new` creates, so that the program contains them and a project needs nothing else of this
+//! repository.
 
 #![allow(
     clippy::print_stdout,
@@ -11,28 +11,65 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Folders of the repository, and where their files stand in a project's `vendor/`.
-const FOLDERS: [(&str, &str); 6] = [
-    ("components/sdk/src", "latchmail-sdk/src"),
-    ("components/sdk/README.md", "latchmail-sdk/README.md"),
-    ("wit", "latchmail-sdk/wit"),
-    ("shape/src", "latchmail-shape/src"),
-    ("LICENSE-APACHE", "LICENSE-APACHE"),
-    ("LICENSE-MIT", "LICENSE-MIT"),
+/// Files and folders of the repository, with their paths in a project of each language.
+const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "rust",
+        &[
+            ("host/module-template/rust", ""),
+            ("rust-toolchain.toml", "rust-toolchain.toml"),
+            (".cargo/config.toml", ".cargo/config.toml"),
+            ("components/sdk/src", "vendor/latchmail-sdk/src"),
+            ("components/sdk/README.md", "vendor/latchmail-sdk/README.md"),
+            ("wit", "vendor/latchmail-sdk/wit"),
+            ("shape/src", "vendor/latchmail-shape/src"),
+            ("LICENSE-APACHE", "vendor/LICENSE-APACHE"),
+            ("LICENSE-MIT", "vendor/LICENSE-MIT"),
+        ],
+    ),
+    (
+        "javascript",
+        &[
+            ("host/module-template/javascript", ""),
+            (
+                "components/examples/aliases-js/latchmail.js",
+                "latchmail/module.js",
+            ),
+            ("scripts/guests/package-lock.json", "package-lock.json"),
+            ("wit", "wit/deps/latchmail-host"),
+            ("LICENSE-APACHE", "latchmail/LICENSE-APACHE"),
+            ("LICENSE-MIT", "latchmail/LICENSE-MIT"),
+        ],
+    ),
+    (
+        "python",
+        &[
+            ("host/module-template/python", ""),
+            (
+                "components/examples/aliases-py/latchmail.py",
+                "src/latchmail.py",
+            ),
+            ("wit", "wit/deps/latchmail-host"),
+            ("LICENSE-APACHE", "wit/LICENSE-APACHE"),
+            ("LICENSE-MIT", "wit/LICENSE-MIT"),
+        ],
+    ),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let host = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let root = host.parent().ok_or("the host stands in no folder")?;
-    let mut list = String::from("&[\n");
-    for (from, to) in FOLDERS {
-        // A folder here counts as changed where anything in it was.
-        println!("cargo::rerun-if-changed={}", root.join(from).display());
-        add(&mut list, &root.join(from), to)?;
-    }
-    list.push(']');
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("vendored.rs"), list)?;
+    for (language, files) in PROJECTS {
+        let mut list = String::from("&[\n");
+        for (from, to) in files {
+            // A folder counts as changed if a file in it has changed.
+            println!("cargo::rerun-if-changed={}", root.join(from).display());
+            add(&mut list, &root.join(from), to)?;
+        }
+        list.push(']');
+        fs::write(out.join(format!("{language}.rs")), list)?;
+    }
     Ok(())
 }
 
@@ -50,7 +87,12 @@ fn add(list: &mut String, from: &Path, to: &str) -> Result<(), Box<dyn Error>> {
         .collect::<Result<_, std::io::Error>>()?;
     names.sort_unstable();
     for name in names {
-        add(list, &from.join(&name), &format!("{to}/{name}"))?;
+        let to = if to.is_empty() {
+            name.clone()
+        } else {
+            format!("{to}/{name}")
+        };
+        add(list, &from.join(&name), &to)?;
     }
     Ok(())
 }

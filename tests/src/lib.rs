@@ -48,7 +48,7 @@ pub use operator::{Said, program};
 pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};
 pub use relay::Relay;
-pub use sdk::Sdk;
+pub use sdk::{Sdk, installed};
 pub use service::{
     DOMAIN, Service, Setup, cache, examples, fixtures, modules, refusal, unloadable,
 };

@@ -67,7 +67,7 @@ impl Sdk {
 }
 
 /// The folder into which `scripts/setup` installs.
-pub(crate) fn installed() -> PathBuf {
+pub fn installed() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"),
         PathBuf::from,

@@ -1,7 +1,5 @@
-// What the routes do. An action takes the request and returns what is answered as JSON; what it throws becomes a failure's answer (latchmail.js).
-// Which names there can be, and whose each is, are the host's to say.
-
-import * as aliases from 'latchmail:host/aliases';
+// The actions of the routes. An action gets the host's interfaces and the request, and returns the JSON of the response. What it throws becomes the response
+// of a failure (latchmail.js). The host decides which names are valid and who owns them.
 
 import { created, Failure, refusal, success } from './latchmail.js';
 import { pronounceable } from './name.js';
@@ -12,7 +10,7 @@ const MISSING = 'Alias not found or not owned by you';
 // Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
 const ATTEMPTS = 3;
 
-export function listAliases() {
+export function listAliases({ aliases }) {
   return {
     aliases: aliases.list().map((alias) => ({
       // Ids are below 2^53, so that every client can hold them.
@@ -25,7 +23,7 @@ export function listAliases() {
   };
 }
 
-export function createAlias(request) {
+export function createAlias({ aliases }, request) {
   const body = request.json();
   const domain = body.string('domain');
   const name = body.string('name');
@@ -33,7 +31,7 @@ export function createAlias(request) {
     throw new Failure(400, 'domain is required');
   }
   try {
-    const made = name === undefined ? random(domain) : aliases.create(name, domain);
+    const made = name === undefined ? random(aliases, domain) : aliases.create(name, domain);
     return created({ alias: made.address, id: Number(made.id) });
   } catch (error) {
     const { tag, val } = refusal(error);
@@ -49,11 +47,11 @@ export function createAlias(request) {
   }
 }
 
-export function listAliasDomains() {
+export function listAliasDomains({ aliases }) {
   return { domains: aliases.domains().map((domain) => ({ domain })) };
 }
 
-export function checkAlias(request) {
+export function checkAlias({ aliases }, request) {
   const [name, domain] = [request.query('name'), request.query('domain')];
   if (!name || !domain) {
     throw new Failure(400, 'name and domain query params required');
@@ -70,7 +68,7 @@ export function checkAlias(request) {
   }
 }
 
-export function updateAlias(request) {
+export function updateAlias({ aliases }, request) {
   const id = named(request);
   let active;
   try {
@@ -87,7 +85,7 @@ export function updateAlias(request) {
   return success;
 }
 
-export function deleteAlias(request) {
+export function deleteAlias({ aliases }, request) {
   const id = named(request);
   known(() => aliases.delete(id));
   return success;
@@ -111,7 +109,7 @@ function known(ask) {
   }
 }
 
-function random(domain) {
+function random(aliases, domain) {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return aliases.create(pronounceable(), domain);

@@ -3,6 +3,9 @@
 // This file is the route list. What an action does is in actions.js, how its route is described in description.js; latchmail.js is what any module
 // in JavaScript would share.
 
+import * as aliases from 'latchmail:host/aliases';
+import * as caller from 'latchmail:host/caller';
+
 import { checkAlias, createAlias, deleteAlias, listAliasDomains, listAliases, updateAlias } from './actions.js';
 import { description } from './description.js';
 import { del, get, patch, post, scoped, serve } from './latchmail.js';
@@ -14,7 +17,7 @@ const reading = { access: scoped('aliases-read', { oauth: true }), area: 'aliase
 const writing = { access: scoped('aliases-write'), area: 'aliases' };
 
 // What the component exports, under the interface's name.
-export const module = serve({
+export const module = serve({ aliases, caller }, {
   name: 'aliases',
   version: '0.1.0',
   description,

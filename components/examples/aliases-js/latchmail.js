@@ -1,6 +1,6 @@
-// What any module in JavaScript would share: the contract's two functions over a list of routes, reading what was asked, and failures.
-
-import { current } from 'latchmail:host/caller';
+// Common code for modules in JavaScript: the contract's two functions for a list of routes, requests and failures.
+//
+// The host's interfaces are parameters, so that tests can use fake ones.
 
 // An answer that is not a success: `{"error": text}` with a status.
 export class Failure extends Error {
@@ -32,8 +32,7 @@ export function refusal(thrown) {
   throw thrown;
 }
 
-// A route: who may call it (a web session only, until it is told otherwise), what it counts towards, the largest body that it takes. Its operation is
-// the action's name.
+// A route: who may call it (by default a web session), its rate limit, the maximum size of the body. The action's name is the operation.
 const route = (method) => (path, action, { access = { tag: 'session' }, area = '', maxBody = 0 } = {}) => ({
   action,
   wit: {
@@ -57,8 +56,8 @@ export const del = route('delete');
 // Open to API tokens that hold a scope too; with `oauth` to OAuth access tokens as well.
 export const scoped = (scope, { oauth = false } = {}) => ({ tag: 'scoped', val: { scope, oauth } });
 
-// The two functions that every module exports.
-export function serve({ name, version, description, routes }) {
+// The two functions that every module exports. `host` has the imported interfaces, of which `caller` is required; actions get it as their first argument.
+export function serve(host, { name, version, description, routes }) {
   const actions = new Map(routes.map(({ wit, action }) => [wit.operation, action]));
   return {
     describe: () => ({
@@ -70,10 +69,10 @@ export function serve({ name, version, description, routes }) {
 
     handle(operation, request) {
       try {
-        const answer = actions.get(operation)(new Request(request));
+        const answer = actions.get(operation)(host, new Request(request));
         return answer instanceof Answer ? json(answer.status, answer.value) : json(200, answer);
       } catch (error) {
-        const { status, message, headers } = error instanceof Failure ? error : failed(refusal(error));
+        const { status, message, headers } = error instanceof Failure ? error : failed(refusal(error), host);
         return json(status, { error: message }, headers);
       }
     },
@@ -89,7 +88,7 @@ function json(status, value, headers = []) {
 }
 
 // What a capability's error means to a client.
-function failed({ tag, val }) {
+function failed({ tag, val }, host) {
   switch (tag) {
     case 'not-found':
       return new Failure(404, 'Not found');
@@ -105,7 +104,7 @@ function failed({ tag, val }) {
     case 'credential-refused':
       return new Failure(
         401,
-        current().kind === 'session'
+        host.caller.current().kind === 'session'
           ? 'Mail session expired, please log in again'
           : 'This credential is no longer valid for mail access',
       );
@@ -172,6 +171,15 @@ class Fields {
 
   boolean(name) {
     return this.#typed(name, 'boolean');
+  }
+
+  // A number without a fraction that every client of JSON can represent.
+  integer(name) {
+    const value = this.#typed(name, 'number');
+    if (value !== undefined && !Number.isSafeInteger(value)) {
+      throw new Failure(400, `${name} must be an integer`);
+    }
+    return value;
   }
 
   #typed(name, type) {

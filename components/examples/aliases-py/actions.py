@@ -1,5 +1,5 @@
-"""What the routes do. An action takes the request and returns what is answered as JSON; what it raises becomes a failure's answer (latchmail.py).
-Which names there can be, and whose each is, are the host's to say.
+"""The actions of the routes. An action gets the host's interfaces and the request, and returns the JSON of the response. What it raises becomes the response
+of a failure (latchmail.py). The host decides which names are valid and who owns them.
 """
 
 from datetime import UTC, datetime
@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from componentize_py_types import Err
 from latchmail import SUCCESS, Created, Failure
 from name import pronounceable
-from wit_world.imports import aliases
 from wit_world.imports.types import Error_Conflict, Error_Invalid, Error_NotFound, Error_TooLarge
 
 # What is answered where the caller has no alias of that id.
@@ -17,17 +16,17 @@ MISSING = "Alias not found or not owned by you"
 ATTEMPTS = 3
 
 
-def list_aliases(_request):
-    return {"aliases": [listed(alias) for alias in aliases.list()]}
+def list_aliases(host, _request):
+    return {"aliases": [listed(alias) for alias in host.aliases.list()]}
 
 
-def create_alias(request):
+def create_alias(host, request):
     body = request.json()
     domain, name = body.field("domain", str), body.field("name", str)
     if not domain:
         raise Failure(400, "domain is required")
     try:
-        made = random(domain) if name is None else aliases.create(name, domain)
+        made = random(host, domain) if name is None else host.aliases.create(name, domain)
     except Err as refused:
         match refused.value:
             case Error_Invalid(text) | Error_Conflict(text):
@@ -39,16 +38,16 @@ def create_alias(request):
     return Created({"alias": made.address, "id": made.id})
 
 
-def list_alias_domains(_request):
-    return {"domains": [{"domain": domain} for domain in aliases.domains()]}
+def list_alias_domains(host, _request):
+    return {"domains": [{"domain": domain} for domain in host.aliases.domains()]}
 
 
-def check_alias(request):
+def check_alias(host, request):
     name, domain = request.query("name"), request.query("domain")
     if not name or not domain:
         raise Failure(400, "name and domain query params required")
     try:
-        aliases.check(name, domain)
+        host.aliases.check(name, domain)
     except Err as refused:
         match refused.value:
             case Error_Invalid(text) | Error_Conflict(text) | Error_TooLarge(text):
@@ -58,7 +57,7 @@ def check_alias(request):
     return {"available": True}
 
 
-def update_alias(request):
+def update_alias(host, request):
     alias = named(request)
     try:
         active = request.json().field("active", bool)
@@ -66,13 +65,13 @@ def update_alias(request):
         active = None
     if active is None:
         raise Failure(400, "active (boolean) is required")
-    known(lambda: aliases.set_active(alias, active))
+    known(lambda: host.aliases.set_active(alias, active))
     return SUCCESS
 
 
-def delete_alias(request):
+def delete_alias(host, request):
     alias = named(request)
-    known(lambda: aliases.delete(alias))
+    known(lambda: host.aliases.delete(alias))
     return SUCCESS
 
 
@@ -94,11 +93,11 @@ def known(ask):
         raise
 
 
-def random(domain):
+def random(host, domain):
     """An alias of a random name."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return aliases.create(pronounceable(), domain)
+            return host.aliases.create(pronounceable(), domain)
         except Err as refused:
             if attempt == ATTEMPTS or not isinstance(refused.value, Error_Conflict):
                 raise

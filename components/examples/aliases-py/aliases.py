@@ -4,10 +4,13 @@ This file is the route list. What an action does is in actions.py, how its route
 would share.
 """
 
+from types import SimpleNamespace
+
 import actions
 from description import DESCRIPTION
 from latchmail import Routes, scoped
 from wit_world import exports
+from wit_world.imports import aliases, caller
 from wit_world.imports.types import Scope
 
 # The largest body of any route, in bytes: two fields.
@@ -16,7 +19,7 @@ SMALL = 16 * 1024
 READING = {"access": scoped(Scope.ALIASES_READ, oauth=True), "area": "aliases"}
 WRITING = {"access": scoped(Scope.ALIASES_WRITE), "area": "aliases"}
 
-routes = Routes("aliases", "0.1.0", DESCRIPTION)
+routes = Routes(SimpleNamespace(aliases=aliases, caller=caller), "aliases", "0.1.0", DESCRIPTION)
 routes.get("/api/v1/aliases", "listAliases", actions.list_aliases, **READING)
 routes.post("/api/v1/aliases", "createAlias", actions.create_alias, max_body=SMALL, **WRITING)
 routes.get("/api/v1/aliases/domains", "listAliasDomains", actions.list_alias_domains, **READING)

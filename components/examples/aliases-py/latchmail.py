@@ -1,4 +1,7 @@
-"""What any module in Python would share: the contract's two functions over a list of routes, reading what was asked, and failures."""
+"""Common code for modules in Python: the contract's two functions for a list of routes, requests and failures.
+
+The host's interfaces are parameters, so that tests can use fake ones.
+"""
 
 import json
 import re
@@ -15,7 +18,8 @@ from wit_world.exports.module import (
     Route,
     ScopedAccess,
 )
-from wit_world.imports import caller, types
+from wit_world.imports import types
+from wit_world.imports.caller import Kind
 
 SUCCESS = {"success": True}
 
@@ -43,9 +47,13 @@ def scoped(scope, *, oauth=False):
 
 
 class Routes:
-    """A module as a list of routes, each with its action."""
+    """A module as a list of routes, each with its action.
 
-    def __init__(self, name, version, description):
+    `host` has the imported interfaces, of which `caller` is required; actions get it as their first argument.
+    """
+
+    def __init__(self, host, name, version, description):
+        self._host = host
         self._name = name
         self._version = version
         self._description = description
@@ -65,7 +73,7 @@ class Routes:
         self._add(Method.DELETE, *route, **more)
 
     def _add(self, method, path, operation, action, access=Access_Session(), area="", max_body=0):
-        """Who may call it (a web session only, until it is told otherwise), what it counts towards, the largest body that it takes."""
+        """Who may call the route (by default a web session), its rate limit, the maximum size of the body."""
         route = Route(method, path, operation, access, area, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000)
         self._routes.append(route)
         self._actions[operation] = action
@@ -77,11 +85,11 @@ class Routes:
     def serve(self, operation, request):
         """Serves one request. What is raised besides a failure is the module's own fault: it ends the request and is told in the host's log."""
         try:
-            answer = self._actions[operation](Request(request))
+            answer = self._actions[operation](self._host, Request(request))
         except Failure as failure:
             return _answer(failure.status, {"error": failure.text}, failure.headers)
         except Err as refused:
-            failure = _failed(refused.value)
+            failure = _failed(refused.value, self._host)
             return _answer(failure.status, {"error": failure.text}, failure.headers)
         if isinstance(answer, Created):
             return _answer(201, answer.value)
@@ -93,7 +101,7 @@ def _answer(status, value, headers=()):
     return Response(status, [*headers, ("content-type", "application/json")], Body_Bytes(body.encode()))
 
 
-def _failed(error):
+def _failed(error, host):
     """What a capability's error means to a client."""
     match error:
         case types.Error_NotFound():
@@ -107,7 +115,7 @@ def _failed(error):
         case types.Error_TooLarge(text):
             return Failure(413, text)
         case types.Error_CredentialRefused():
-            signed_in = caller.current().kind == caller.Kind.SESSION
+            signed_in = host.caller.current().kind == Kind.SESSION
             return Failure(
                 401,
                 "Mail session expired, please log in again"
@@ -158,7 +166,7 @@ def _no_number(name):
 class Fields:
     """The fields of a JSON object. One that is null is as good as absent; one of another type is a failure that names it."""
 
-    _WORDS = {str: "a string", bool: "a boolean"}
+    _WORDS = {str: "a string", bool: "a boolean", int: "an integer"}
 
     def __init__(self, fields):
         self._fields = fields
@@ -166,6 +174,7 @@ class Fields:
     def field(self, name, kind):
         """A field's value; none where there is none."""
         value = self._fields.get(name)
-        if value is not None and not isinstance(value, kind):
+        # `True` is an instance of `int`.
+        if value is not None and type(value) is not kind:
             raise Failure(400, f"{name} must be {self._WORDS[kind]}")
         return value

@@ -24,7 +24,7 @@ use super::{Service, list, say, settings};
 use crate::config::{self, Config};
 use crate::http::admin::LARGEST_COMPONENTS_MIB;
 use crate::modules::precompile;
-use crate::project::Name;
+use crate::project::{Language, Name};
 use socket::{Refused, ask};
 
 /// Subcommands of `latchmail module`.
@@ -105,10 +105,13 @@ pub enum Verb {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Create a project for a new module in Rust, in a folder with the module's name. The project can be built and installed unchanged.
+    /// Create a project for a new module, in a folder with the module's name. The project can be built and installed unchanged.
     New {
         /// Name of the module: 1 to 32 lowercase letters, digits and hyphens.
         name: Name,
+        /// Programming language of the project.
+        #[arg(long, value_enum, default_value = "rust")]
+        language: Language,
     },
 }
 
@@ -117,8 +120,8 @@ pub enum Verb {
 /// # Errors
 /// Returns an error with one sentence for the operator. Nothing was changed.
 pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
-    if let Verb::New { name } = &verb {
-        return new::new(name);
+    if let Verb::New { name, language } = &verb {
+        return new::new(name, *language);
     }
     let file = settings::locate(service.config.as_deref(), &config::environment())?;
     let config = Config::load(Some(&file))?;

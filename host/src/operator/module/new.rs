@@ -3,21 +3,18 @@
 use std::path::Path;
 
 use crate::operator::list;
-use crate::project::{self, Name};
+use crate::project::{self, Language, Name};
 
 /// Creates the project in a folder with the module's name, and prints the next steps.
-pub(super) fn new(name: &Name) -> anyhow::Result<()> {
-    project::create(name, Path::new(name.as_str()))?;
-    let next = [
+pub(super) fn new(name: &Name, language: Language) -> anyhow::Result<()> {
+    project::create(name, language, Path::new(name.as_str()))?;
+    let (commands, component) = language.commands(name);
+    let mut next = vec![
         format!("Created the module {name} in {name}/. Next steps:"),
         String::new(),
         format!("  cd {name}"),
-        "  cargo test".to_owned(),
-        "  cargo build --release --target wasm32-wasip2".to_owned(),
-        format!(
-            "  latchmail module install target/wasm32-wasip2/release/{}",
-            name.file()
-        ),
     ];
+    next.extend(commands.iter().map(|command| format!("  {command}")));
+    next.push(format!("  latchmail module install {component}"));
     list(next.into_iter())
 }

@@ -4,6 +4,7 @@ mod contract;
 mod hostile_guests;
 mod memory_protection;
 mod module_log;
+mod module_projects;
 mod modules_authors;
 mod modules_http_client;
 mod modules_languages;

@@ -25,7 +25,8 @@ fn subjects(digest: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_new_project_is_a_working_module() {
-    let settings = loaded("first-steps", "first_steps.wasm", "'caller'");
+    let grants = "'caller', 'mailbox', 'store'";
+    let settings = loaded("first-steps", "first_steps.wasm", grants);
     let service = Service::with(&settings).await;
     let ada = service.person("ada").await;
     let greeted = ada.ask("GET /api/v1/first-steps/hello").await;
@@ -96,7 +97,8 @@ async fn a_project_is_made_where_there_is_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let new = async |name: &str| {
         let mut command = Command::new(program());
-        command.current_dir(&folder).args(["module", "new", name]);
+        command.current_dir(&folder).args(["module", "new"]);
+        command.args(name.split(' '));
         latchmail_tests::Said::by(&mut command, "").await
     };
     let made = new("my-notes").await.done();
@@ -106,8 +108,18 @@ async fn a_project_is_made_where_there_is_nothing() {
     );
     assert!(folder.path().join("my-notes/src/lib.rs").is_file());
     new("my-notes").await.fails_about("my-notes already");
-    for bad in ["../elsewhere", "Notes", "type"] {
+    for (language, component) in [("javascript", "build/js.wasm"), ("python", "build/py.wasm")] {
+        let name = component
+            .trim_start_matches("build/")
+            .trim_end_matches(".wasm");
+        let made = new(&format!("{name} --language {language}")).await.done();
+        assert!(made.contains(component), "{made}");
+        let world = folder.path().join(name).join("wit/world.wit");
+        let world = std::fs::read_to_string(world).unwrap();
+        assert!(world.contains("import latchmail:host/mailbox@"), "{world}");
+    }
+    for bad in ["../elsewhere", "Notes", "type", "c --language cobol"] {
         assert_eq!(new(bad).await.status, 2, "{bad}");
     }
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
 }
