@@ -29,6 +29,11 @@ test-all *arguments: build-tests
 test-repeat *arguments: build-tests
     ./scripts/with-servers ./scripts/test-repeat "$@"
 
+# Run the fuzz targets for the parsers and encoders of mail: `./just fuzz [TARGET|all] [SECONDS]`, each for 20 minutes by default
+[positional-arguments]
+fuzz *arguments:
+    @./scripts/fuzz "$@"
+
 # Build everything that the tests need, without running them
 build-tests: (setup "--tests")
     ./scripts/build-tests
@@ -36,11 +41,12 @@ build-tests: (setup "--tests")
 # Check format, lints, the WIT contract, scripts, licences and advisories
 check: (setup "--check")
     cargo fmt --all --check
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
     # This also checks wit/: the bindings parse all of it, so an invalid contract does not compile.
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
 
 # Compare the service with raw IMAP, and the sandbox with native code; --quick for a short run, --strict to fail on a missed target

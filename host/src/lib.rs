@@ -46,6 +46,8 @@ pub mod dns;
 pub mod domains;
 pub mod error;
 pub mod fetch;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 pub mod hardening;
 mod hexadecimal;
 pub mod http;

@@ -10,6 +10,8 @@ mod end;
 mod filing;
 mod flag;
 mod folder_ids;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fuzzing;
 mod identity;
 mod imap;
 mod index;

@@ -3,6 +3,8 @@
 //! This module knows neither HTTP nor WIT. A send that has started runs to completion on its own task. With an idempotency key, a message is sent only once.
 
 mod draft;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fuzzing;
 mod log_in;
 mod memory;
 mod once;

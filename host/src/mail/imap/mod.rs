@@ -8,6 +8,8 @@ pub(super) mod change;
 pub(super) mod client;
 mod command;
 pub(super) mod fetch;
+#[cfg(any(test, feature = "testing"))]
+pub(super) mod fuzzing;
 pub(super) mod list;
 mod log_in;
 mod search;

@@ -209,7 +209,7 @@ impl Wire {
         }
     }
 
-    async fn frame(&mut self) -> Result<Frame, Error> {
+    pub(super) async fn frame(&mut self) -> Result<Frame, Error> {
         let mut reply = self.whole().await?;
         let id = server_ids::take(&mut reply);
         Ok(Frame {

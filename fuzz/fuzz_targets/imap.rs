@@ -1,0 +1,19 @@
+//! Replies of mail servers.
+
+#![no_main]
+
+use latchmail::fuzzing;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((can, input)) = input.split_first() else {
+        return;
+    };
+    let mut pieces = fuzzing::pieces(input);
+    let name = String::from_utf8_lossy(pieces.next().unwrap_or_default());
+    let replies: Vec<Vec<u8>> = pieces.map(<[u8]>::to_vec).collect();
+    fuzzing::cheap(|| {
+        fuzzing::imap_replies(&replies.concat());
+        fuzzing::imap_session(*can, &name, &replies);
+    });
+});
