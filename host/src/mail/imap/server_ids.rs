@@ -103,6 +103,32 @@ fn value_end(reply: &[u8], from: usize) -> Option<usize> {
     }
 }
 
+/// Whether a reply to FETCH has lists within lists, more than `depth` of them.
+pub(super) fn is_nested_deeper(reply: &[u8], depth: usize) -> bool {
+    if !reply.get(2).is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
+    let (mut at, mut open) = (0, 0_usize);
+    while open <= depth {
+        // The parser stops at a string without an end, too.
+        let end = match reply.get(at) {
+            Some(b'"') => quoted_end(reply, at),
+            Some(b'{') => literal_end(reply, at),
+            Some(byte) => {
+                open += usize::from(*byte == b'(');
+                open = open.saturating_sub(usize::from(*byte == b')'));
+                Some(at + 1)
+            }
+            None => None,
+        };
+        match end {
+            Some(end) => at = end,
+            None => return false,
+        }
+    }
+    true
+}
+
 fn quoted_end(reply: &[u8], from: usize) -> Option<usize> {
     let mut escaped = false;
     let length = reply[from + 1..].iter().position(|byte| {

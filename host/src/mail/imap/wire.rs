@@ -305,6 +305,9 @@ impl fmt::Debug for Wire {
 
 /// Parses a reply. BYE is an error, because the server closes the connection.
 pub(in crate::mail) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
+    if server_ids::is_nested_deeper(frame, DEPTH) {
+        return Err(Error::Protocol("a reply with lists nested too deep".into()));
+    }
     match Response::parse(frame) {
         Ok((
             [],
@@ -322,6 +325,9 @@ pub(in crate::mail) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
         ))),
     }
 }
+
+/// How deep lists in a reply may be nested. `imap-proto` parses them by recursion. Replies to our commands have at most four levels.
+const DEPTH: usize = 32;
 
 /// Finds the end of the first reply in a growing buffer.
 #[derive(Default)]
@@ -446,6 +452,20 @@ mod tests {
             let reply = format!("* LIST () \"/\" {text}\r\n");
             assert_eq!(whole(reply.as_bytes()), Some(reply.len()), "{text}");
         }
+    }
+
+    #[test]
+    fn lists_cannot_be_nested_deeper_than_the_stack() {
+        let nested = |unit: &str| format!("* 1 FETCH (BODYSTRUCTURE {}\r\n", unit.repeat(100_000));
+        for unit in ["(", "(1 ", "(\"a)\" ", "({1}\r\n) "] {
+            let refused = parse(nested(unit).as_bytes()).map(drop);
+            assert!(matches!(refused, Err(Error::Protocol(_))), "{unit}");
+        }
+        let literal = format!(
+            "* 1 FETCH (UID 1 BODY[] {{1000}}\r\n{})\r\n",
+            "(".repeat(1000)
+        );
+        assert!(parse(literal.as_bytes()).is_ok());
     }
 
     #[test]
