@@ -14,6 +14,10 @@ use latchmail::operator::{self, account, audit, client, domain, module};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Returns freed memory to the system, which the allocator of glibc keeps: one arena for each thread that ever allocated.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// An HTTP API over real mailboxes.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]

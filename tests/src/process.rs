@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 /// Open descriptors of this process.
 pub fn descriptors() -> usize {
@@ -13,7 +13,12 @@ pub fn descriptors() -> usize {
 
 /// Resident memory of this process, in KiB.
 pub fn memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
+    memory_of(getpid())
+}
+
+/// Resident memory of a process, in KiB.
+pub fn memory_of(process: Pid) -> u64 {
+    let status = read(process, "status");
     let kib = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))

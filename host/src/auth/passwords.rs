@@ -1,11 +1,13 @@
-//! People's own passwords: argon2id, off the serving threads, and only so many at a time, since each takes 19 MiB of memory.
+//! People's own passwords: argon2id, off the serving threads. The number of hashes at a time is limited, since each needs 19 MiB of memory; this memory is
+//! reused.
 
 use std::fmt;
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-use argon2::password_hash::Error as HashError;
-use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use argon2::password_hash::phc::{Output, ParamsString, Salt};
+use argon2::{Algorithm, Argon2, Block, Params, PasswordHash, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
@@ -36,6 +38,7 @@ const SALT_LENGTH: usize = 16;
 pub struct Passwords {
     /// One a core: more at a time would only take memory.
     slots: Arc<Semaphore>,
+    buffers: Buffers,
     /// A hash of the same cost as any other. It is random: no password is known to have it.
     nobody: String,
 }
@@ -47,6 +50,7 @@ impl Passwords {
         let cores = available_parallelism().map_or(2, usize::from);
         Ok(Self {
             slots: Arc::new(Semaphore::new(cores)),
+            buffers: Buffers::default(),
             nobody: random_hash()?,
         })
     }
@@ -56,7 +60,7 @@ impl Passwords {
     /// # Errors
     /// 500 where hashing fails.
     pub async fn hash(&self, password: SecretString) -> Result<String, Failure> {
-        self.in_slot(move || hash(&password)).await
+        self.in_slot(move |memory| hash(&password, memory)).await
     }
 
     /// Whether `password` is the one that was hashed. Without a hash the answer is no, and it takes just as long.
@@ -71,48 +75,123 @@ impl Passwords {
         let known = expected.is_some();
         let expected = expected.unwrap_or(&self.nobody).to_owned();
         let right = self
-            .in_slot(move || {
-                match argon2()?
-                    .verify_password(password.expose_secret().as_bytes(), expected.as_str())
-                {
-                    Ok(()) => Ok(true),
-                    Err(HashError::PasswordInvalid) => Ok(false),
-                    Err(e) => Err(Failure::internal(e)),
-                }
-            })
+            .in_slot(move |memory| verify(&password, &expected, memory))
             .await?;
         Ok(right && known)
     }
 
     async fn in_slot<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&mut Vec<Block>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let slot = Arc::clone(&self.slots)
             .acquire_owned()
             .await
             .map_err(Failure::internal)?;
+        let buffers = self.buffers.clone();
         spawn_blocking(cpu::charged(move || {
             // Held by the work itself: a client that hangs up does not free the memory.
             let _slot = slot;
-            work()
+            work(&mut buffers.take().blocks)
         }))
         .await
         .map_err(Failure::internal)?
     }
 }
 
-fn argon2() -> Result<Argon2<'static>, Failure> {
-    let params = Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(Failure::internal)?;
-    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+/// The memory for hashes, reused. If each hash allocated 19 MiB, the allocator would keep several such blocks for every thread. There are never more buffers than
+/// permits.
+///
+/// Buffers are not zeroed: that takes time at every hash and protects nothing. The last pass replaces every block, so a buffer does not help to test a guess
+/// faster than the stored hash does.
+#[derive(Clone, Default)]
+struct Buffers(Arc<Mutex<Vec<Vec<Block>>>>);
+
+/// A buffer in use.
+struct Buffer {
+    blocks: Vec<Block>,
+    buffers: Buffers,
 }
 
-fn hash(password: &SecretString) -> Result<String, Failure> {
+impl Buffers {
+    fn take(&self) -> Buffer {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Buffer {
+            blocks: kept.unwrap_or_default(),
+            buffers: self.clone(),
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let blocks = mem::take(&mut self.blocks);
+        let mut buffers = self
+            .buffers
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        buffers.push(blocks);
+    }
+}
+
+fn hash(password: &SecretString, memory: &mut Vec<Block>) -> Result<String, Failure> {
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(Failure::internal)?;
+    let (algorithm, version) = (Algorithm::Argon2id, Version::V0x13);
     let salt = secrets::random::<SALT_LENGTH>()?;
-    argon2()?
-        .hash_password_with_salt(password.expose_secret().as_bytes(), salt.as_slice())
-        .map(|hash| hash.to_string())
-        .map_err(Failure::internal)
+    let output = output(
+        password,
+        salt.as_slice(),
+        (algorithm, version, params.clone()),
+        memory,
+    )?;
+    let hash = PasswordHash {
+        algorithm: algorithm.ident(),
+        version: Some(version.into()),
+        params: ParamsString::try_from(&params).map_err(Failure::internal)?,
+        salt: Some(Salt::new(salt.as_slice()).map_err(Failure::internal)?),
+        hash: Some(output),
+    };
+    Ok(hash.to_string())
+}
+
+/// Hashes with the parameters of the expected hash: those of [`hash`] may change.
+fn verify(
+    password: &SecretString,
+    expected: &str,
+    memory: &mut Vec<Block>,
+) -> Result<bool, Failure> {
+    let expected = PasswordHash::new(expected).map_err(Failure::internal)?;
+    let algorithm = Algorithm::try_from(expected.algorithm.as_str()).map_err(Failure::internal)?;
+    let version = expected.version.map(Version::try_from).transpose();
+    let version = version.map_err(Failure::internal)?.unwrap_or_default();
+    let params = Params::try_from(&expected).map_err(Failure::internal)?;
+    let (Some(salt), Some(hash)) = (expected.salt, expected.hash) else {
+        return Err(Failure::internal("a password hash without salt or output"));
+    };
+    let output = output(password, &salt, (algorithm, version, params), memory)?;
+    // The comparison takes constant time.
+    Ok(output == hash)
+}
+
+fn output(
+    password: &SecretString,
+    salt: &[u8],
+    (algorithm, version, params): (Algorithm, Version, Params),
+    memory: &mut Vec<Block>,
+) -> Result<Output, Failure> {
+    if memory.len() < params.block_count() {
+        memory.resize(params.block_count(), Block::new());
+    }
+    let length = params.output_len().unwrap_or(Params::DEFAULT_OUTPUT_LEN);
+    let mut output = [0; Output::MAX_LENGTH];
+    let output = output
+        .get_mut(..length)
+        .ok_or_else(|| Failure::internal("a password hash with too long an output"))?;
+    Argon2::new(algorithm, version, params)
+        .hash_password_into_with_memory(password.expose_secret().as_bytes(), salt, output, memory)
+        .map_err(Failure::internal)?;
+    Output::new(output).map_err(Failure::internal)
 }
 
 /// A PHC string with the parameters of [`hash`] whose salt and output are random.

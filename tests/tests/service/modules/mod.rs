@@ -2,6 +2,7 @@
 
 mod contract;
 mod hostile_guests;
+mod memory;
 mod memory_protection;
 mod module_log;
 mod module_projects;
