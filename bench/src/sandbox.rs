@@ -296,6 +296,14 @@ impl host::mailbox::Host for Memory {
         Ok(Err(Error::Internal))
     }
 
+    async fn get_authenticated_message(
+        &mut self,
+        _: u64,
+        _: Option<String>,
+    ) -> wasmtime::Result<Result<host::mailbox::AuthenticatedMessage, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
     async fn get_attachment(
         &mut self,
         _: u64,

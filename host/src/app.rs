@@ -189,7 +189,8 @@ impl App {
         let directory = Directory::open(&config.database, &config.registration.domains)
             .await
             .map_err(|e| StartError::new(e.to_string()))?;
-        let mail = Arc::new(Mail::new(&config.imap, directory.db().clone())?);
+        let mail = Mail::new(&config.imap, directory.db().clone())?;
+        let mail = Arc::new(mail.trusting(&config.inbound.authserv_id));
         let dns = Arc::new(Dns::new(&config.dns)?);
         let fetch = Fetch::new(Arc::clone(&dns))?;
         let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?

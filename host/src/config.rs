@@ -2,6 +2,8 @@
 //!
 //! Nothing outside this file reads the environment. `docs/configuration.md` is this file for operators: change them together.
 
+mod dns;
+mod inbound;
 mod oauth;
 mod plaintext;
 
@@ -17,6 +19,8 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use url::Url;
 
+pub use self::dns::Dns;
+pub use self::inbound::Inbound;
 pub use self::oauth::{Introspection, OAuth};
 use crate::auth::address;
 use crate::error::StartError;
@@ -77,6 +81,9 @@ pub struct Config {
     /// The mail server's submission side.
     #[serde(default)]
     pub smtp: Smtp,
+    /// Mail that arrives.
+    #[serde(default)]
+    pub inbound: Inbound,
     /// Who may register.
     #[serde(default)]
     pub registration: Registration,
@@ -324,32 +331,6 @@ pub struct Audit {
 impl Default for Audit {
     fn default() -> Self {
         Self { days: 400 }
-    }
-}
-
-/// `[dns]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Dns {
-    /// `address:port` of the resolver; empty: the system's.
-    pub server: String,
-    /// How long one look-up may take.
-    #[serde(deserialize_with = "seconds")]
-    pub timeout: Duration,
-    /// How often a query is sent within that time.
-    pub attempts: u32,
-    /// The mail server's name in the world: what custom domains have in MX and include in SPF. Empty: `mail.` and the first registration domain.
-    pub mail_host: String,
-}
-
-impl Default for Dns {
-    fn default() -> Self {
-        Self {
-            server: String::new(),
-            timeout: Duration::from_secs(5),
-            attempts: 3,
-            mail_host: String::new(),
-        }
     }
 }
 
@@ -654,6 +635,7 @@ impl Config {
                 first.map_or_else(|| "mail.invalid".into(), |domain| format!("mail.{domain}"));
         }
         self.database.with_milter = self.dkim.milter;
+        self.inbound.check()?;
         plaintext::check(&self)?;
         Ok(self)
     }

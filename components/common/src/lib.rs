@@ -12,5 +12,7 @@ pub mod sending;
 mod strings;
 
 pub use message_ids::MessageIds;
-pub use model::{Address, Attachment, Detail, Folder, Headline, Summary};
+pub use model::{
+    Address, Attachment, Authentication, AuthenticationResult, Detail, Folder, Headline, Summary,
+};
 pub use recipients::Recipients;

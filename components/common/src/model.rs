@@ -1,6 +1,6 @@
 //! Folders and messages as JSON (specification, section 2).
 
-use latchmail_sdk::capability::{self, Role};
+use latchmail_sdk::capability::{self, Role, Verdict};
 use latchmail_sdk::time::iso8601;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -175,10 +175,49 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub truncated: Option<bool>,
+    /// Whether the sender is who the message says.
+    pub authentication: Authentication,
 }
 
-impl From<capability::Detail> for Detail {
-    fn from(detail: capability::Detail) -> Self {
+/// What the mail server found out about the sender.
+#[derive(Serialize, ToSchema)]
+pub struct Authentication {
+    /// The result.
+    pub result: AuthenticationResult,
+    /// The domain that the result is about.
+    #[schema(required)]
+    pub domain: Option<String>,
+}
+
+/// `pass`: DMARC passed, or an account of this server submitted the message. `fail`: DMARC failed. `none`: the mail server recorded no result, so nothing is
+/// known of the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthenticationResult {
+    /// The sender is authenticated.
+    Pass,
+    /// The sender is probably forged.
+    Fail,
+    /// Nothing is known.
+    None,
+}
+
+impl From<capability::Authentication> for Authentication {
+    fn from(authentication: capability::Authentication) -> Self {
+        Self {
+            result: match authentication.verdict {
+                Verdict::Pass => AuthenticationResult::Pass,
+                Verdict::Fail => AuthenticationResult::Fail,
+                Verdict::None => AuthenticationResult::None,
+            },
+            domain: authentication.domain,
+        }
+    }
+}
+
+impl From<capability::AuthenticatedMessage> for Detail {
+    fn from(message: capability::AuthenticatedMessage) -> Self {
+        let detail = message.detail;
         let (headline, _) = split(detail.summary);
         Self {
             headline,
@@ -200,6 +239,7 @@ impl From<capability::Detail> for Detail {
                 })
                 .collect(),
             truncated: detail.truncated.then_some(true),
+            authentication: message.authentication.into(),
         }
     }
 }

@@ -130,10 +130,10 @@ pub fn message(
     uid: u64,
     folder: Option<&str>,
 ) -> Result<Detail, Failure> {
-    let detail = host
-        .get_message(uid, folder)
+    let message = host
+        .get_authenticated_message(uid, folder)
         .map_err(|error| Failure::of(error, "Message not found", host))?;
-    Ok(Detail::from(detail))
+    Ok(Detail::from(message))
 }
 
 fn page(paging: Paging) -> Page {

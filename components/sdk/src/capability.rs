@@ -17,7 +17,8 @@ pub use crate::bindings::latchmail::host::http_client::{
 };
 pub use crate::bindings::latchmail::host::log::Level;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, Detail, FlagAction, Folder, IdentifiedFolder, Listing, Page, Role, Summary,
+    Address, Attachment, AuthenticatedMessage, Authentication, Detail, FlagAction, Folder,
+    IdentifiedFolder, Listing, Page, Role, Summary, Verdict,
 };
 pub use crate::bindings::latchmail::host::outbox::Sent;
 pub use crate::bindings::latchmail::host::profile::{Changes, Details, PasswordChange};
@@ -78,6 +79,26 @@ pub trait Mailbox {
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist.
     fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error>;
+
+    /// Returns the same message, and whether its sender is authenticated. The default implementation knows nothing of the sender.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist.
+    fn get_authenticated_message(
+        &self,
+        uid: u64,
+        folder: Option<&str>,
+    ) -> Result<AuthenticatedMessage, Error> {
+        let authentication = Authentication {
+            verdict: Verdict::None,
+            domain: None,
+        };
+        self.get_message(uid, folder)
+            .map(|detail| AuthenticatedMessage {
+                detail,
+                authentication,
+            })
+    }
 
     /// Returns an attachment by the message's `uid` and the attachment's index. Returns `None` if the message exists and the attachment
     /// does not.
@@ -475,6 +496,14 @@ impl Mailbox for Host {
 
     fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
         mailbox::get_message(uid, folder)
+    }
+
+    fn get_authenticated_message(
+        &self,
+        uid: u64,
+        folder: Option<&str>,
+    ) -> Result<AuthenticatedMessage, Error> {
+        mailbox::get_authenticated_message(uid, folder)
     }
 
     fn get_attachment(

@@ -47,7 +47,19 @@ impl Host for Call {
         uid: u64,
         folder: Option<String>,
     ) -> wasmtime::Result<Result<wit::Detail, Error>> {
-        Ok(self.message(uid, folder.as_deref()).await)
+        Ok(self.message(uid, folder.as_deref()).await.map(Into::into))
+    }
+
+    async fn get_authenticated_message(
+        &mut self,
+        uid: u64,
+        folder: Option<String>,
+    ) -> wasmtime::Result<Result<wit::AuthenticatedMessage, Error>> {
+        let message = self.message(uid, folder.as_deref()).await;
+        Ok(message.map(|message| wit::AuthenticatedMessage {
+            authentication: message.authentication.clone().into(),
+            detail: message.into(),
+        }))
     }
 
     async fn get_attachment(
@@ -203,10 +215,10 @@ impl Call {
         Ok(access)
     }
 
-    async fn message(&mut self, uid: u64, folder: Option<&str>) -> Result<wit::Detail, Error> {
+    async fn message(&mut self, uid: u64, folder: Option<&str>) -> Result<mail::Detail, Error> {
         let access = self.mailbox(Scope::MailRead)?;
         let detail = self.services.mail.message(&access, uid, folder).await?;
-        detail.map(Into::into).ok_or(Error::NotFound)
+        detail.ok_or(Error::NotFound)
     }
 
     async fn attachment(
@@ -320,6 +332,19 @@ impl From<mail::Detail> for wit::Detail {
             html: detail.html,
             attachments: detail.attachments.into_iter().map(Into::into).collect(),
             truncated: detail.truncated,
+        }
+    }
+}
+
+impl From<mail::Authentication> for wit::Authentication {
+    fn from(authentication: mail::Authentication) -> Self {
+        Self {
+            verdict: match authentication.verdict {
+                mail::Verdict::Pass => wit::Verdict::Pass,
+                mail::Verdict::Fail => wit::Verdict::Fail,
+                mail::Verdict::None => wit::Verdict::None,
+            },
+            domain: authentication.domain,
         }
     }
 }

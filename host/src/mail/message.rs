@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::authentication::Authentication;
 use super::imap::{self, Fetched, Session};
 use super::listing::summary;
 use super::mime::{self, Header, Section, Structure, Walker};
@@ -95,8 +96,14 @@ async fn pushed(mut walker: Walker, piece: Bytes) -> Result<Walker, imap::Error>
 }
 
 /// Converts a message that was read completely. `uid` is the service's number for it.
-pub(super) async fn whole(uid: u64, message: Fetched) -> Result<(Detail, Arc<[Section]>), Error> {
-    worked(message.whole.len(), move || shown(uid, Read::of(message)))
+/// `authserv_id` names the results that are trusted.
+pub(super) async fn whole(
+    uid: u64,
+    message: Fetched,
+    authserv_id: Arc<str>,
+) -> Result<(Detail, Arc<[Section]>), Error> {
+    let length = message.whole.len();
+    worked(length, move || shown(uid, Read::of(message), &authserv_id))
         .await
         .map_err(Error::Internal)
 }
@@ -106,9 +113,10 @@ pub(super) async fn large(
     uid: u64,
     read: Read,
     room: OwnedSemaphorePermit,
+    authserv_id: Arc<str>,
 ) -> Result<(Detail, Arc<[Section]>), Error> {
     blocking(move || {
-        let shown = shown(uid, read);
+        let shown = shown(uid, read, &authserv_id);
         drop(room);
         shown
     })
@@ -116,7 +124,7 @@ pub(super) async fn large(
     .map_err(Error::Internal)
 }
 
-fn shown(uid: u64, read: Read) -> (Detail, Arc<[Section]>) {
+fn shown(uid: u64, read: Read, authserv_id: &str) -> (Detail, Arc<[Section]>) {
     let Read {
         message,
         structure,
@@ -129,6 +137,7 @@ fn shown(uid: u64, read: Read) -> (Detail, Arc<[Section]>) {
     let content = mime::content(&structure, texts);
     let sections: Arc<[Section]> = mime::sections(&structure).collect();
     let detail = Detail {
+        authentication: Authentication::of(head, authserv_id, &header.from),
         summary: summary(uid, &message, &header, preview),
         cc: header.cc,
         reply_to: header.reply_to,

@@ -2,6 +2,7 @@
 //!
 //! This module knows neither HTTP nor WIT. It uses the credential that it receives and does not authenticate the caller.
 
+pub(crate) mod authentication;
 mod bounds;
 mod change;
 mod doveadm;
@@ -42,6 +43,7 @@ use crate::config;
 use crate::directory::Db;
 use crate::teams::rights::{self, Right};
 use crate::turns::Turns;
+pub use authentication::{Authentication, Verdict};
 pub(crate) use change::said;
 use doveadm::Doveadm;
 pub use download::Download;
@@ -134,6 +136,8 @@ pub struct Mail {
     /// Ends open sessions at the mail server, if configured.
     doveadm: Option<Arc<Doveadm>>,
     patience: Duration,
+    /// The authserv-id of the results that are trusted; empty if there are none.
+    authserv_id: Arc<str>,
 }
 
 /// Closes the connections of the revoked credential with this id.
@@ -190,7 +194,15 @@ impl Mail {
             others: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
             patience: config.timeout,
+            authserv_id: Arc::default(),
         })
+    }
+
+    /// Trusts the `Authentication-Results` of this authserv-id.
+    #[must_use]
+    pub fn trusting(mut self, authserv_id: &str) -> Self {
+        self.authserv_id = authserv_id.into();
+        self
     }
 
     /// Checks that the mail server accepts connections and sends its greeting.
@@ -368,14 +380,14 @@ impl Mail {
         };
         let (detail, sections) = if message.whole.len() < bounds::FIRST {
             drop(lease);
-            message::whole(uid, message).await?
+            message::whole(uid, message, self.authserv_id.clone()).await?
         } else {
             let room = self.room_for(bounds::LARGE_MIB).await?;
             let Some(read) = Read::on(lease.session().await?, message).await? else {
                 return Ok(None);
             };
             drop(lease);
-            message::large(uid, read, room).await?
+            message::large(uid, read, room, self.authserv_id.clone()).await?
         };
         self.kept.keep_sections(&access.account, uid, &sections);
         Ok(Some(detail))

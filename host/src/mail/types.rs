@@ -1,5 +1,6 @@
 //! The types of folders and messages for the rest of the service. They are independent of IMAP and JSON.
 
+use super::authentication::Authentication;
 use super::download::Download;
 use crate::clock::Timestamp;
 
@@ -118,6 +119,8 @@ pub struct Detail {
     pub attachments: Vec<Attachment>,
     /// `true` if content was left out because the message exceeds a limit.
     pub truncated: bool,
+    /// What is known of the sender.
+    pub authentication: Authentication,
 }
 
 /// An attachment with its content.

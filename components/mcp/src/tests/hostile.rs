@@ -1,5 +1,6 @@
 //! Mail that speaks to the agent instead of its reader. It comes back as data in a frame that it did not close, and what it hides is told of.
 
+use latchmail_sdk::capability::Verdict;
 use latchmail_sdk::testing::{Letter, Service};
 use serde_json::{Value, json};
 
@@ -140,7 +141,7 @@ fn text_that_people_are_not_shown_is_told_of_and_left_out_on_demand() {
         .deliver(Letter::from("x@evil.example").html(html));
     let (raw, text) = call(&service, "get_message", json!({ "uid": uid }));
     assert!(
-        raw["warnings"][0]
+        raw["warnings"][1]
             .as_str()
             .unwrap()
             .contains("people are not shown")
@@ -152,7 +153,7 @@ fn text_that_people_are_not_shown_is_told_of_and_left_out_on_demand() {
         json!({ "uid": uid, "format": "text" }),
     );
     assert_eq!(read["text"], "Your invoice.");
-    assert!(read["warnings"][0].as_str().unwrap().contains("left out"));
+    assert!(read["warnings"][1].as_str().unwrap().contains("left out"));
     assert!(!text.contains("AI assistants"));
 }
 
@@ -182,7 +183,8 @@ fn characters_that_people_do_not_see_are_told_of_and_shown() {
     );
     assert!(warned("zero-width", "in: from"), "{warnings:?}");
     assert!(warned("tag characters", "in: body"), "{warnings:?}");
-    assert_eq!(before.matches("Warning: ").count(), 3);
+    // The fourth says that the sender is not verified.
+    assert_eq!(before.matches("Warning: ").count(), 4);
     let in_list: Vec<_> = list["warnings"]
         .as_array()
         .unwrap()
@@ -213,7 +215,8 @@ fn such_characters_are_told_of_wherever_the_sender_may_have_put_them() {
         .message_id("<a\u{200b}@x>")
         .in_reply_to("<b\u{200e}\u{200f}@x>")
         .flag("\u{2060}later")
-        .file("a.txt", "text/\u{ad}\u{ad}plain", b"x");
+        .file("a.txt", "text/\u{ad}\u{ad}plain", b"x")
+        .authenticated(Verdict::Pass, "evil.example");
     let (message, list, _) = seen(&service, letter);
     let what = "zero-width characters, which people do not see";
     let parts = "messageId, inReplyTo, references, flags, contentType";

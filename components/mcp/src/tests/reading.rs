@@ -1,6 +1,6 @@
 //! The tools that read: in the shapes of the routes, in pieces, and with the routes' own sentences.
 
-use latchmail_sdk::capability::Error;
+use latchmail_sdk::capability::{Error, Verdict};
 use latchmail_sdk::testing::{Letter, NOW};
 use serde_json::json;
 
@@ -174,7 +174,11 @@ fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
             .cc(&format!("cc{number}@example.org"))
             .file(&format!("{number}{long}"), "text/plain", b"x");
     }
-    let uid = service.host.deliver(letter.text("Hi"));
+    let uid = service.host.deliver(
+        letter
+            .text("Hi")
+            .authenticated(Verdict::Pass, "example.org"),
+    );
     let (answer, text) = call(&service, "get_message", json!({ "uid": uid }));
     let many = |field: &str| answer[field].as_array().unwrap().len();
     assert_eq!((many("to"), many("cc"), many("attachments")), (50, 50, 100));
@@ -199,6 +203,31 @@ fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
         assert_eq!(answer["warnings"], json!([warning]));
         assert!(text.len() < 10_000, "{}", text.len());
     }
+}
+
+#[test]
+fn a_sender_that_is_not_verified_causes_a_warning() {
+    let service = endpoint();
+    let letter = || Letter::from("grace@example.org").text("Hi");
+    let read = |letter| {
+        let uid = service.host.deliver(letter);
+        call(&service, "get_message", json!({ "uid": uid }))
+    };
+    let (answer, text) = read(letter());
+    let none = json!({ "result": "none", "domain": null });
+    assert_eq!(answer["authentication"], none);
+    assert!(text.contains("Warning: Message 1: sender not verified"));
+    let (answer, _) = read(letter().authenticated(Verdict::Fail, "example.org"));
+    let fail = json!({ "result": "fail", "domain": "example.org" });
+    assert_eq!(answer["authentication"], fail);
+    let warning = answer["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("sender not verified"), "{warning}");
+    let (answer, _) = read(letter().authenticated(Verdict::Pass, "example.org"));
+    let pass = json!({ "result": "pass", "domain": "example.org" });
+    assert_eq!(
+        (&answer["authentication"], &answer["warnings"]),
+        (&pass, &json!([]))
+    );
 }
 
 #[test]

@@ -8,17 +8,21 @@ use super::client::{ask, call, endpoint, result};
 
 /// Why a value is not of a schema's shape, as far as these schemas go; none where it is.
 fn misfit(value: &Value, schema: &Value) -> Option<String> {
-    let kind = schema["type"].as_str().unwrap();
-    let fits = match kind {
+    let fits = |kind: &str| match kind {
         "object" => value.is_object(),
         "array" => value.is_array(),
         "string" => value.is_string(),
         "integer" => value.is_u64() || value.is_i64(),
         "boolean" => value.is_boolean(),
-        other => return Some(format!("the type {other} is not known here")),
+        "null" => value.is_null(),
+        other => panic!("unknown type {other}"),
     };
-    if !fits {
-        return Some(format!("{value} is no {kind}"));
+    let kinds = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().map(|kind| kind.as_str().unwrap()).collect(),
+        kind => vec![kind.as_str().unwrap()],
+    };
+    if !kinds.iter().any(|kind| fits(kind)) {
+        return Some(format!("{value} is none of {kinds:?}"));
     }
     for required in schema["required"].as_array().into_iter().flatten() {
         if value.get(required.as_str().unwrap()).is_none() {

@@ -1,12 +1,15 @@
 //! Builder of messages for tests.
 
 use super::NOW;
-use crate::capability::{Address, Attachment, Detail, Summary, Timestamp};
+use crate::capability::{
+    Address, Attachment, AuthenticatedMessage, Authentication, Detail, Summary, Timestamp, Verdict,
+};
 
 /// A message that [`FakeHost::deliver`](super::FakeHost::deliver) puts into a mailbox.
 #[derive(Clone, Debug)]
 pub struct Letter {
     detail: Detail,
+    authentication: Authentication,
     files: Vec<Vec<u8>>,
 }
 
@@ -37,8 +40,22 @@ impl Letter {
                 attachments: Vec::new(),
                 truncated: false,
             },
+            authentication: Authentication {
+                verdict: Verdict::None,
+                domain: None,
+            },
             files: Vec::new(),
         }
+    }
+
+    /// Sets the result of the sender's authentication, and the domain that it is about. Without it there is no result.
+    #[must_use]
+    pub fn authenticated(mut self, verdict: Verdict, domain: &str) -> Self {
+        self.authentication = Authentication {
+            verdict,
+            domain: Some(domain.into()),
+        };
+        self
     }
 
     /// Adds a recipient in To.
@@ -119,8 +136,12 @@ impl Letter {
     }
 
     /// Returns the message as the host returns it, and its files.
-    pub(super) fn whole(self) -> (Detail, Vec<Vec<u8>>) {
-        let Self { mut detail, files } = self;
+    pub(super) fn whole(self) -> (AuthenticatedMessage, Vec<Vec<u8>>) {
+        let Self {
+            mut detail,
+            authentication,
+            files,
+        } = self;
         let text = detail.text.as_deref().unwrap_or_default();
         let folded: Vec<&str> = text.split_whitespace().collect();
         detail.summary.preview = folded.join(" ").chars().take(256).collect();
@@ -128,7 +149,11 @@ impl Letter {
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         let files_size: usize = files.iter().map(Vec::len).sum();
         detail.summary.size = (detail.summary.subject.len() + texts + files_size) as u64;
-        (detail, files)
+        let message = AuthenticatedMessage {
+            detail,
+            authentication,
+        };
+        (message, files)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::host::{FakeHost, Need};
 use super::letter::Letter;
 use crate::capability::{
-    Attachment, Blob, Detail, Error, FlagAction, Folder, IdentifiedFolder, Listing, Mailbox, Page,
-    Role, Scope, Summary,
+    Attachment, AuthenticatedMessage, Authentication, Blob, Detail, Error, FlagAction, Folder,
+    IdentifiedFolder, Listing, Mailbox, Page, Role, Scope, Summary,
 };
 
 /// Maximum number of messages of one change.
@@ -28,6 +28,7 @@ pub(super) struct Messages {
 struct Stored {
     folder: String,
     detail: Detail,
+    authentication: Authentication,
     files: Vec<Vec<u8>>,
 }
 
@@ -57,7 +58,11 @@ impl Messages {
 
     pub(super) fn put(&mut self, folder: &str, letter: Letter) -> u64 {
         self.last_uid += 1;
-        let (mut detail, files) = letter.whole();
+        let (message, files) = letter.whole();
+        let AuthenticatedMessage {
+            mut detail,
+            authentication,
+        } = message;
         detail.summary.uid = self.last_uid;
         if detail.message_id.is_empty() {
             detail.message_id = format!("<{}@example.test>", self.last_uid);
@@ -65,6 +70,7 @@ impl Messages {
         self.stored.push(Stored {
             folder: folder.into(),
             detail,
+            authentication,
             files,
         });
         self.last_uid
@@ -218,14 +224,26 @@ impl Mailbox for FakeHost {
         })
     }
 
-    fn get_message(&self, uid: u64, _: Option<&str>) -> Result<Detail, Error> {
+    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
+        let message = self.get_authenticated_message(uid, folder)?;
+        Ok(message.detail)
+    }
+
+    fn get_authenticated_message(
+        &self,
+        uid: u64,
+        _: Option<&str>,
+    ) -> Result<AuthenticatedMessage, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {
             let folder = &account.mail.find(uid)?.folder;
             let found = account.mail.of(folder).find(|(one, _)| one.uid == uid);
             let (summary, stored) = found.ok_or(Error::NotFound)?;
-            Ok(Detail {
-                summary,
-                ..stored.detail.clone()
+            Ok(AuthenticatedMessage {
+                detail: Detail {
+                    summary,
+                    ..stored.detail.clone()
+                },
+                authentication: stored.authentication.clone(),
             })
         })
     }

@@ -113,7 +113,7 @@ async fn one_hostile_message_fits_an_answer() {
             size: u32::MAX,
             ..Fetched::default()
         };
-        let (detail, _) = message::whole(u64::MAX, message).await.unwrap();
+        let (detail, _) = message::whole(u64::MAX, message, "".into()).await.unwrap();
         assert!(detail.truncated && detail.attachments.len() > 900);
         assert!(
             detail

@@ -88,7 +88,7 @@ async fn an_agent_replies_with_the_references_that_it_read() {
         .await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     ada.receives(
-        "From: Bob <bob@first.test>\nTo: ada@first.test\nSubject: Question\nMessage-ID: <three@outside.test>\n\
+        "From: Bob <bob@outside.test>\nTo: ada@first.test\nSubject: Question\nMessage-ID: <three@outside.test>\n\
          References: <one@outside.test>\n <two@outside.test>\n\nYes?\n",
     )
     .await;
@@ -131,7 +131,8 @@ async fn a_mail_that_speaks_to_the_agent_comes_back_as_data() {
         (&json!(true), &json!("Your invoice."))
     );
     let warnings = mail["warnings"].as_array().unwrap();
-    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    // One of them is about the sender.
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
     let text = result["content"][0]["text"].as_str().unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let frame = lines
@@ -154,7 +155,9 @@ async fn an_agent_reads_what_people_see() {
         let uid = ada.newest().await["uid"].clone();
         let mail = agent.call("get_message", json!({ "uid": uid, "format": "text" }));
         let mail = mail.await;
-        (mail["text"].clone(), mail["warnings"].clone())
+        // The first warning is that the sender is not verified.
+        let warnings = mail["warnings"].as_array().unwrap()[1..].to_vec();
+        (mail["text"].clone(), json!(warnings))
     };
     let (text, warnings) = read(
         "Content-Type: text/html; charset=utf-8\n\n<style>@media screen { .x { position: absolute; left: -9999px } }</style>\n\

@@ -11,3 +11,4 @@ mod s4_3_changes;
 mod s4_3_mail;
 mod s4_3_search;
 pub(crate) mod s4_3_send;
+mod s4_3_senders;
