@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 pub use self::dns::Dns;
-pub use self::inbound::Inbound;
+pub use self::inbound::{Inbound, LocalFrom};
 pub use self::oauth::{Introspection, OAuth};
 use crate::auth::address;
 use crate::error::StartError;
@@ -870,6 +870,7 @@ mod tests {
         let lists = [
             "CORS_ORIGINS",
             "HTTP__TRUSTED_PROXIES",
+            "INBOUND__LIST_SERVERS",
             "OAUTH__CLIENT_HOSTS",
             "OAUTH__INTROSPECTION__AUDIENCE",
             "REGISTRATION__DOMAINS",
@@ -889,6 +890,7 @@ mod tests {
         for list in [
             &config.cors_origins,
             &config.http.trusted_proxies,
+            &config.inbound.list_servers,
             &config.oauth.client_hosts,
             &introspection.audience,
             &config.registration.domains,

@@ -22,6 +22,7 @@
 //! | [`oauth`] | the embedded authorization server: what clients may ask for and are told |
 //! | [`fetch`] | HTTP requests to the world, never to an address that is not meant to be reached |
 //! | [`outbox`] | what leaves: messages written and handed to the submission service |
+//! | [`inbound`] | `latchmail milter`: checks who sends a message before the mail server takes it |
 //! | [`dns`] | what the DNS says of custom domains |
 //! | [`logging`] | the log |
 //! | [`module_log`] | recent log entries of each module, in memory |
@@ -51,6 +52,7 @@ pub mod fuzzing;
 pub mod hardening;
 mod hexadecimal;
 pub mod http;
+pub mod inbound;
 pub mod life;
 pub mod limits;
 pub mod logging;

@@ -10,6 +10,7 @@ use latchmail::app::App;
 use latchmail::clock::Clock;
 use latchmail::config::{self, Config};
 use latchmail::hardening;
+use latchmail::inbound::{self, Milter};
 use latchmail::operator::{self, account, audit, client, domain, module};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,6 +34,15 @@ enum Verb {
         /// The configuration, a TOML file. The environment goes over it: `LATCHMAIL_SECTION__KEY`.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+    },
+    /// Check the senders of mail for Postfix, until SIGINT or SIGTERM.
+    Milter {
+        /// The configuration, as for `serve`.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Look nothing up in the DNS: no sender from elsewhere is verified.
+        #[arg(long)]
+        without_dns: bool,
     },
     /// Run the service with mail servers of its own on this machine, for development.
     Dev {
@@ -131,6 +141,10 @@ fn run(verb: Verb) -> anyhow::Result<()> {
     runtime.block_on(async {
         match verb {
             Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
+            Verb::Milter {
+                config,
+                without_dns,
+            } => milter(Config::load(Some(&config))?, !without_dns).await,
             Verb::Account { service, verb } => account::run(&service, verb).await,
             Verb::Domain { service, verb } => domain::run(&service, verb).await,
             Verb::Client { service, verb } => client::run(&service, verb).await,
@@ -152,6 +166,22 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             }
         }
     })
+}
+
+async fn milter(config: Config, dns: bool) -> anyhow::Result<()> {
+    logging::start(&config.log)?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let milter = Milter::bind(&config, dns).await?;
+    hardening::deny_memory_access().context("cannot protect the memory of the process")?;
+    tracing::info!(address = %milter.address()?, "{}", inbound::READY);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        () = milter.serve() => {}
+    }
+    tracing::info!("stopping");
+    Ok(())
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@
 mod agent;
 mod answer;
 pub mod browser;
+mod built;
 pub mod client;
 mod conformance;
 pub mod corpus;
@@ -33,6 +34,7 @@ mod variant;
 pub use agent::{Agent, TokenProxy};
 pub use answer::Answer;
 pub use browser::{Browser, Look};
+pub use built::{cache, examples, fixtures, modules};
 pub use client::Client;
 pub use conformance::{Conformance, Report, Waiting};
 pub use directory::alias;
@@ -41,7 +43,7 @@ pub use host::Process;
 pub use inbox::{RICH, app_password, expunge_all, imap, log_in};
 pub use issuer::{CLIENT_SECRET, Issuer};
 pub use log::Log;
-pub use mail_servers::{MailServers, holds_a_file};
+pub use mail_servers::{AUTHSERV_ID, MailServers, holds_a_file};
 pub use mailbox::{Imap, Stored, letter, mark, noise, put, stored, subjects};
 pub use nameserver::Nameserver;
 pub use operator::{Said, program};
@@ -49,8 +51,6 @@ pub use person::{PASSWORD, Person};
 pub use raw::{EVENTUALLY, Raw, RawAnswer};
 pub use relay::Relay;
 pub use sdk::{Sdk, installed};
-pub use service::{
-    DOMAIN, Service, Setup, cache, examples, fixtures, modules, refusal, unloadable,
-};
+pub use service::{DOMAIN, Service, Setup, refusal, unloadable};
 pub use site::Site;
 pub use variant::Variant;

@@ -11,10 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use latchmail::dev::{Lookup, Stack};
+use latchmail::dev::{Lookup, Milter, Stack};
 use latchmail::directory::testing::{PostgresDatabase, empty_postgres};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
+
+use crate::program;
+
+/// The name under which the milter writes its results.
+pub const AUTHSERV_ID: &str = "mail.latchmail.test";
 
 const SHARED: &str = "LATCHMAIL_TEST_SERVERS";
 
@@ -189,11 +194,20 @@ async fn start(shared: &Path, folder: &Path, kind: Kind) -> Record {
     };
     let until = File::open(shared.join("until")).unwrap();
     let lookup = lookup(folder, database.clone());
-    let stack = Stack::start_shared(&folder.join("mail"), &lookup, &until)
+    let stack = Stack::start_shared(&folder.join("mail"), &lookup, &milter(""), &until)
         .await
         .unwrap();
     let servers = MailServers::from(&stack);
     Record { servers, database }
+}
+
+/// The service's milter. Only with settings, such as `dns.server`, it looks names up in the DNS.
+pub(crate) fn milter(settings: &str) -> Milter {
+    Milter {
+        program: program(),
+        settings: format!("inbound.authserv_id = '{AUTHSERV_ID}'\n{settings}"),
+        dns: !settings.is_empty(),
+    }
 }
 
 fn lookup(folder: &Path, database: Option<String>) -> Lookup {

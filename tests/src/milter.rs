@@ -170,7 +170,7 @@ fn submit_through(service: &Service, submissions: SocketAddr, milter: SocketAddr
         .replace("  -o smtpd_tls_wrappermode=yes\n", "")
         .replace(
             "$submission_milters",
-            &format!("inet:{}:{}", milter.ip(), milter.port()),
+            &format!("$latchmail_milter,inet:{}:{}", milter.ip(), milter.port()),
         );
     let whole = std::fs::read_to_string(&file).unwrap() + &entry;
     std::fs::write(&file, whole).unwrap();

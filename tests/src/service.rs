@@ -21,7 +21,8 @@ use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-use crate::mail_servers::{Borrowed, Kind, Logs};
+use crate::built::{cache, examples, modules};
+use crate::mail_servers::{AUTHSERV_ID, Borrowed, Kind, Logs, milter};
 use crate::{Answer, MailServers, PASSWORD, Person};
 
 /// The first of the service's registration domains; the second is `second.test`.
@@ -34,6 +35,7 @@ pub struct Setup {
     default_limits: bool,
     sqlite: bool,
     mail: Mail,
+    milter: String,
 }
 
 /// The mail servers that a test needs.
@@ -107,6 +109,13 @@ impl Setup {
         self
     }
 
+    /// Uses mail servers of its own. Their milter has these lines of configuration and looks names up in the DNS.
+    #[must_use]
+    pub fn with_milter(mut self, settings: &str) -> Self {
+        self.milter = settings.into();
+        self.with_own_mail()
+    }
+
     /// Starts the service.
     pub async fn start(self) -> Service {
         let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
@@ -144,7 +153,9 @@ impl Setup {
         let stack = match (self.mail, &borrowed) {
             (Mail::None, _) | (Mail::Shared, Some(_)) => None,
             (Mail::Own | Mail::Shared, _) => {
-                Some(Stack::start(&state.join("mail"), &lookup).await.unwrap())
+                let (folder, milter) = (state.join("mail"), milter(&self.milter));
+                let started = Stack::start_with_milter(&folder, &lookup, &milter);
+                Some(started.await.unwrap())
             }
         };
         let borrowed_servers = borrowed.as_ref().map(|pair| pair.servers.clone());
@@ -300,6 +311,7 @@ imap.address = '{imap}'
 {doveadm}
 smtp.address = '{smtp}'
 registration.domains = ['{DOMAIN}', 'second.test']
+inbound.authserv_id = '{AUTHSERV_ID}'
 log.filter = 'warn'
 modules.mail.source = '{modules}/latchmail_mail.wasm'
 modules.mail.grants = ['caller', 'mailbox', 'outbox']
@@ -334,32 +346,6 @@ modules.mcp.paths = ['/mcp']
         })
         .fold(String::new(), |text, line| text + line + "\n");
     kept + own
-}
-
-/// The folder into which `./just modules` builds: `LATCHMAIL_MODULES`, otherwise beside the test binary.
-pub fn modules() -> PathBuf {
-    std::env::var_os("LATCHMAIL_MODULES").map_or_else(|| target().join("modules"), PathBuf::from)
-}
-
-/// The folder into which `./just fixtures` builds the components that only tests use.
-pub fn fixtures() -> PathBuf {
-    modules().with_file_name("fixtures")
-}
-
-/// The folder of the examples' components.
-pub fn examples() -> PathBuf {
-    modules().with_file_name("examples")
-}
-
-/// The cache of compiled components, which all tests share. Its entries are named by digest.
-pub fn cache() -> PathBuf {
-    target().join("compiled-modules")
-}
-
-fn target() -> PathBuf {
-    let binary = std::env::current_exe().unwrap();
-    let profile = binary.ancestors().find(|p| p.join("deps").is_dir());
-    profile.and_then(Path::parent).unwrap().to_owned()
 }
 
 impl Service {

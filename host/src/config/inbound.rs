@@ -1,15 +1,47 @@
 //! `[inbound]`: mail that arrives.
 
+use std::net::SocketAddr;
+
 use serde::Deserialize;
 
+use super::list;
 use crate::error::StartError;
+use crate::network::Network;
 
 /// `[inbound]`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inbound {
     /// The name under which the mail server writes `Authentication-Results` (RFC 8601). Empty: none of them is trusted.
     pub authserv_id: String,
+    /// The loopback address that `latchmail milter` listens on.
+    pub listen: SocketAddr,
+    /// What happens to a message from elsewhere that names a local sender without proof.
+    pub local_from: LocalFrom,
+    /// Addresses and networks of mailing list servers, whose messages are marked instead of rejected.
+    #[serde(deserialize_with = "list")]
+    pub list_servers: Vec<String>,
+}
+
+/// What happens to a message from elsewhere that names a local sender without proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LocalFrom {
+    /// It is rejected.
+    Reject,
+    /// It arrives with the result `fail`.
+    Mark,
+}
+
+impl Default for Inbound {
+    fn default() -> Self {
+        Self {
+            authserv_id: String::new(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 8892)),
+            local_from: LocalFrom::Reject,
+            list_servers: Vec::new(),
+        }
+    }
 }
 
 impl Inbound {
@@ -26,5 +58,20 @@ impl Inbound {
             "`inbound.authserv_id` is `{}`: it may have letters, digits, dots, hyphens and underscores only, as in mail.example.org",
             self.authserv_id
         )))
+    }
+
+    /// The networks of `list_servers`.
+    ///
+    /// # Errors
+    /// A sentence that names the entry.
+    pub(crate) fn list_networks(&self) -> Result<Vec<Network>, StartError> {
+        let network = |entry: &String| {
+            Network::parse(entry).ok_or_else(|| {
+                StartError::new(format!(
+                    "`inbound.list_servers` has `{entry}`, which is neither an IP address nor a network such as 192.0.2.0/24"
+                ))
+            })
+        };
+        self.list_servers.iter().map(network).collect()
     }
 }

@@ -6,6 +6,7 @@
 mod demo;
 mod dovecot;
 mod folder;
+mod milter;
 mod ports;
 mod postfix;
 mod process;
@@ -23,6 +24,7 @@ mod watch;
 #[cfg(test)]
 pub(crate) use dovecot::Version;
 pub use folder::unsuitable;
+pub use milter::Milter;
 #[cfg(test)]
 pub(crate) use ports::free as free_port;
 pub use service::{Options, run};

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::process::Daemon;
 
 /// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(5);
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
 /// A greeting that takes longer than this is asked for again.
 const GREETING: Duration = Duration::from_secs(2);
@@ -29,6 +29,7 @@ pub(super) struct Ports {
     pub(super) smtp: u16,
     pub(super) submission: u16,
     pub(super) sink: u16,
+    pub(super) milter: u16,
 }
 
 /// What came of waiting for a greeting.
@@ -43,10 +44,18 @@ pub(super) enum Answer {
 }
 
 impl Ports {
-    /// Six ports that are free now. They are let go for the daemons to take, so another process may come first.
+    /// Ports that are free now. They are let go for the daemons to take, so another process may come first.
     pub(super) fn choose() -> anyhow::Result<Self> {
-        let held = [free()?, free()?, free()?, free()?, free()?, free()?];
-        let [imap, lmtp, doveadm, smtp, submission, sink] = held
+        let held = [
+            free()?,
+            free()?,
+            free()?,
+            free()?,
+            free()?,
+            free()?,
+            free()?,
+        ];
+        let [imap, lmtp, doveadm, smtp, submission, sink, milter] = held
             .each_ref()
             .map(|listener| listener.local_addr().map(|address| address.port()));
         Ok(Self {
@@ -56,6 +65,7 @@ impl Ports {
             smtp: smtp?,
             submission: submission?,
             sink: sink?,
+            milter: milter?,
         })
     }
 }

@@ -59,6 +59,7 @@ pub(super) fn configure(
     source: &Source,
     ports: &Ports,
     instance: &str,
+    with_milter: bool,
 ) -> anyhow::Result<Vec<String>> {
     let local = |port: u16| format!("127.0.0.1:{port}");
     let (lmtp, smtp, submission) = (
@@ -74,6 +75,11 @@ pub(super) fn configure(
         shown(&layout.data),
     );
     let (run, log) = (shown(&layout.run), shown(&layout.log));
+    let milter = if with_milter {
+        format!("inet:{}", local(ports.milter))
+    } else {
+        String::new()
+    };
     let values = [
         ("config", config.as_str()),
         ("connection", &source.postfix),
@@ -84,6 +90,7 @@ pub(super) fn configure(
         ("lmtp", &lmtp),
         ("log", &log),
         ("maps", source.maps),
+        ("milter", &milter),
         ("postmaster", POSTMASTER),
         ("queue", &queue),
         ("run", &run),

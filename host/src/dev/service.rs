@@ -12,10 +12,10 @@ use super::demo::Demo;
 use super::settings::{self, Servers};
 use super::state::{self, RunFile};
 use super::watch::Watch;
-use super::{Lookup, Stack, demo};
+use super::{Lookup, Milter, Stack, demo};
 use crate::app::{App, Running};
 use crate::clock::Clock;
-use crate::config::{Config, STATE_FILE};
+use crate::config::{Config, LocalFrom, STATE_FILE};
 use crate::directory::Directory;
 use crate::logging;
 
@@ -104,7 +104,7 @@ impl Service {
             directory.close().await;
             Lookup::Postgres(config.database.url.clone())
         };
-        let stack = Stack::start(&mail, &lookup).await?;
+        let stack = Stack::start_with_milter(&mail, &lookup, &milter(&config)?).await?;
         let servers = Servers {
             imap: stack.imap,
             submission: stack.submission,
@@ -166,6 +166,32 @@ Ctrl-C ends everything.",
         )?;
         out.flush()
     }
+}
+
+/// The milter, which looks names up only in a DNS server that is configured: a developer's machine can be offline.
+fn milter(config: &Config) -> anyhow::Result<Milter> {
+    let inbound = &config.inbound;
+    let list = |list: &[String]| serde_json::Value::from(list.to_vec()).to_string();
+    let mut settings = format!(
+        "inbound.authserv_id = {}\ninbound.local_from = \"{}\"\ninbound.list_servers = {}\n",
+        settings::quoted(&inbound.authserv_id),
+        match inbound.local_from {
+            LocalFrom::Reject => "reject",
+            LocalFrom::Mark => "mark",
+        },
+        list(&inbound.list_servers),
+    );
+    let dns = !config.dns.server.is_empty();
+    if dns {
+        settings += "dns.server = ";
+        settings += &settings::quoted(&config.dns.server);
+        settings += "\n";
+    }
+    Ok(Milter {
+        program: std::env::current_exe()?,
+        settings,
+        dns,
+    })
 }
 
 /// The folder of the built modules.

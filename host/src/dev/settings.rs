@@ -51,6 +51,9 @@ grants = [{grants}]
 url = {url}
 mailserver = {mailserver}
 
+[inbound]
+authserv_id = \"mail.latchmail.test\"
+
 [registration]
 domains = [\"latchmail.test\", \"example.test\"]
 
@@ -118,7 +121,7 @@ pub(super) fn kept(listen: SocketAddr, text: &str) -> String {
 }
 
 /// A TOML basic string; what JSON escapes, TOML reads (TOML 1.0, "String").
-fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::folder::Layout;
 use super::ports::{Answer, Ports, greeted, local};
 use super::process::{Daemon, tail};
-use super::{Source, dovecot, postfix, requirements};
+use super::{Milter, Source, dovecot, milter, postfix, requirements};
 
 /// A healthy stack takes half a second; a machine with every core busy takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -60,6 +60,8 @@ pub struct Stack {
     dovecot: Option<Daemon>,
     postfix: Daemon,
     sink_daemon: Daemon,
+    /// The service's milter, if there is one.
+    milter: Option<Daemon>,
 }
 
 /// A start that did not succeed.
@@ -82,7 +84,19 @@ impl Stack {
     /// # Errors
     /// One sentence: what is missing, why the folder will not do (see [`super::unsuitable`]), or what a daemon said before it ended.
     pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
-        Self::begin(folder, lookup, None).await
+        Self::begin(folder, lookup, None, None).await
+    }
+
+    /// Starts the mail servers with the service's milter, which checks senders.
+    ///
+    /// # Errors
+    /// As [`Stack::start`].
+    pub async fn start_with_milter(
+        folder: &Path,
+        lookup: &Lookup,
+        milter: &Milter,
+    ) -> anyhow::Result<Self> {
+        Self::begin(folder, lookup, Some(milter), None).await
     }
 
     /// Starts mail servers that outlive this process and this value. They end when the last writer of the pipe `until` closes it.
@@ -93,16 +107,22 @@ impl Stack {
     pub async fn start_shared(
         folder: &Path,
         lookup: &Lookup,
+        milter: &Milter,
         until: &File,
     ) -> anyhow::Result<Self> {
-        Self::begin(folder, lookup, Some(until)).await
+        Self::begin(folder, lookup, Some(milter), Some(until)).await
     }
 
-    async fn begin(folder: &Path, lookup: &Lookup, until: Option<&File>) -> anyhow::Result<Self> {
+    async fn begin(
+        folder: &Path,
+        lookup: &Lookup,
+        milter: Option<&Milter>,
+        until: Option<&File>,
+    ) -> anyhow::Result<Self> {
         requirements::check(lookup)?;
         let mut last = String::new();
         for _ in 0..ATTEMPTS {
-            match Self::attempt(folder, lookup, until).await {
+            match Self::attempt(folder, lookup, milter, until).await {
                 Ok(stack) => return Ok(stack),
                 Err(Trouble::InTheWay(reason)) => last = reason,
                 Err(Trouble::Lasting(error)) => return Err(error),
@@ -114,6 +134,7 @@ impl Stack {
     async fn attempt(
         folder: &Path,
         lookup: &Lookup,
+        milter: Option<&Milter>,
         until: Option<&File>,
     ) -> Result<Self, Trouble> {
         let instance = instance()?;
@@ -121,7 +142,12 @@ impl Stack {
         let source = Source::of(lookup)?;
         let ports = Ports::choose()?;
         let dovecot_command = dovecot::configure(&layout, &source, &ports, &instance)?;
-        let postfix_command = postfix::configure(&layout, &source, &ports, &instance)?;
+        let postfix_command =
+            postfix::configure(&layout, &source, &ports, &instance, milter.is_some())?;
+        let milter_command = match milter {
+            Some(milter) => Some(milter.configure(&layout, lookup, &ports)?),
+            None => None,
+        };
         let sink_command = postfix::sink(&ports, &instance);
         let start = |name, command: &[String], grace, folder: &Path| {
             Daemon::start(name, command, grace, folder, &layout.log, until)
@@ -143,13 +169,17 @@ impl Stack {
                 &layout.root,
             )?),
             postfix: start("postfix", &postfix_command, postfix::GRACE, &layout.root)?,
+            milter: match &milter_command {
+                Some(command) => Some(start("milter", command, milter::GRACE, &layout.root)?),
+                None => None,
+            },
             sink_daemon: start("sink", &sink_command, postfix::GRACE, &layout.sink)?,
             dovecot_command,
             instance,
             ports,
             layout,
         };
-        match stack.ready().await {
+        match stack.all_ready().await {
             Ok(()) => Ok(stack),
             Err(trouble) => {
                 stack.stop().await?;
@@ -169,10 +199,28 @@ impl Stack {
                 None => Ok(()),
             }
         };
-        let (imap, postfix, sink) =
-            tokio::join!(imap, self.postfix.stop(), self.sink_daemon.stop());
+        let milter = async {
+            match self.milter.take() {
+                Some(milter) => milter.stop().await,
+                None => Ok(()),
+            }
+        };
+        let (imap, postfix, sink, milter) =
+            tokio::join!(imap, self.postfix.stop(), self.sink_daemon.stop(), milter);
         self.layout.remove_run();
-        imap.and(postfix).and(sink)
+        imap.and(postfix).and(sink).and(milter)
+    }
+
+    /// Ends the milter: Postfix takes no mail.
+    ///
+    /// # Errors
+    /// Where it outlives even SIGKILL.
+    #[cfg(feature = "testing")]
+    pub async fn stop_milter(&mut self) -> anyhow::Result<()> {
+        match self.milter.take() {
+            Some(milter) => milter.stop().await,
+            None => Ok(()),
+        }
     }
 
     /// Ends Dovecot: IMAP, LMTP and Postfix's log-ins are out until [`Stack::start_imap`].
@@ -218,6 +266,16 @@ impl Stack {
     pub async fn restart_imap(&mut self) -> anyhow::Result<()> {
         self.stop_imap().await?;
         self.start_imap().await
+    }
+
+    /// Waits for everything that was started, the milter included.
+    async fn all_ready(&mut self) -> Result<(), Trouble> {
+        if let Some(milter) = &mut self.milter {
+            let deadline = Instant::now() + PATIENCE;
+            let answer = milter::listens(milter, deadline).await?;
+            expect(answer, self.ports.milter, milter, &self.layout.log)?;
+        }
+        self.ready().await
     }
 
     async fn ready(&mut self) -> Result<(), Trouble> {

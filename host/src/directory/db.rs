@@ -24,6 +24,7 @@ use super::last_logins::LastLogins;
 use crate::config;
 pub(super) use look_up::{LookUp, Looked, Row};
 pub(super) use sqlite::LastLoginsFile;
+pub(crate) use sqlite::mailserver_file;
 
 /// How long a request waits for a connection of the pool before it fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -35,6 +35,7 @@ pub mod tokens;
 pub mod two_factor;
 
 use db::LookUp;
+pub(crate) use db::mailserver_file;
 pub use db::{Db, Error};
 use last_logins::LastLogins;
 

@@ -75,30 +75,13 @@ impl Dns {
     /// # Errors
     /// Returns an error that names the setting that cannot be used.
     pub fn new(config: &config::Dns) -> Result<Self, StartError> {
-        if config.timeout.is_zero() || config.attempts == 0 {
-            return Err(StartError::new(
-                "`dns.timeout` and `dns.attempts` must be more than 0",
-            ));
-        }
         let mail_host = name::host(&config.mail_host).map_err(|_| {
             StartError::new(format!(
                 "`dns.mail_host` `{}` is not a valid host name",
                 config.mail_host
             ))
         })?;
-        let (servers, mut options) = if config.server.is_empty() {
-            // Without a resolv.conf, the local machine is the server (resolv.conf(5)). The service must start without DNS, because mail does not need it.
-            read_system_conf().unwrap_or_else(|error| {
-                let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-                tracing::warn!(%error, "no DNS server in the system configuration; using {local}");
-                asking(local)
-            })
-        } else {
-            asking(server(&config.server)?)
-        };
-        options.timeout = config.timeout / config.attempts;
-        // `attempts` counts only the repetitions.
-        options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
+        let (servers, mut options) = servers(config)?;
         options.cache_size = 0;
         options.max_active_requests = AT_ONCE;
         Ok(Self {
@@ -245,6 +228,36 @@ fn negative(error: NetError) -> Result<NoRecords, String> {
         return Err("the server returned a referral and is not a resolver".into());
     }
     Ok(none)
+}
+
+/// A resolver with a cache, for the checks of messages, which look up the same names often.
+pub(crate) fn caching_resolver(config: &config::Dns) -> Result<TokioResolver, StartError> {
+    let (servers, mut options) = servers(config)?;
+    options.try_tcp_on_error = true;
+    resolver(servers, options)
+}
+
+/// The configured servers and timeouts.
+fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverOpts), StartError> {
+    if config.timeout.is_zero() || config.attempts == 0 {
+        return Err(StartError::new(
+            "`dns.timeout` and `dns.attempts` must be more than 0",
+        ));
+    }
+    let (servers, mut options) = if config.server.is_empty() {
+        // Without a resolv.conf, the local machine is the server (resolv.conf(5)). The service must start without DNS, because mail does not need it.
+        read_system_conf().unwrap_or_else(|error| {
+            let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+            tracing::warn!(%error, "no DNS server in the system configuration; using {local}");
+            asking(local)
+        })
+    } else {
+        asking(server(&config.server)?)
+    };
+    options.timeout = config.timeout / config.attempts;
+    // `attempts` counts only the repetitions.
+    options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
+    Ok((servers, options))
 }
 
 /// Parses `address:port` or an address.

@@ -2,6 +2,8 @@
 //!
 //! Reads the topmost field of the configured authserv-id only. The mail server must delete fields of this id that arrive from elsewhere.
 
+use super::bounds;
+use super::mime::Header;
 use super::types::Address;
 use crate::auth::address::fold_domain;
 
@@ -57,6 +59,14 @@ impl Authentication {
         }
         self
     }
+}
+
+/// The addresses that the service shows for the value of a field such as From, and whether these are all.
+pub(crate) fn addresses(value: &[u8]) -> (Vec<String>, bool) {
+    let field = [b"From:", value, b"\r\n"].concat();
+    let header = Header::of(&field, bounds::FIELD);
+    let addresses = header.from.into_iter().map(|one| one.address);
+    (addresses.collect(), !header.truncated)
 }
 
 /// The fields of a header: name and value, folding included.

@@ -43,6 +43,7 @@ use crate::config;
 use crate::directory::Db;
 use crate::teams::rights::{self, Right};
 use crate::turns::Turns;
+pub(crate) use authentication::addresses;
 pub use authentication::{Authentication, Verdict};
 pub(crate) use change::said;
 use doveadm::Doveadm;

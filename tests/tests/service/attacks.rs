@@ -7,13 +7,20 @@ use tokio::process::Command;
 
 /// Runs a script with these arguments after `--url`, and all passwords that it may need.
 async fn attack(service: &Service, script: &str, arguments: &[&str]) {
+    let passwords = ["ATTACKER", "VICTIM", "ACCOUNT", "OWNER", "MEMBER"];
+    let passwords = passwords.map(|who| (who, PASSWORD));
+    let arguments = [&["--url", &*service.base][..], arguments].concat();
+    withstands(script, &arguments, &passwords).await;
+}
+
+/// Runs a script and expects that the service withstands it. Each password has the name of its owner.
+async fn withstands(script: &str, arguments: &[&str], passwords: &[(&str, &str)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks");
     let mut command = Command::new("python3");
     // Without `-B`, scripts would write caches into the source tree.
-    command.arg("-B").arg(folder.join(script));
-    command.args(["--url", &service.base]).args(arguments);
-    for who in ["ATTACKER", "VICTIM", "ACCOUNT", "OWNER", "MEMBER"] {
-        command.env(format!("{who}_PASSWORD"), PASSWORD);
+    command.arg("-B").arg(folder.join(script)).args(arguments);
+    for (who, password) in passwords {
+        command.env(format!("{who}_PASSWORD"), password);
     }
     let said = Said::by(&mut command, "").await;
     assert_eq!(said.status, 0, "{script}: {said:?}");
@@ -86,4 +93,23 @@ async fn the_memory_of_listings_is_limited() {
     ];
     let arguments: Vec<&str> = arguments.iter().flat_map(|(k, v)| [*k, *v]).collect();
     attack(&service, "listing_memory.py", &arguments).await;
+}
+
+#[tokio::test]
+async fn senders_cannot_be_forged() {
+    let service = Service::with_mail().await;
+    let (ada, mallory) = (service.person("ada").await, service.person("mallory").await);
+    let app_password = mallory.app_password("phone").await;
+    let mail = service.mail();
+    let (smtp, submission) = (mail.smtp.to_string(), mail.submission.to_string());
+    let arguments = [
+        ("--smtp", &*smtp),
+        ("--recipient", &*ada.address),
+        ("--victim", &*ada.address),
+        ("--submission", &*submission),
+        ("--account", &*mallory.address),
+    ];
+    let arguments: Vec<&str> = arguments.iter().flat_map(|(k, v)| [*k, *v]).collect();
+    let password = app_password["password"].as_str().unwrap();
+    withstands("forged_senders.py", &arguments, &[("APP", password)]).await;
 }

@@ -184,6 +184,28 @@ async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// The absolute path of the service's own file.
+fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
+    let options = SqliteConnectOptions::from_str(&config.url)?;
+    let named = options.get_filename();
+    if named.as_os_str().is_empty() || named.to_string_lossy().starts_with("file:") {
+        return Err(Error::Unusable(
+            "`database.url` has to name a file: mail servers cannot read a database in memory"
+                .into(),
+        ));
+    }
+    std::path::absolute(named).map_err(|error| unusable(named, &error))
+}
+
+/// The absolute path of the file that mail servers read.
+pub(crate) fn mailserver_file(config: &config::Database) -> Result<PathBuf, Error> {
+    if config.mailserver.as_os_str().is_empty() {
+        let main = main_file(config)?;
+        return Ok(main.with_file_name("mailserver").join("mailserver.db"));
+    }
+    std::path::absolute(&config.mailserver).map_err(|error| unusable(&config.mailserver, &error))
+}
+
 /// The absolute paths of the files.
 struct Files {
     main: PathBuf,
@@ -204,21 +226,8 @@ struct Prepared {
 
 impl Files {
     fn named_by(config: &config::Database) -> Result<Self, Error> {
-        let options = SqliteConnectOptions::from_str(&config.url)?;
-        let named = options.get_filename();
-        if named.as_os_str().is_empty() || named.to_string_lossy().starts_with("file:") {
-            return Err(Error::Unusable(
-                "`database.url` has to name a file: mail servers cannot read a database in memory"
-                    .into(),
-            ));
-        }
-        let main = std::path::absolute(named).map_err(|error| unusable(named, &error))?;
-        let mailserver = if config.mailserver.as_os_str().is_empty() {
-            main.with_file_name("mailserver").join("mailserver.db")
-        } else {
-            std::path::absolute(&config.mailserver)
-                .map_err(|error| unusable(&config.mailserver, &error))?
-        };
+        let main = main_file(config)?;
+        let mailserver = mailserver_file(config)?;
         if main == mailserver {
             return Err(same(&main));
         }

@@ -1,7 +1,17 @@
 //! Specification, section 4.3: whether the sender of a message is who it says.
 
-use latchmail_tests::{Agent, Person, Service};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use latchmail_tests::dkim::domain;
+use latchmail_tests::{
+    Agent, DOMAIN, EVENTUALLY, Nameserver, Person, Service, Setup, alias, expunge_all, imap, stored,
+};
+use lettre::address::Envelope;
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 /// The warning of an agent's result about an unverified sender.
 const NOT_VERIFIED: &str = "sender not verified";
@@ -87,4 +97,307 @@ async fn no_result_is_trusted_without_a_configured_name() {
     let uid = arrives(&ada, fields, "grace@outside.test").await;
     let none = json!({ "result": "none", "domain": null });
     assert_eq!(results(&ada, &agent, uid).await, (none, true));
+}
+
+/// A domain elsewhere whose mail may come from this machine.
+const TRUSTED: &str = "trusted.example";
+/// A domain elsewhere whose mail may not.
+const FORGED: &str = "forged.example";
+
+/// Publishes who may send for the domains of these tests.
+async fn dns() -> Nameserver {
+    let dns = Nameserver::start().await;
+    for (domain, spf) in [
+        (TRUSTED, "v=spf1 ip4:127.0.0.1 -all"),
+        (FORGED, "v=spf1 ip4:192.0.2.1 -all"),
+        (DOMAIN, "v=spf1 ip4:192.0.2.1 -all"),
+    ] {
+        dns.txt(domain, &[spf]);
+        dns.txt(&format!("_dmarc.{domain}"), &["v=DMARC1; p=none"]);
+    }
+    dns
+}
+
+/// A service whose milter asks this DNS server.
+async fn checked(dns: &Nameserver, settings: &str) -> Service {
+    let settings = format!("dns.server = '{}'\n{settings}", dns.address);
+    Setup::default().with_milter(&settings).start().await
+}
+
+/// Sends a message to ada and bob's server as a client without authentication does.
+async fn delivers(service: &Service, sender: &str, message: &str) -> Result<(), String> {
+    let smtp = service.mail().smtp;
+    submits(smtp, None, sender, message).await
+}
+
+async fn submits(
+    server: SocketAddr,
+    login: Option<&Value>,
+    sender: &str,
+    message: &str,
+) -> Result<(), String> {
+    let sender = (!sender.is_empty()).then(|| sender.parse().unwrap());
+    let envelope = Envelope::new(sender, vec!["ada@first.test".parse().unwrap()]).unwrap();
+    let host = server.ip().to_string();
+    let mut transport =
+        AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host).port(server.port());
+    if let Some(login) = login {
+        let text = |field: &str| login[field].as_str().unwrap().to_owned();
+        transport = transport.credentials(Credentials::new(text("username"), text("password")));
+    }
+    let message = message.replace('\n', "\r\n");
+    let transport = transport.build();
+    let sent = transport.send_raw(&envelope, message.as_bytes());
+    sent.await.map(drop).map_err(|error| error.to_string())
+}
+
+fn message(from: &str, subject: &str) -> String {
+    format!("From: {from}\nTo: ada@first.test\nSubject: {subject}\n\nHello.\n")
+}
+
+/// The message of that subject, once it has arrived.
+async fn arrived(person: &Person<'_>, subject: &str) -> Value {
+    person.arrives(subject).await;
+    let messages = person.messages("INBOX").await;
+    let found = messages
+        .iter()
+        .find(|message| message["subject"] == subject);
+    let uid = found.unwrap()["uid"].as_u64().unwrap();
+    person.message(uid).await
+}
+
+#[tokio::test]
+async fn strangers_cannot_send_as_a_local_address() {
+    let dns = dns().await;
+    let service = checked(&dns, "").await;
+    let ada = service.person("ada").await;
+    alias(&ada, "me@ada.example", true).await;
+    service
+        .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
+        .await;
+    let stranger = "someone@trusted.example";
+    for (sender, from) in [
+        ("ada@first.test", "ada@first.test"),
+        ("nobody@first.test", stranger),
+        ("ada@FIRST.TEST", stranger),
+        ("me@ada.example", stranger),
+        (stranger, "ada@first.test"),
+        (stranger, "Support <SUPPORT@First.Test>"),
+        (stranger, "me@ada.example"),
+        (stranger, "someone@trusted.example, ada@first.test"),
+        (
+            stranger,
+            "Friends: someone@trusted.example, ada@first.test;",
+        ),
+        (stranger, "ada@first.test <someone@trusted.example>"),
+        (stranger, "someone@trusted.example\nFrom: ada@first.test"),
+        ("", "ada@first.test"),
+    ] {
+        let refused = delivers(&service, sender, &message(from, "forged")).await;
+        let refused = refused.expect_err(from);
+        assert!(refused.contains("5.7.1"), "{sender} {from}: {refused}");
+    }
+    // A name is not an address.
+    let from = "\"ada@first.test\" <someone@trusted.example>";
+    delivers(&service, stranger, &message(from, "named"))
+        .await
+        .unwrap();
+    arrived(&ada, "named").await;
+    assert_eq!(ada.total("INBOX").await, 1);
+}
+
+#[tokio::test]
+async fn a_foreign_sender_is_verified_and_the_result_is_the_servers_own() {
+    let dns = dns().await;
+    let service = checked(&dns, "").await;
+    let ada = service.person("ada").await;
+    let agent = Agent::of(&ada).await;
+    let claims = "Authentication-Results: mail.latchmail.test; dmarc=pass header.from=forged.example\n\
+         authentication-results: mail.latchmail.test; dmarc=pass header.from=unknown.example\n\
+         Authentication-Results: mx.elsewhere.test; spf=pass\n";
+    for (domain, result) in [
+        (TRUSTED, "pass"),
+        (FORGED, "fail"),
+        ("unknown.example", "none"),
+    ] {
+        let from = format!("Grace <grace@{domain}>");
+        let sent = format!("{claims}{}", message(&from, domain));
+        delivers(&service, &format!("grace@{domain}"), &sent)
+            .await
+            .unwrap();
+        let detail = arrived(&ada, domain).await;
+        let expected = json!({ "result": result, "domain": domain });
+        let read = results(&ada, &agent, detail["uid"].as_u64().unwrap()).await;
+        assert_eq!(read, (expected, result != "pass"));
+    }
+    let mut client = imap(&ada).await;
+    for stored in stored(&mut client, "INBOX").await {
+        let text = String::from_utf8_lossy(&stored.bytes).to_lowercase();
+        let fields: Vec<&str> = text.split("authentication-results: ").skip(1).collect();
+        assert_eq!(fields.len(), 2, "{text}");
+        assert!(fields[0].starts_with("mail.latchmail.test"), "{text}");
+        assert!(fields[1].starts_with("mx.elsewhere.test"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_local_post_that_returns_through_a_mailing_list_is_rejected_marked_or_verified() {
+    let from_list = async |service: &Service, subject: &str| {
+        let sent = message("Ada <ada@first.test>", subject);
+        delivers(service, "list-bounces@trusted.example", &sent).await
+    };
+    let fail = json!({ "result": "fail", "domain": "first.test" });
+    let dns = dns().await;
+    {
+        let service = checked(&dns, "inbound.list_servers = ['192.0.2.0/24']").await;
+        service.person("ada").await;
+        let refused = from_list(&service, "rejected").await.unwrap_err();
+        assert!(refused.contains("5.7.1"), "{refused}");
+    }
+    for settings in [
+        "inbound.local_from = 'mark'",
+        "inbound.list_servers = ['192.0.2.1', '127.0.0.0/8']",
+    ] {
+        let service = checked(&dns, settings).await;
+        let ada = service.person("ada").await;
+        from_list(&service, "marked").await.unwrap();
+        assert_eq!(
+            arrived(&ada, "marked").await["authentication"],
+            fail,
+            "{settings}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_signature_of_the_domain_itself_verifies_a_message_that_comes_back_unchanged() {
+    let dns = dns().await;
+    let service = checked(&dns, "").await;
+    let ada = service.person("ada").await;
+    alias(&ada, "me@ada.example", true).await;
+    for (name, value) in domain(&ada, "ada.example").await {
+        let (first, second) = value.split_at(200);
+        dns.txt(&name, &[first, second]);
+    }
+    dns.txt("_dmarc.ada.example", &["v=DMARC1; p=reject"]);
+    let sent =
+        json!({ "from": "me@ada.example", "to": "ada@first.test", "subject": "own", "text": "t" });
+    ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
+    arrived(&ada, "own").await;
+    let mut client = imap(&ada).await;
+    let stored = stored(&mut client, "INBOX").await.remove(0);
+    let text = String::from_utf8(stored.bytes)
+        .unwrap()
+        .replace("\r\n", "\n");
+    let signed = text[text.find("DKIM-Signature:").unwrap()..].to_owned();
+    expunge_all(&ada).await;
+
+    delivers(&service, "forwarder@trusted.example", &signed)
+        .await
+        .unwrap();
+    let pass = json!({ "result": "pass", "domain": "ada.example" });
+    assert_eq!(arrived(&ada, "own").await["authentication"], pass);
+    let footer = format!("{signed}\nFooter of the list\n");
+    let refused = delivers(&service, "forwarder@trusted.example", &footer).await;
+    assert!(refused.unwrap_err().contains("5.7.1"));
+}
+
+#[tokio::test]
+async fn a_submission_names_addresses_of_its_account_only() {
+    let service = Service::with_mail().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    alias(&ada, "shop@second.test", true).await;
+    alias(&ada, "off@second.test", false).await;
+    let phone = ada.app_password("phone").await;
+    let server = service.mail().submission;
+    let submit = async |sent: &str| submits(server, Some(&phone), "ada@first.test", sent).await;
+    let pass = |domain: Value| json!({ "result": "pass", "domain": domain });
+    for (from, domain) in [
+        ("ada@first.test", json!("first.test")),
+        ("Ada <ADA@First.Test>", json!("first.test")),
+        ("Shop <shop@second.test>", json!("second.test")),
+        (
+            "=?utf-8?q?Ad=C3=A4_=40_home?= <ada@first.test>",
+            json!("first.test"),
+        ),
+    ] {
+        let claim =
+            "Authentication-Results: mail.latchmail.test; auth=pass header.from=evil.example\n";
+        submit(&format!("{claim}{}", message(from, from)))
+            .await
+            .unwrap();
+        let detail = arrived_from(&ada).await;
+        assert_eq!(detail["authentication"], pass(domain), "{from}");
+        expunge_all(&ada).await;
+    }
+    let sent =
+        json!({ "from": "bob@first.test", "to": "ada@first.test", "subject": "api", "text": "t" });
+    bob.post("/api/v1/mail/send", &sent).await.succeeds(200);
+    let detail = arrived(&ada, "api").await;
+    assert_eq!(detail["authentication"], pass(json!("first.test")));
+    expunge_all(&ada).await;
+
+    for from in [
+        "bob@first.test",
+        "support@first.test",
+        "off@second.test",
+        "someone@trusted.example",
+        "ada@first.test, bob@first.test",
+        "Friends: ada@first.test, bob@first.test;",
+        "Nobody:;",
+        "bob@first.test <ada@first.test>",
+        "<ada@first.test> bob@first.test",
+        "=?utf-8?q?bob=40first.test?=",
+        "ada@first.test\nFrom: bob@first.test",
+        "ada@first.test\nFrom: ada@first.test",
+        "ada@first.test\nSender: bob@first.test",
+        "ada@first.test\nResent-From: bob@first.test",
+    ] {
+        let refused = submit(&message(from, "forged")).await.expect_err(from);
+        assert!(refused.contains("5.7.1"), "{from}: {refused}");
+    }
+    let own = "ada@first.test\nSender: shop@second.test\nReply-To: list@trusted.example";
+    submit(&message(own, "sender")).await.unwrap();
+    arrived(&ada, "sender").await;
+    assert_eq!(ada.total("INBOX").await, 1);
+}
+
+/// The only message of an inbox, once it has arrived.
+async fn arrived_from(person: &Person<'_>) -> Value {
+    let arrives = async {
+        while person.total("INBOX").await == 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        let uid = person.newest().await["uid"].as_u64().unwrap();
+        person.message(uid).await
+    };
+    timeout(EVENTUALLY, arrives).await.unwrap()
+}
+
+#[tokio::test]
+async fn mail_is_delayed_while_senders_cannot_be_checked() {
+    let dns = dns().await;
+    dns.servfail("slow.example");
+    let mut service = checked(&dns, "dns.timeout = 0.5\ndns.attempts = 1").await;
+    let ada = service.person("ada").await;
+    // A foreign domain whose records cannot be read is not verified.
+    delivers(
+        &service,
+        "a@slow.example",
+        &message("a@slow.example", "foreign"),
+    )
+    .await
+    .unwrap();
+    let none = json!({ "result": "none", "domain": "slow.example" });
+    assert_eq!(arrived(&ada, "foreign").await["authentication"], none);
+    drop(ada);
+    service.stack().stop_milter().await.unwrap();
+    let delayed = delivers(
+        &service,
+        "a@trusted.example",
+        &message("a@trusted.example", "x"),
+    )
+    .await;
+    let delayed = delayed.unwrap_err();
+    assert!(delayed.contains("451"), "{delayed}");
 }

@@ -101,7 +101,12 @@ pub(crate) async fn all_that_came(from: &Person<'_>, to: &Person<'_>) -> Vec<Str
 
 /// The message without the fields that mail servers added before it.
 fn without_traces(message: &[u8]) -> &[u8] {
-    const TRACES: [&str; 3] = ["return-path:", "delivered-to:", "received:"];
+    const TRACES: [&str; 4] = [
+        "return-path:",
+        "delivered-to:",
+        "authentication-results:",
+        "received:",
+    ];
     let mut rest = message;
     let mut of_a_trace = false;
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
