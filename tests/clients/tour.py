@@ -160,7 +160,7 @@ call("delete_alias", me, id=alias.id)
 # Credentials.
 call("update_profile", me, body=models.ProfileRequest(first_name="Augusta"))
 call("get_profile", me)
-token = call("create_token", me, 201, body=models.TokenRequest(label="a tour", scopes=["mail:read"], expires_in_days=1))
+token = call("create_token", me, 201, body=models.TokenRequest(label="a tour", scopes=[models.TokenScope.MAILREAD], expires_in_days=1))
 call("list_folders", client(token.token))
 call("revoke_token", me, id=call("list_tokens", me).tokens[0].id)
 password = call("create_app_password", me, 201, body=models.AppPasswordRequest(label="a tour"))
@@ -180,15 +180,15 @@ call("release_domain", me, domain=world["domain"])
 # Teams.
 team = call("list_teams", me).teams[0].id
 rights = [models.Right.MAILREAD]
-invitation = models.InvitationRequest(
+invitation = models.MailboxInvitation(
     username=world["guest"].partition("@")[0],
     password=world["password"],
-    resource_kind=models.ResourceKind.MAILBOX,
+    resource_kind=models.MailboxKind.MAILBOX,
     rights=rights,
 )
 invited = call("invite_member", me, 201, id=team, body=invitation)
 [guest] = [member for member in call("list_members", me, id=team).members if member.role == models.Role.GUEST]
-granted = models.GrantRequest(resource_kind=models.ResourceKind.FOLDER, resource_id=folder.id, rights=rights)
+granted = models.FolderGrant(resource_kind=models.FolderKind.FOLDER, resource_id=folder.id, rights=[models.FolderRight.MAILREAD])
 call("add_grant", me, 201, id=team, user_id=guest.user_id, body=granted)
 more = models.RightsRequest(rights=[*rights, models.Right.MAILWRITE])
 call("change_grant", me, id=team, grant_id=invited.grant_id, body=more)

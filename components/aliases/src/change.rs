@@ -22,7 +22,7 @@ pub(crate) struct AliasChange {
     path = "/api/v1/aliases/{id}",
     operation_id = "updateAlias",
     tag = "Aliases",
-    params(("id" = u64, Path, minimum = 1, description = "The alias's id")),
+    params(("id" = u64, Path, minimum = 1, maximum = 9_007_199_254_740_991.0, description = "The alias's id")),
     request_body = AliasChange,
     responses(
         (status = 200, description = "The alias was changed", body = latchmail_sdk::Succeeded),
@@ -51,7 +51,7 @@ pub(crate) fn update_alias(
     path = "/api/v1/aliases/{id}",
     operation_id = "deleteAlias",
     tag = "Aliases",
-    params(("id" = u64, Path, minimum = 1, description = "The alias's id")),
+    params(("id" = u64, Path, minimum = 1, maximum = 9_007_199_254_740_991.0, description = "The alias's id")),
     responses(
         (status = 200, description = "The alias was deleted", body = latchmail_sdk::Succeeded),
         (status = 400, description = "`Invalid alias ID`", body = latchmail_sdk::Failed),

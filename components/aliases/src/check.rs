@@ -27,8 +27,8 @@ pub(crate) struct AliasCheck {
     operation_id = "checkAlias",
     tag = "Aliases",
     params(
-        ("name" = String, Query, description = "Part before the `@`"),
-        ("domain" = String, Query, description = "Part after the `@`")
+        ("name" = String, Query, min_length = 1, description = "Part before the `@`"),
+        ("domain" = String, Query, min_length = 1, description = "Part after the `@`")
     ),
     responses(
         (status = 200, description = "Whether the alias can be created, and why not", body = AliasCheck),

@@ -10,11 +10,15 @@ use utoipa::ToSchema;
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AliasRequest {
     /// One of the domains on which aliases are allowed.
-    #[schema(required, nullable = false)]
+    #[schema(required, nullable = false, min_length = 1)]
     domain: Option<String>,
     /// Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has
     /// no two dots in a row. If it is absent, a random name is used.
-    #[schema(min_length = 2, max_length = 64)]
+    #[schema(
+        min_length = 2,
+        max_length = 64,
+        pattern = r"^[a-z0-9](?:[a-z0-9_-]|\.(?!\.))*[a-z0-9]$"
+    )]
     name: Option<String>,
 }
 
@@ -29,7 +33,15 @@ pub(crate) struct AliasRequest {
     tag = "Aliases",
     request_body = AliasRequest,
     responses(
-        (status = 201, description = "The alias", body = CreatedAlias),
+        (
+            status = 201,
+            description = "The alias",
+            body = CreatedAlias,
+            links(
+                ("updateAlias" = (operation_id = "updateAlias", parameters(("id" = "$response.body#/id")))),
+                ("deleteAlias" = (operation_id = "deleteAlias", parameters(("id" = "$response.body#/id"))))
+            )
+        ),
         (
             status = 400,
             description = "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",

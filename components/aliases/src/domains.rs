@@ -27,7 +27,14 @@ pub(crate) struct AliasDomainList {
     path = "/api/v1/aliases/domains",
     operation_id = "listAliasDomains",
     tag = "Aliases",
-    responses((status = 200, description = "The domains", body = AliasDomainList))
+    responses((
+        status = 200,
+        description = "The domains",
+        body = AliasDomainList,
+        links(
+            ("checkAlias" = (operation_id = "checkAlias", parameters(("domain" = "$response.body#/domains/0/domain"))))
+        )
+    ))
 )]
 pub(crate) fn list_alias_domains(
     host: &(impl Aliases + Caller),

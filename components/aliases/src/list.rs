@@ -10,7 +10,15 @@ use latchmail_sdk::{Failure, Reply, Request};
     path = "/api/v1/aliases",
     operation_id = "listAliases",
     tag = "Aliases",
-    responses((status = 200, description = "The aliases", body = AliasList))
+    responses((
+        status = 200,
+        description = "The aliases",
+        body = AliasList,
+        links(
+            ("updateAlias" = (operation_id = "updateAlias", parameters(("id" = "$response.body#/aliases/0/id")))),
+            ("deleteAlias" = (operation_id = "deleteAlias", parameters(("id" = "$response.body#/aliases/0/id"))))
+        )
+    ))
 )]
 pub(crate) fn list_aliases(host: &(impl Aliases + Caller), _: &Request) -> Result<Reply, Failure> {
     Reply::json(&aliases::list(host)?)

@@ -23,7 +23,7 @@ pub struct Folder {
     pub unseen: u32,
     /// Its role, where the mail server gives one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(nullable = false, value_type = Option<SpecialUse>)]
     pub special_use: Option<&'static str>,
 }
 
@@ -54,6 +54,28 @@ fn special_use(role: Role) -> &'static str {
     }
 }
 
+/// Role of a folder (RFC 6154).
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+enum SpecialUse {
+    #[schema(rename = "\\Inbox")]
+    Inbox,
+    #[schema(rename = "\\Flagged")]
+    Flagged,
+    #[schema(rename = "\\Sent")]
+    Sent,
+    #[schema(rename = "\\Drafts")]
+    Drafts,
+    #[schema(rename = "\\All")]
+    All,
+    #[schema(rename = "\\Archive")]
+    Archive,
+    #[schema(rename = "\\Junk")]
+    Junk,
+    #[schema(rename = "\\Trash")]
+    Trash,
+}
+
 /// A mailbox address.
 #[derive(Serialize, ToSchema)]
 pub struct Address {
@@ -77,7 +99,7 @@ fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
 #[derive(Serialize, ToSchema)]
 pub struct Headline {
     /// Names the message across the whole mailbox; the same wherever it moves.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub uid: u64,
     /// Its position in its folder, 1 the oldest.
     #[schema(minimum = 1)]

@@ -111,10 +111,10 @@ pub fn search(
     })
 }
 
-/// A message's number, where one was given.
+/// Checks the number of a message, if there is one.
 ///
 /// # Errors
-/// 400 where none was.
+/// Returns 400 if there is none, or if it is 0.
 pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
     given
         .filter(|uid| *uid >= 1)

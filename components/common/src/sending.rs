@@ -22,6 +22,7 @@ const LONGEST_KEY: usize = 255;
 #[serde(rename_all = "camelCase")]
 pub struct SendRequest {
     /// The account's address or one of its active aliases, without a name.
+    #[schema(min_length = 1)]
     pub from: String,
     /// To whom: addresses separated by commas, each bare or as `Name <address>`, or an array of such strings.
     pub to: Recipients,
@@ -32,7 +33,10 @@ pub struct SendRequest {
     #[serde(default)]
     pub bcc: Recipients,
     /// At most 998 characters on one line.
-    #[schema(max_length = 998)]
+    #[schema(
+        max_length = 998,
+        pattern = r"^[^\u0000-\u0008\u000a-\u001f\u007f-\u009f]*$"
+    )]
     pub subject: String,
     /// The plain text.
     #[serde(default)]
@@ -42,6 +46,7 @@ pub struct SendRequest {
     pub html: Option<String>,
     /// The Message-ID replied to, angle brackets included.
     #[serde(default)]
+    #[schema(max_length = 985, pattern = "^ *(?:<[!-;=?-~]+> *)?$")]
     pub in_reply_to: Option<String>,
     /// The Message-IDs of the conversation, oldest first: a string that contains them separated by spaces, or an array as in the detail of a message.
     #[serde(default)]
@@ -57,13 +62,25 @@ pub struct SendRequest {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendAttachment {
-    /// Its name.
+    /// Its name, 1 to 255 characters without control characters.
+    #[schema(
+        min_length = 1,
+        max_length = 255,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$"
+    )]
     pub filename: String,
-    /// Its media type; `application/octet-stream` where absent.
+    /// Its media type without parameters; `application/octet-stream` where absent.
     #[serde(default)]
+    #[schema(
+        pattern = "^(?:(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})?$"
+    )]
     pub content_type: Option<String>,
     /// Its bytes, in standard base64.
-    #[schema(value_type = String, content_encoding = "base64")]
+    #[schema(
+        value_type = String,
+        content_encoding = "base64",
+        pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
+    )]
     pub content: usize,
 }
 

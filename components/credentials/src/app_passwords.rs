@@ -13,8 +13,14 @@ const JMAP: &str = "jmap";
 /// An app password to create.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AppPasswordRequest {
-    /// Label, 1 to 64 characters.
-    #[schema(required, nullable = false, min_length = 1, max_length = 64)]
+    /// Label, 1 to 64 characters on one line. Surrounding white space is removed.
+    #[schema(
+        required,
+        nullable = false,
+        min_length = 1,
+        max_length = 64,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+    )]
     label: Option<String>,
 }
 
@@ -49,7 +55,15 @@ pub(crate) struct CreatedAppPassword {
     tag = "Credentials",
     request_body = AppPasswordRequest,
     responses(
-        (status = 201, description = "The app password", body = CreatedAppPassword),
+        (
+            status = 201,
+            description = "The app password",
+            body = CreatedAppPassword,
+            links(
+                ("deleteAppPassword" = (operation_id = "deleteAppPassword", parameters(("id" = "$response.body#/id")))),
+                ("deleteSession" = (operation_id = "deleteSession", parameters(("id" = "$response.body#/id"))))
+            )
+        ),
         (status = 400, description = "`label is required`", body = latchmail_sdk::Failed),
         (status = 409, description = "The account has 100 app passwords", body = latchmail_sdk::Failed)
     )

@@ -6,6 +6,34 @@ use latchmail_sdk::time::iso8601;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// A scope of API tokens, in canonical order.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) enum TokenScope {
+    #[serde(rename = "mail:read")]
+    MailRead,
+    #[serde(rename = "mail:send")]
+    MailSend,
+    #[serde(rename = "mail:write")]
+    MailWrite,
+    #[serde(rename = "aliases:read")]
+    AliasesRead,
+    #[serde(rename = "aliases:write")]
+    AliasesWrite,
+    #[serde(rename = "profile:read")]
+    ProfileRead,
+}
+
+/// Kind of a credential.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only described")]
+pub(crate) enum CredentialType {
+    ApiToken,
+    WebSession,
+    AppPassword,
+}
+
 /// A personal API token.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -14,7 +42,8 @@ pub(crate) struct Token {
     id: String,
     /// Label of the token.
     label: String,
-    /// Scopes of the token: `mail:read`, `mail:send`, `mail:write`, `aliases:read`, `aliases:write`, `profile:read`, in this order.
+    /// Scopes of the token, in canonical order.
+    #[schema(value_type = Vec<TokenScope>)]
     scopes: Vec<&'static str>,
     /// Last four characters of the token.
     hint: String,
@@ -49,7 +78,8 @@ impl From<capability::Token> for Token {
 pub(crate) struct Credential {
     /// Id of an API token, or id of the app password of any other credential.
     id: String,
-    /// `api_token`, `web_session` or `app_password`.
+    /// Kind of the credential.
+    #[schema(value_type = CredentialType)]
     r#type: &'static str,
     /// Label of the credential.
     label: String,
@@ -66,7 +96,7 @@ pub(crate) struct Credential {
     current: bool,
     /// Scopes of an API token. Absent for other credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(nullable = false, value_type = Option<Vec<TokenScope>>)]
     scopes: Option<Vec<&'static str>>,
 }
 

@@ -11,8 +11,13 @@ pub(crate) struct PasswordRequest {
     /// Current password.
     #[schema(format = "password", min_length = 1)]
     current_password: String,
-    /// New password: at least 8 characters, with an upper-case letter, a lower-case letter and a digit.
-    #[schema(format = "password", min_length = 8)]
+    /// New password: at least 8 characters and at most 1024 bytes, with an upper-case letter, a lower-case letter and a digit.
+    #[schema(
+        format = "password",
+        min_length = 8,
+        max_length = 1024,
+        pattern = r"^[\s\S]*(?:[a-z][\s\S]*[A-Z][\s\S]*[0-9]|[a-z][\s\S]*[0-9][\s\S]*[A-Z]|[A-Z][\s\S]*[a-z][\s\S]*[0-9]|[A-Z][\s\S]*[0-9][\s\S]*[a-z]|[0-9][\s\S]*[a-z][\s\S]*[A-Z]|[0-9][\s\S]*[A-Z][\s\S]*[a-z])[\s\S]*$"
+    )]
     new_password: String,
     /// The two-factor code or a recovery code. Required if two-factor sign-in is on.
     code: Option<String>,

@@ -28,15 +28,24 @@ pub(crate) struct Profile {
 
 /// The fields to change. Other fields stay the same.
 #[derive(Deserialize, ToSchema)]
+#[schema(min_properties = 1)]
 pub(crate) struct ProfileRequest {
-    /// First name, 1 to 64 characters.
-    #[schema(nullable = false, min_length = 1, max_length = 64)]
+    /// First name, 1 to 64 characters on one line. Surrounding white space is removed. `null` is the same as absent.
+    #[schema(
+        min_length = 1,
+        max_length = 64,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+    )]
     first_name: Option<String>,
-    /// Last name, 1 to 64 characters.
-    #[schema(nullable = false, min_length = 1, max_length = 64)]
+    /// Last name, 1 to 64 characters on one line. Surrounding white space is removed. `null` is the same as absent.
+    #[schema(
+        min_length = 1,
+        max_length = 64,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+    )]
     last_name: Option<String>,
-    /// Date of birth, `YYYY-MM-DD`. The person must be at least 13 years old.
-    #[schema(nullable = false, format = Date)]
+    /// Date of birth, `YYYY-MM-DD`. The person must be at least 13 years old. `null` is the same as absent.
+    #[schema(format = Date, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     dob: Option<String>,
 }
 

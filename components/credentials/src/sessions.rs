@@ -25,7 +25,14 @@ pub(crate) struct SessionList {
     path = "/api/v1/profile/sessions",
     operation_id = "listSessions",
     tag = "Credentials",
-    responses((status = 200, description = "Both views", body = SessionList))
+    responses((
+        status = 200,
+        description = "Both views",
+        body = SessionList,
+        links(
+            ("deleteSession" = (operation_id = "deleteSession", parameters(("id" = "$response.body#/sessions/0/id"))))
+        )
+    ))
 )]
 pub(crate) fn list_sessions(
     host: &(impl Credentials + Caller),

@@ -3,10 +3,11 @@
 use latchmail_sdk::capability::{Caller, Credentials, Error, Scope};
 use latchmail_sdk::{Failure, Reply, Request, scope};
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use utoipa::ToSchema;
 
 use crate::label::label;
-use crate::model::Token;
+use crate::model::{Token, TokenScope};
 
 /// Maximum number of tokens of an account, including expired ones.
 const MOST: u32 = 20;
@@ -17,15 +18,21 @@ const EXPIRY: &str = "expiresInDays must be an integer from 1 to 365";
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TokenRequest {
-    /// Label, 1 to 64 characters.
-    #[schema(required, nullable = false, min_length = 1, max_length = 64)]
+    /// Label, 1 to 64 characters on one line. Surrounding white space is removed.
+    #[schema(
+        required,
+        nullable = false,
+        min_length = 1,
+        max_length = 64,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+    )]
     label: Option<String>,
-    /// Scopes, at least one: `mail:read`, `mail:send`, `mail:write`, `aliases:read`, `aliases:write`, `profile:read`.
-    #[schema(required, nullable = false, min_items = 1)]
+    /// Scopes, at least one. Duplicates are removed.
+    #[schema(required, nullable = false, min_items = 1, value_type = Vec<TokenScope>)]
     scopes: Option<Vec<String>>,
     /// Days until the token expires. If it is absent, the token does not expire.
-    #[schema(minimum = 1, maximum = 365)]
-    expires_in_days: Option<i64>,
+    #[schema(minimum = 1, maximum = 365, value_type = Option<i64>)]
+    expires_in_days: Option<Number>,
 }
 
 /// A new token.
@@ -35,6 +42,7 @@ pub(crate) struct CreatedToken {
     token: Token,
     /// The token: `lmk_` and 43 letters and digits. It is shown once and stored only as a hash.
     #[serde(rename = "token")]
+    #[schema(pattern = "^lmk_[A-Za-z0-9]{43}$")]
     secret: String,
 }
 
@@ -55,7 +63,14 @@ pub(crate) struct TokenList {
     tag = "Credentials",
     request_body = TokenRequest,
     responses(
-        (status = 201, description = "The token", body = CreatedToken),
+        (
+            status = 201,
+            description = "The token",
+            body = CreatedToken,
+            links(
+                ("revokeToken" = (operation_id = "revokeToken", parameters(("id" = "$response.body#/id"))))
+            )
+        ),
         (status = 400, description = "`label is required`, `At least one scope is required`, `Unknown scope …`", body = latchmail_sdk::Failed),
         (status = 409, description = "`You already have 20 API tokens; revoke one before creating another`", body = latchmail_sdk::Failed)
     )
@@ -67,7 +82,7 @@ pub(crate) fn create_token(
     let body: TokenRequest = request.json()?;
     let label = label(body.label.as_deref())?;
     let scopes = scopes(&body.scopes.unwrap_or_default())?;
-    let days = body.expires_in_days.map(days).transpose()?;
+    let days = body.expires_in_days.as_ref().map(days).transpose()?;
     let made = host
         .create_token(label, &scopes, days, MOST)
         .map_err(|error| match error {
@@ -99,9 +114,12 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     names.iter().map(known).collect()
 }
 
-fn days(given: i64) -> Result<u32, Failure> {
-    u32::try_from(given)
-        .ok()
+/// Returns a number of days. JSON Schema has `30.0` as an integer.
+fn days(given: &Number) -> Result<u32, Failure> {
+    let shortest = || given.as_f64()?.to_string().parse().ok();
+    let whole = given.as_u64().and_then(|days| days.try_into().ok());
+    whole
+        .or_else(shortest)
         .filter(|days| (1..=365).contains(days))
         .ok_or_else(|| Failure::bad_request(EXPIRY))
 }
@@ -114,7 +132,14 @@ fn days(given: i64) -> Result<u32, Failure> {
     path = "/api/v1/tokens",
     operation_id = "listTokens",
     tag = "Credentials",
-    responses((status = 200, description = "The tokens", body = TokenList))
+    responses((
+        status = 200,
+        description = "The tokens",
+        body = TokenList,
+        links(
+            ("revokeToken" = (operation_id = "revokeToken", parameters(("id" = "$response.body#/tokens/0/id"))))
+        )
+    ))
 )]
 pub(crate) fn list_tokens(
     host: &(impl Credentials + Caller),
@@ -161,7 +186,7 @@ mod tests {
     fn a_token_is_made_and_shown_once() {
         let host = FakeHost::default();
         let body =
-            r#"{"label": " CI ", "scopes": ["mail:send", "mail:read"], "expiresInDays": 30}"#;
+            r#"{"label": " CI ", "scopes": ["mail:send", "mail:read"], "expiresInDays": 30.0}"#;
         let made = create_token(&host, &posted(body)).unwrap();
         assert_eq!(made.status, 201);
         assert!(

@@ -12,7 +12,7 @@ use crate::model::ClaimedDomain;
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct DomainRequest {
     /// Name of the domain. It is folded to lower case and ASCII.
-    #[schema(required, nullable = false, example = "example.com")]
+    #[schema(required, nullable = false, min_length = 1, example = "example.com")]
     domain: Option<String>,
 }
 
@@ -27,8 +27,26 @@ pub(crate) struct DomainRequest {
     tag = "Domains",
     request_body = DomainRequest,
     responses(
-        (status = 200, description = "The account already has the domain", body = ClaimedDomain),
-        (status = 201, description = "The domain was claimed", body = ClaimedDomain),
+        (
+            status = 200,
+            description = "The account already has the domain",
+            body = ClaimedDomain,
+            links(
+                ("verifyDomain" = (operation_id = "verifyDomain", parameters(("domain" = "$response.body#/domain")))),
+                ("getDomain" = (operation_id = "getDomain", parameters(("domain" = "$response.body#/domain")))),
+                ("releaseDomain" = (operation_id = "releaseDomain", parameters(("domain" = "$response.body#/domain"))))
+            )
+        ),
+        (
+            status = 201,
+            description = "The domain was claimed",
+            body = ClaimedDomain,
+            links(
+                ("verifyDomain" = (operation_id = "verifyDomain", parameters(("domain" = "$response.body#/domain")))),
+                ("getDomain" = (operation_id = "getDomain", parameters(("domain" = "$response.body#/domain")))),
+                ("releaseDomain" = (operation_id = "releaseDomain", parameters(("domain" = "$response.body#/domain"))))
+            )
+        ),
         (status = 400, description = "`Enter a valid domain you own (e.g. example.com)`: not a domain, a public suffix, or a platform domain", body = latchmail_sdk::Failed),
         (status = 403, description = "`Custom domains aren't included in your plan`, `Your plan's custom domains are all in use`", body = latchmail_sdk::Failed),
         (status = 409, description = "`This domain has already been claimed by another user`", body = latchmail_sdk::Failed)

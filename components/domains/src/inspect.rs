@@ -16,7 +16,15 @@ use crate::model::InspectedDomain;
     tag = "Domains",
     params(("domain" = String, Path, description = "The domain")),
     responses(
-        (status = 200, description = "The domain and its records", body = InspectedDomain),
+        (
+            status = 200,
+            description = "The domain and its records",
+            body = InspectedDomain,
+            links(
+                ("verifyDomain" = (operation_id = "verifyDomain", parameters(("domain" = "$response.body#/domain")))),
+                ("releaseDomain" = (operation_id = "releaseDomain", parameters(("domain" = "$response.body#/domain"))))
+            )
+        ),
         (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
         (status = 503, description = "`Couldn't read DNS right now, try again shortly`: too many lookups are in progress", body = latchmail_sdk::Failed)
     )

@@ -27,7 +27,16 @@ pub(crate) struct DomainList {
     path = "/api/v1/domains",
     operation_id = "listDomains",
     tag = "Domains",
-    responses((status = 200, description = "The domains", body = DomainList))
+    responses((
+        status = 200,
+        description = "The domains",
+        body = DomainList,
+        links(
+            ("verifyDomain" = (operation_id = "verifyDomain", parameters(("domain" = "$response.body#/domains/0/domain")))),
+            ("getDomain" = (operation_id = "getDomain", parameters(("domain" = "$response.body#/domains/0/domain")))),
+            ("releaseDomain" = (operation_id = "releaseDomain", parameters(("domain" = "$response.body#/domains/0/domain"))))
+        )
+    ))
 )]
 pub(crate) fn list_domains(host: &(impl Domains + Caller), _: &Request) -> Result<Reply, Failure> {
     let held = host.list_domains().map_err(|error| told(error, host))?;

@@ -11,12 +11,33 @@ pub(crate) struct Domain {
     /// Name in lower case and ASCII (`xn--…`).
     #[serde(rename = "domain")]
     name: String,
-    /// `pending_verification` or `active`.
+    /// State of the claim.
+    #[schema(value_type = DomainStatus)]
     status: &'static str,
     /// Time of the claim, `YYYY-MM-DD HH:MM:SS` in UTC.
     created_at: String,
     /// Time of the verification, `YYYY-MM-DD HH:MM:SS` in UTC; `null` before it.
     verified_at: Option<String>,
+}
+
+/// State of a claim.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only described")]
+pub(crate) enum DomainStatus {
+    PendingVerification,
+    Active,
+}
+
+/// Purpose of a DNS record.
+#[derive(ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(dead_code, reason = "only described")]
+pub(crate) enum DomainRecordKind {
+    Mx,
+    Spf,
+    Dkim,
+    Dmarc,
 }
 
 /// The DNS record that proves the ownership of a domain.
@@ -44,7 +65,8 @@ pub(crate) struct ClaimedDomain {
 /// A DNS record that the domain's mail needs.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Record {
-    /// `MX`, `SPF`, `DKIM` or `DMARC`.
+    /// Purpose of the record.
+    #[schema(value_type = DomainRecordKind)]
     kind: &'static str,
     /// Host name of the record.
     host: String,

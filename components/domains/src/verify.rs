@@ -19,7 +19,15 @@ const MISSING: &str = "Verification TXT not found yet — DNS can take a while t
     tag = "Domains",
     params(("domain" = String, Path, description = "The domain")),
     responses(
-        (status = 200, description = "The domain is active; it is returned with its records", body = InspectedDomain),
+        (
+            status = 200,
+            description = "The domain is active; it is returned with its records",
+            body = InspectedDomain,
+            links(
+                ("getDomain" = (operation_id = "getDomain", parameters(("domain" = "$response.body#/domain")))),
+                ("releaseDomain" = (operation_id = "releaseDomain", parameters(("domain" = "$response.body#/domain"))))
+            )
+        ),
         (status = 400, description = "`Verification TXT not found yet — DNS can take a while to propagate`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Domain not found`", body = latchmail_sdk::Failed),
         (status = 409, description = "`This domain has already been claimed by another user`: another account verified it first", body = latchmail_sdk::Failed),

@@ -6,15 +6,17 @@ const date = { type: 'string', example: '2026-11-20 08:00:00' };
 
 const schema = (name) => ({ $ref: `#/components/schemas/${name}` });
 const content = (name) => ({ 'application/json': { schema: schema(name) } });
-const answer = (description, name) => ({ description, content: content(name) });
+const answer = (description, name, links) => ({ description, content: content(name), links });
+const link = (operationId, name, value) => ({ [operationId]: { operationId, parameters: { [name]: `$response.body#/${value}` } } });
+const changes = (id) => ({ ...link('updateAlias', 'id', id), ...link('deleteAlias', 'id', id) });
 const body = (name) => ({ required: true, content: content(name) });
 const parameter = (where, name, description, type) => ({ name, in: where, required: true, description, schema: type });
 
 const query = [
-  parameter('query', 'name', 'Part before the `@`', { type: 'string' }),
-  parameter('query', 'domain', 'Part after the `@`', { type: 'string' }),
+  parameter('query', 'name', 'Part before the `@`', { type: 'string', minLength: 1 }),
+  parameter('query', 'domain', 'Part after the `@`', { type: 'string', minLength: 1 }),
 ];
-const byId = [parameter('path', 'id', "The alias's id", { type: 'integer', format: 'int64', minimum: 1 })];
+const byId = [parameter('path', 'id', "The alias's id", id)];
 
 export const description = {
   paths: {
@@ -23,7 +25,7 @@ export const description = {
         operationId: 'listAliases',
         tags: ['Aliases'],
         summary: 'List aliases',
-        responses: { 200: answer('The aliases', 'AliasList') },
+        responses: { 200: answer('The aliases', 'AliasList', changes('aliases/0/id')) },
       },
       post: {
         operationId: 'createAlias',
@@ -34,7 +36,7 @@ export const description = {
           'another account had before is taken; its former owner can create it again.',
         requestBody: body('AliasRequest'),
         responses: {
-          201: answer('The alias', 'CreatedAlias'),
+          201: answer('The alias', 'CreatedAlias', changes('id')),
           400: answer(
             "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
             'Error',
@@ -48,7 +50,7 @@ export const description = {
         operationId: 'listAliasDomains',
         tags: ['Aliases'],
         summary: 'List the domains that aliases may be on',
-        responses: { 200: answer('The domains', 'AliasDomainList') },
+        responses: { 200: answer('The domains', 'AliasDomainList', link('checkAlias', 'domain', 'domains/0/domain')) },
       },
     },
     '/api/v1/aliases/check': {
@@ -122,11 +124,12 @@ export const description = {
         type: 'object',
         required: ['domain'],
         properties: {
-          domain: { type: 'string', description: 'One of the domains on which aliases are allowed.' },
+          domain: { type: 'string', minLength: 1, description: 'One of the domains on which aliases are allowed.' },
           name: {
             type: ['string', 'null'],
             minLength: 2,
             maxLength: 64,
+            pattern: '^[a-z0-9](?:[a-z0-9_-]|\\.(?!\\.))*[a-z0-9]$',
             description:
               'Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has ' +
               'no two dots in a row. If it is absent, a random name is used.',

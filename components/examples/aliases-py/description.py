@@ -11,8 +11,16 @@ def _content(name):
     return {"application/json": {"schema": _schema(name)}}
 
 
-def _answer(description, name):
-    return {"description": description, "content": _content(name)}
+def _answer(description, name, **more):
+    return {"description": description, "content": _content(name), **more}
+
+
+def _link(operation, name, value):
+    return {operation: {"operationId": operation, "parameters": {name: f"$response.body#/{value}"}}}
+
+
+def _changes(value):
+    return {**_link("updateAlias", "id", value), **_link("deleteAlias", "id", value)}
 
 
 def _body(name):
@@ -32,27 +40,28 @@ def _object(description, required, **properties):
 
 
 _TEXT = {"type": "string"}
+_SOME_TEXT = {**_TEXT, "minLength": 1}
 _ADDRESS = {"type": "string", "format": "email"}
 _BOOLEAN = {"type": "boolean"}
 _ID = {"type": "integer", "format": "int64", "minimum": 1, "maximum": (1 << 53) - 1}
 _DATE = {"type": "string", "example": "2026-11-20 08:00:00"}
 
-_BY_ID = [_parameter("path", "id", "The alias's id", {"type": "integer", "format": "int64", "minimum": 1})]
+_BY_ID = [_parameter("path", "id", "The alias's id", _ID)]
 _QUERY = [
-    _parameter("query", "name", "Part before the `@`", _TEXT),
-    _parameter("query", "domain", "Part after the `@`", _TEXT),
+    _parameter("query", "name", "Part before the `@`", _SOME_TEXT),
+    _parameter("query", "domain", "Part after the `@`", _SOME_TEXT),
 ]
 _MISSING = _answer("`Alias not found or not owned by you`", "Error")
 
 DESCRIPTION = {
     "paths": {
         "/api/v1/aliases": {
-            "get": _operation("listAliases", "List aliases", {"200": _answer("The aliases", "AliasList")}),
+            "get": _operation("listAliases", "List aliases", {"200": _answer("The aliases", "AliasList", links=_changes("aliases/0/id"))}),
             "post": _operation(
                 "createAlias",
                 "Create an alias",
                 {
-                    "201": _answer("The alias", "CreatedAlias"),
+                    "201": _answer("The alias", "CreatedAlias", links=_changes("id")),
                     "400": _answer(
                         "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
                         "Error",
@@ -70,7 +79,7 @@ DESCRIPTION = {
             "get": _operation(
                 "listAliasDomains",
                 "List the domains that aliases may be on",
-                {"200": _answer("The domains", "AliasDomainList")},
+                {"200": _answer("The domains", "AliasDomainList", links=_link("checkAlias", "domain", "domains/0/domain"))},
             ),
         },
         "/api/v1/aliases/check": {
@@ -135,11 +144,12 @@ DESCRIPTION = {
             "AliasRequest": _object(
                 "An alias to create.",
                 ["domain"],
-                domain={**_TEXT, "description": "One of the domains on which aliases are allowed."},
+                domain={**_SOME_TEXT, "description": "One of the domains on which aliases are allowed."},
                 name={
                     "type": ["string", "null"],
                     "minLength": 2,
                     "maxLength": 64,
+                    "pattern": r"^[a-z0-9](?:[a-z0-9_-]|\.(?!\.))*[a-z0-9]$",
                     "description": (
                         "Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has "
                         "no two dots in a row. If it is absent, a random name is used."

@@ -22,8 +22,8 @@ struct File(Vec<u8>);
     operation_id = "getAttachment",
     tag = "Mail",
     params(
-        ("uid" = u64, Path, minimum = 1, description = "The message's number"),
-        ("index" = u32, Path, minimum = 0, description = "The attachment's index in the message"),
+        ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
+        ("index" = u32, Path, minimum = 0, maximum = 4_294_967_295.0, description = "The attachment's index in the message"),
         ("folder" = Option<String>, Query, description = "Where to look first; `INBOX` where absent")
     ),
     responses(

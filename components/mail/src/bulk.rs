@@ -2,27 +2,34 @@
 
 use std::collections::HashSet;
 
+use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::change::{self, Action, bad_flags, bad_move};
+use crate::change::{self, Action, FlagName, bad_flags, bad_move};
 
 /// Messages of one request, at most.
 const MOST: usize = 200;
+
+/// A message's `uid`.
+#[derive(ToSchema)]
+#[schema(value_type = u64, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0)]
+#[expect(dead_code, reason = "only described")]
+struct MessageNumber(u64);
 
 /// Flags to set or to take away.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct BulkFlagRequest {
     /// The messages' numbers, 1 to 200. One that is there twice counts once.
     #[serde(default)]
-    #[schema(value_type = Vec<u64>, required, min_items = 1, max_items = 200)]
+    #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
     /// `\Seen`, `\Answered`, `\Flagged`, `\Draft`, or keywords.
     #[serde(default)]
-    #[schema(value_type = Vec<String>, required, min_items = 1)]
+    #[schema(value_type = Vec<FlagName>, required, min_items = 1, max_items = 100)]
     flags: Value,
     /// Whether the flags are set or removed.
     #[serde(default)]
@@ -35,11 +42,11 @@ pub(crate) struct BulkFlagRequest {
 pub(crate) struct BulkMoveRequest {
     /// The messages' numbers, 1 to 200. One that is there twice counts once.
     #[serde(default)]
-    #[schema(value_type = Vec<u64>, required, min_items = 1, max_items = 200)]
+    #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
     /// The path of the folder.
     #[serde(default)]
-    #[schema(value_type = String, required)]
+    #[schema(value_type = String, required, min_length = 1)]
     destination: Value,
     /// Not needed: a number names its message.
     #[serde(default)]
@@ -52,7 +59,7 @@ pub(crate) struct BulkMoveRequest {
 pub(crate) struct BulkDeleteRequest {
     /// The messages' numbers, 1 to 200. One that is there twice counts once.
     #[serde(default)]
-    #[schema(value_type = Vec<u64>, required, min_items = 1, max_items = 200)]
+    #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
     /// Not needed: a number names its message.
     #[serde(default)]
@@ -160,10 +167,7 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let mut seen = HashSet::new();
     let mut numbers = Vec::new();
     for uid in uids {
-        let uid = uid
-            .as_u64()
-            .filter(|uid| *uid >= 1)
-            .ok_or(Failure::bad_request("Invalid message UID"))?;
+        let uid = reading::uid(whole(uid))?;
         if seen.insert(uid) {
             numbers.push(uid);
         }
@@ -174,6 +178,12 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
         ));
     }
     Ok(numbers)
+}
+
+/// Returns a number without a fraction. JSON Schema has `1.0` as an integer.
+fn whole(number: &Value) -> Option<u64> {
+    let shortest = || number.as_f64()?.to_string().parse().ok();
+    number.as_u64().or_else(shortest)
 }
 
 fn counted(uids: &[u64]) -> Result<Reply, Failure> {
@@ -202,7 +212,7 @@ mod tests {
         };
         let bodies = [
             r#"{"uids": [3, 1, 3], "flags": ["a"], "action": "add"}"#,
-            r#"{"uids": [3, 1, 3], "destination": "x", "folder": "y"}"#,
+            r#"{"uids": [3, 1.0, 3.0], "destination": "x", "folder": "y"}"#,
             r#"{"uids": [3, 1, 3]}"#,
         ];
         let answers = [

@@ -27,11 +27,21 @@ impl From<Action> for FlagAction {
     }
 }
 
+/// A system flag that clients can set, or a keyword.
+#[derive(ToSchema)]
+#[schema(
+    value_type = String,
+    max_length = 100,
+    pattern = r"^(?:\\(?:[Ss][Ee][Ee][Nn]|[Aa][Nn][Ss][Ww][Ee][Rr][Ee][Dd]|[Ff][Ll][Aa][Gg][Gg][Ee][Dd]|[Dd][Rr][Aa][Ff][Tt])|[!#$&'+-\[^-z|}~]+)$"
+)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) struct FlagName(String);
+
 /// Flags to set or to take away.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct FlagRequest {
     /// `\Seen`, `\Answered`, `\Flagged`, `\Draft`, or keywords.
-    #[schema(min_items = 1)]
+    #[schema(min_items = 1, max_items = 100, value_type = Vec<FlagName>)]
     pub(crate) flags: Vec<String>,
     /// Whether the flags are set or removed.
     pub(crate) action: Action,
@@ -45,6 +55,7 @@ pub(crate) struct FlagRequest {
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct MoveRequest {
     /// The path of the folder.
+    #[schema(min_length = 1)]
     pub(crate) destination: String,
     /// Not needed: the number names the message.
     #[serde(default)]
@@ -60,7 +71,7 @@ pub(crate) struct MoveRequest {
     path = "/api/v1/mail/messages/{uid}/flag",
     operation_id = "flagMessage",
     tag = "Mail",
-    params(("uid" = u64, Path, minimum = 1, description = "The message's number")),
+    params(("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number")),
     request_body = FlagRequest,
     responses(
         (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
@@ -107,7 +118,7 @@ pub(crate) fn bad_flags() -> Failure {
     path = "/api/v1/mail/messages/{uid}/move",
     operation_id = "moveMessage",
     tag = "Mail",
-    params(("uid" = u64, Path, minimum = 1, description = "The message's number")),
+    params(("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number")),
     request_body = MoveRequest,
     responses(
         (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
@@ -151,7 +162,7 @@ pub(crate) fn bad_move() -> Failure {
     operation_id = "deleteMessage",
     tag = "Mail",
     params(
-        ("uid" = u64, Path, minimum = 1, description = "The message's number"),
+        ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("folder" = Option<String>, Query, description = "Not needed: the number names the message")
     ),
     responses(

@@ -12,7 +12,15 @@ use latchmail_sdk::{Failure, Reply, Request};
     path = "/api/v1/mail/folders",
     operation_id = "listFolders",
     tag = "Mail",
-    responses((status = 200, description = "The folders", body = FolderList))
+    responses((
+        status = 200,
+        description = "The folders",
+        body = FolderList,
+        links(
+            ("listMessages" = (operation_id = "listMessages", parameters(("folder" = "$response.body#/folders/0/path")))),
+            ("searchMessages" = (operation_id = "searchMessages", parameters(("folder" = "$response.body#/folders/0/path"))))
+        )
+    ))
 )]
 pub(crate) fn list_folders(host: &(impl Mailbox + Caller), _: &Request) -> Result<Reply, Failure> {
     Reply::json(&reading::folders(host)?)

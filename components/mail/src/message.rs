@@ -13,11 +13,21 @@ use latchmail_sdk::{Failure, Reply, Request};
     operation_id = "getMessage",
     tag = "Mail",
     params(
-        ("uid" = u64, Path, minimum = 1, description = "The message's number"),
+        ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("folder" = Option<String>, Query, description = "Where to look first; `INBOX` where absent")
     ),
     responses(
-        (status = 200, description = "The message", body = Detail),
+        (
+            status = 200,
+            description = "The message",
+            body = Detail,
+            links(
+                ("getAttachment" = (operation_id = "getAttachment", parameters(("uid" = "$response.body#/uid"), ("index" = "$response.body#/attachments/0/index")))),
+                ("flagMessage" = (operation_id = "flagMessage", parameters(("uid" = "$response.body#/uid")))),
+                ("moveMessage" = (operation_id = "moveMessage", parameters(("uid" = "$response.body#/uid")))),
+                ("deleteMessage" = (operation_id = "deleteMessage", parameters(("uid" = "$response.body#/uid"))))
+            )
+        ),
         (status = 400, description = "`Invalid message UID`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
     )

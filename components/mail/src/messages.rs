@@ -19,7 +19,17 @@ use latchmail_sdk::{Failure, Reply, Request};
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Messages a page; 50 where absent")
     ),
     responses(
-        (status = 200, description = "The page", body = MessageList),
+        (
+            status = 200,
+            description = "The page",
+            body = MessageList,
+            links(
+                ("getMessage" = (operation_id = "getMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
+                ("flagMessage" = (operation_id = "flagMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
+                ("moveMessage" = (operation_id = "moveMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
+                ("deleteMessage" = (operation_id = "deleteMessage", parameters(("uid" = "$response.body#/messages/0/uid"))))
+            )
+        ),
         (status = 400, description = "`Invalid paging parameters`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Folder not found`", body = latchmail_sdk::Failed)
     )

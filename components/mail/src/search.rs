@@ -13,13 +13,23 @@ use latchmail_sdk::{Failure, Reply, Request};
     operation_id = "searchMessages",
     tag = "Mail",
     params(
-        ("q" = String, Query, min_length = 1, description = "What to look for, as it stands: there are no operators"),
+        ("q" = String, Query, min_length = 1, max_length = 1000, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^ \u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$", description = "What to look for, as it stands: there are no operators"),
         ("folder" = Option<String>, Query, description = "The folder's path; `INBOX` where absent"),
         ("page" = Option<u32>, Query, minimum = 1, description = "Which page, from 1; 1 where absent"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Messages a page; 50 where absent")
     ),
     responses(
-        (status = 200, description = "The page", body = Found),
+        (
+            status = 200,
+            description = "The page",
+            body = Found,
+            links(
+                ("getMessage" = (operation_id = "getMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
+                ("flagMessage" = (operation_id = "flagMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
+                ("moveMessage" = (operation_id = "moveMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
+                ("deleteMessage" = (operation_id = "deleteMessage", parameters(("uid" = "$response.body#/messages/0/uid"))))
+            )
+        ),
         (status = 400, description = "`Missing search term`, `Invalid search term`, `Invalid search parameters`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Folder not found`", body = latchmail_sdk::Failed)
     )

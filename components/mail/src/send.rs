@@ -14,7 +14,7 @@ use latchmail_sdk::{Failure, Reply, Request};
     operation_id = "sendMessage",
     tag = "Mail",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "The client's own name for this very sending, 1 to 255 visible ASCII characters")
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "The client's own name for this very sending, 1 to 255 visible ASCII characters")
     ),
     request_body = SendRequest,
     responses(

@@ -5,22 +5,17 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::described::GrantRequest;
 use crate::failure::told;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// A grant to add.
-#[derive(Deserialize, ToSchema)]
-pub(crate) struct GrantRequest {
-    /// Kind of the resource.
+/// A grant to add. [`GrantRequest`] describes it.
+#[derive(Deserialize)]
+struct Body {
     resource_kind: ResourceKind,
-    /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
     resource_id: Option<String>,
-    /// Label of the resource, on one line.
-    #[schema(max_length = 200)]
     resource_label: Option<String>,
-    /// Rights to grant: at least one. The caller must hold all of them.
-    #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
 
@@ -48,14 +43,22 @@ pub(crate) struct Granted {
     ),
     request_body = GrantRequest,
     responses(
-        (status = 201, description = "The grant was added", body = Granted),
+        (
+            status = 201,
+            description = "The grant was added",
+            body = Granted,
+            links(
+                ("changeGrant" = (operation_id = "changeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/grantId")))),
+                ("revokeGrant" = (operation_id = "revokeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/grantId"))))
+            )
+        ),
         (status = 400, description = "A field is invalid and the text names it, or the member has 100 grants", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`, or the member is the owner", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such member`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn add_grant(host: &(impl Teams + Caller), request: &Request) -> Result<Reply, Failure> {
-    let body: GrantRequest = request.json()?;
+    let body: Body = request.json()?;
     let rights = request::in_order(body.rights)?;
     let resource = Resource {
         kind: body.resource_kind,

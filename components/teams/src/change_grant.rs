@@ -32,7 +32,14 @@ pub(crate) struct RightsRequest {
     ),
     request_body = RightsRequest,
     responses(
-        (status = 200, description = "The grant with its new rights", body = Granted),
+        (
+            status = 200,
+            description = "The grant with its new rights",
+            body = Granted,
+            links(
+                ("revokeGrant" = (operation_id = "revokeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/grantId"))))
+            )
+        ),
         (status = 400, description = "A field is invalid and the text names it", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such grant`", body = latchmail_sdk::Failed)

@@ -5,30 +5,20 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::described::InvitationRequest;
 use crate::failure::told;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// A user to add, with a first grant.
-#[derive(Deserialize, ToSchema)]
-pub(crate) struct InvitationRequest {
-    /// Local part of 3 to 32 characters on the first registration domain, or a whole address.
-    #[schema(example = "grace")]
+/// A user to add, with a first grant. [`InvitationRequest`] describes it.
+#[derive(Deserialize)]
+struct Body {
     username: String,
-    /// Password of the caller.
-    #[schema(format = Password, min_length = 1)]
     password: String,
-    /// The caller's two-factor code or a recovery code. Required if two-factor sign-in is on.
     code: Option<String>,
-    /// Kind of the resource.
     resource_kind: ResourceKind,
-    /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
     resource_id: Option<String>,
-    /// Label of the resource, on one line.
-    #[schema(max_length = 200)]
     resource_label: Option<String>,
-    /// Rights to grant: at least one. The caller must hold all of them.
-    #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
 
@@ -53,7 +43,6 @@ pub(crate) struct Invitation {
 /// The user becomes a member at once, without a confirmation or a mail. The first guest of a mailbox creates the mailbox's standing key,
 /// which is listed among the owner's credentials. Revoking that key ends the access of all guests. The request counts towards the limit of
 /// sign-ins.
-/// credentials; revoking that ends all guest access. Counts towards the limit of signing in.
 #[utoipa::path(
     post,
     path = "/api/v1/teams/{id}/invitations",
@@ -62,7 +51,16 @@ pub(crate) struct Invitation {
     params(("id" = String, Path, description = "The team")),
     request_body = InvitationRequest,
     responses(
-        (status = 201, description = "The user is a member", body = Invitation),
+        (
+            status = 201,
+            description = "The user is a member",
+            body = Invitation,
+            links(
+                ("listMembers" = (operation_id = "listMembers", parameters(("id" = "$request.path.id")))),
+                ("changeGrant" = (operation_id = "changeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/grantId")))),
+                ("revokeGrant" = (operation_id = "revokeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/grantId"))))
+            )
+        ),
         (status = 400, description = "A field is invalid and the text names it", body = latchmail_sdk::Failed),
         (status = 401, description = "`Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `Your password is not right`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
@@ -75,7 +73,7 @@ pub(crate) fn invite_member(
     host: &(impl Teams + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let body: InvitationRequest = request.json()?;
+    let body: Body = request.json()?;
     if body.password.is_empty() {
         return Err(Failure::bad_request("password must not be empty"));
     }

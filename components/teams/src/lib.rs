@@ -5,6 +5,8 @@
 
 mod add_grant;
 mod change_grant;
+#[expect(dead_code, reason = "only described")]
+mod described;
 mod failure;
 mod invite;
 mod list;

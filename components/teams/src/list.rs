@@ -23,7 +23,17 @@ pub(crate) struct TeamList {
     path = "/api/v1/teams",
     operation_id = "listTeams",
     tag = "Teams",
-    responses((status = 200, description = "The teams", body = TeamList))
+    responses((
+        status = 200,
+        description = "The teams",
+        body = TeamList,
+        links(
+            ("listMembers" = (operation_id = "listMembers", parameters(("id" = "$response.body#/teams/0/id")))),
+            ("inviteMember" = (operation_id = "inviteMember", parameters(("id" = "$response.body#/teams/0/id")))),
+            ("listFolders" = (operation_id = "listFolders", parameters(("mailbox" = "$response.body#/teams/1/id")))),
+            ("listAliases" = (operation_id = "listAliases", parameters(("mailbox" = "$response.body#/teams/1/id"))))
+        )
+    ))
 )]
 pub(crate) fn list_teams(host: &(impl Teams + Caller), _: &Request) -> Result<Reply, Failure> {
     let teams = host

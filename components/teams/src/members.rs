@@ -39,7 +39,17 @@ pub(crate) struct GuestLimits {
     tag = "Teams",
     params(("id" = String, Path, description = "The team")),
     responses(
-        (status = 200, description = "The members", body = MemberList),
+        (
+            status = 200,
+            description = "The members",
+            body = MemberList,
+            links(
+                ("addGrant" = (operation_id = "addGrant", parameters(("id" = "$request.path.id"), ("userId" = "$response.body#/members/1/userId")))),
+                ("removeMember" = (operation_id = "removeMember", parameters(("id" = "$request.path.id"), ("userId" = "$response.body#/members/1/userId")))),
+                ("changeGrant" = (operation_id = "changeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/members/1/grants/0/grantId")))),
+                ("revokeGrant" = (operation_id = "revokeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/members/1/grants/0/grantId"))))
+            )
+        ),
         (status = 404, description = "`Team not found`: there is no team with this id, or the account is not a member", body = latchmail_sdk::Failed)
     )
 )]

@@ -1,8 +1,11 @@
 //! The API description (OpenAPI 3.1.1), put together from the host's part and each module's, once per table of routes.
 //!
-//! What the host enforces is written by the host: the security of each operation, the scope it needs, and the failures that can
-//! come before a handler is reached ([`shared`]). A part that does not fit its own routes, or another part, is refused.
+//! The host describes what it enforces: the security of each operation, its scope, and the failures of the request pipeline
+//! ([`responses`]). A part that does not fit its own routes, or another part, is refused.
 
+mod links;
+mod parameters;
+mod responses;
 mod shared;
 
 use std::collections::BTreeMap;
@@ -74,6 +77,7 @@ fn with_document<S, T>(
         }
         add_paths(&mut paths, part, about.agents_send)?;
     }
+    links::retain_known(&mut paths);
     let document = Document {
         openapi: "3.1.1",
         info: json!({
@@ -282,13 +286,7 @@ fn complete(
         text.truncate(at);
         text.truncate(text.trim_end().len());
     }
-    if access::takes_mailbox(route.access) {
-        let mailbox = format!("#/components/parameters/{}", shared::MAILBOX);
-        let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
-        if let Value::Array(parameters) = parameters {
-            parameters.push(json!({ "$ref": mailbox }));
-        }
-    }
+    parameters::complete(route, operation);
     operation.insert("security".into(), security(route.access, agents_send));
     operation.remove("x-required-scope");
     if let Some(scope) = access::scope(route.access) {
@@ -298,11 +296,7 @@ fn complete(
         Some(Value::Object(responses)) => responses,
         _ => Map::new(),
     };
-    for (status, name) in shared::failures(owner, route) {
-        responses
-            .entry(status)
-            .or_insert_with(|| json!({ "$ref": format!("#/components/responses/{name}") }));
-    }
+    responses::complete(route, &mut responses);
     operation.insert("responses".into(), responses.into());
     Ok(())
 }

@@ -103,7 +103,7 @@ pub(super) async fn roll_module_back<S: Managing>(
     state: &S,
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let to = if request.body.trim_ascii().is_empty() {
+    let to = if matches!(request.body.trim_ascii(), b"" | b"null") {
         RollBack::default()
     } else {
         request.json()?

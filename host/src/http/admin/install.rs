@@ -39,7 +39,17 @@ struct Installed {
     tag = "Administration",
     request_body = Install,
     responses(
-        (status = 201, description = "They serve", body = Installed),
+        (
+            status = 201,
+            description = "They serve",
+            body = Installed,
+            links(
+                ("showModule" = (operation_id = "showModule", parameters(("name" = "$response.body#/modules/0/name")))),
+                ("disableModule" = (operation_id = "disableModule", parameters(("name" = "$response.body#/modules/0/name")))),
+                ("rollModuleBack" = (operation_id = "rollModuleBack", parameters(("name" = "$response.body#/modules/0/name")))),
+                ("removeModule" = (operation_id = "removeModule", parameters(("name" = "$response.body#/modules/0/name"))))
+            )
+        ),
         (status = 400, description = "One cannot be loaded; the sentence says which, and why", body = ref("#/components/schemas/Error")),
         (status = 409, description = "They do not go together with what there is, the configuration does not allow one, or it needs consent (`accept`): the sentence says for what", body = ref("#/components/schemas/Error")),
     ),

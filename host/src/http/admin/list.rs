@@ -27,7 +27,14 @@ struct Modules {
     path = "/api/v1/admin/modules",
     operation_id = "listModules",
     tag = "Administration",
-    responses((status = 200, description = "The modules", body = Modules)),
+    responses((
+        status = 200,
+        description = "The modules",
+        body = Modules,
+        links(
+            ("showModule" = (operation_id = "showModule", parameters(("name" = "$response.body#/modules/0/name"))))
+        )
+    )),
 )]
 pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Failure> {
     let modules = state.app().life.list();
@@ -47,7 +54,17 @@ pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Failure> {
     tag = "Administration",
     params(("name" = String, Path, description = "The module's name")),
     responses(
-        (status = 200, description = "The module", body = Report),
+        (
+            status = 200,
+            description = "The module",
+            body = Report,
+            links(
+                ("enableModule" = (operation_id = "enableModule", parameters(("name" = "$request.path.name")))),
+                ("disableModule" = (operation_id = "disableModule", parameters(("name" = "$request.path.name")))),
+                ("rollModuleBack" = (operation_id = "rollModuleBack", parameters(("name" = "$request.path.name")))),
+                ("removeModule" = (operation_id = "removeModule", parameters(("name" = "$request.path.name"))))
+            )
+        ),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
     ),
 )]

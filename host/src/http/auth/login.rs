@@ -19,11 +19,15 @@ use crate::modules::{Access, Route};
 #[derive(Deserialize, ToSchema)]
 pub struct LoginBody {
     /// The account's address; upper and lower case are the same.
-    #[schema(format = "email")]
+    #[schema(
+        format = "email",
+        max_length = 254,
+        pattern = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-](?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|\.(?![.@])){0,63}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+    )]
     email: String,
     /// The account's password.
     #[serde(deserialize_with = "secret")]
-    #[schema(value_type = String, format = "password", min_length = 1)]
+    #[schema(value_type = String, format = "password", min_length = 1, max_length = 1024)]
     password: SecretString,
     /// Where two-factor sign-in is on for the account: the six digits of the moment, or a recovery code. Each is good once. Blanks and
     /// hyphens in it do not count, nor do capitals. Ignored where it is off.

@@ -117,7 +117,7 @@ pub struct AuthUser {
 pub struct RefreshBody {
     /// The refresh token last received.
     #[serde(rename = "refreshToken", deserialize_with = "secret")]
-    #[schema(value_type = String)]
+    #[schema(value_type = String, min_length = 1)]
     refresh_token: SecretString,
 }
 

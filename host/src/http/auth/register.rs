@@ -20,20 +20,34 @@ pub struct RegisterBody {
     #[schema(
         min_length = 2,
         max_length = 64,
-        pattern = "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])$"
+        pattern = r"^[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*[A-Za-z0-9]$"
     )]
     local_part: String,
     /// One of the registration domains.
     domain: String,
     /// At least one upper-case letter, one lower-case letter and one digit; at most 1,024 bytes.
     #[serde(deserialize_with = "secret")]
-    #[schema(value_type = String, format = "password", min_length = 8)]
+    #[schema(
+        value_type = String,
+        format = "password",
+        min_length = 8,
+        max_length = 1024,
+        pattern = r"^[\s\S]*(?:[a-z][\s\S]*[A-Z][\s\S]*[0-9]|[a-z][\s\S]*[0-9][\s\S]*[A-Z]|[A-Z][\s\S]*[a-z][\s\S]*[0-9]|[A-Z][\s\S]*[0-9][\s\S]*[a-z]|[0-9][\s\S]*[a-z][\s\S]*[A-Z]|[0-9][\s\S]*[A-Z][\s\S]*[a-z])[\s\S]*$"
+    )]
     password: SecretString,
     /// White space around it is dropped.
-    #[schema(min_length = 1, max_length = 64)]
+    #[schema(
+        min_length = 1,
+        max_length = 64,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+    )]
     first_name: String,
     /// White space around it is dropped.
-    #[schema(min_length = 1, max_length = 64)]
+    #[schema(
+        min_length = 1,
+        max_length = 64,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+    )]
     last_name: String,
     /// `YYYY-MM-DD`; the holder is at least 13 years old.
     #[schema(format = "date")]

@@ -62,7 +62,7 @@ pub fn route() -> Route {
     path = "/api/v1/auth/username-available",
     operation_id = "usernameAvailable",
     tag = "Authentication",
-    params(("username" = String, Query, description = "The wanted user name; folded to lower case", min_length = 2, max_length = 64)),
+    params(("username" = String, Query, description = "The wanted user name; folded to lower case. A name that breaks a rule is not available")),
     responses(
         (status = 200, description = "Whether it is available", body = UsernameAvailability),
         (status = 400, description = "`username` is missing", body = ref("#/components/schemas/Error")),

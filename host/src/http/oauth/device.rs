@@ -62,9 +62,16 @@ struct DeviceForm {
     tag = "Authorization",
     request_body(content = DeviceForm, content_type = "application/x-www-form-urlencoded", description = "The client, and the resource that the tokens are for"),
     responses(
-        (status = 200, description = "What the device shows, and what it asks with", body = Answer),
+        (
+            status = 200,
+            description = "What the device shows, and what it asks with",
+            body = Answer,
+            links(
+                ("showDevice" = (operation_id = "showDevice", parameters(("user_code" = "$response.body#/user_code"))))
+            )
+        ),
         (status = 400, description = "`invalid_request`, `invalid_target` or `invalid_scope`", body = Refusal),
-        (status = 401, description = "`invalid_client`", body = Refusal),
+        (status = 401, description = "`invalid_client`", body = Refusal, headers(("WWW-Authenticate" = String, description = "`Basic`, if the client sent an Authorization header"))),
     )
 )]
 pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, Failure> {
@@ -88,7 +95,11 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, 
     operation_id = "showDevice",
     tag = "Authorization",
     params(("user_code" = Option<String>, Query, description = "Filled in where it is given")),
-    responses((status = 200, description = "The page", content_type = "text/html"))
+    responses(
+        (status = 200, description = "The page", content_type = "text/html"),
+        (status = 429, description = "A page: too many requests", content_type = "text/html"),
+        (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
+    )
 )]
 pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, Failure> {
     let page = async {
@@ -133,7 +144,11 @@ struct DevicePageForm {
     request_body(content = DevicePageForm, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
     responses(
         (status = 200, description = "The next page", content_type = "text/html"),
+        (status = 400, description = "The page again: the address or the password cannot be one", content_type = "text/html"),
         (status = 403, description = "The page once more: what was filled in is not right", content_type = "text/html"),
+        (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
+        (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
+        (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
 pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply, Failure> {

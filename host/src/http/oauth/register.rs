@@ -37,7 +37,14 @@ struct ClientMetadata {
     tag = "Authorization",
     request_body = ClientMetadata,
     responses(
-        (status = 201, description = "The registration, with its `client_id`", body = Registered),
+        (
+            status = 201,
+            description = "The registration, with its `client_id`",
+            body = Registered,
+            links(
+                ("showSignIn" = (operation_id = "showSignIn", parameters(("client_id" = "$response.body#/client_id"), ("redirect_uri" = "$response.body#/redirect_uris/0"))))
+            )
+        ),
         (status = 400, description = "`invalid_redirect_uri` or `invalid_client_metadata`, with `error_description`", body = Refusal),
     )
 )]

@@ -44,16 +44,18 @@ pub(super) struct Filled {
     params(
         ("client_id" = String, Query, description = "The client's id, or the address of its description"),
         ("redirect_uri" = Option<String>, Query, description = "Where the person is sent back to"),
-        ("response_type" = String, Query, description = "`code`"),
-        ("code_challenge" = String, Query, description = "SHA-256 of the verifier, in base64url"),
-        ("code_challenge_method" = String, Query, description = "`S256`"),
-        ("state" = Option<String>, Query, description = "Given back as it is"),
+        ("response_type" = String, Query, pattern = "^code$", description = "`code`"),
+        ("code_challenge" = String, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "SHA-256 of the verifier, in base64url"),
+        ("code_challenge_method" = String, Query, pattern = "^S256$", description = "`S256`"),
+        ("state" = Option<String>, Query, max_length = 2000, description = "Given back as it is"),
         ("resource" = Option<String>, Query, description = "What the tokens are to be for"),
         ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. All that it can be granted if absent. Scopes that it cannot be granted are left out; an unknown one is refused with `invalid_scope`")
     ),
     responses(
         (status = 200, description = "The page", content_type = "text/html"),
         (status = 400, description = "A page that says what is wrong", content_type = "text/html"),
+        (status = 429, description = "A page: too many requests", content_type = "text/html"),
+        (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
     )
 )]
 pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {
@@ -93,8 +95,16 @@ struct SignInForm {
     tag = "Authorization",
     request_body(content = SignInForm, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
     responses(
-        (status = 303, description = "Back to the client, with `code`, `state` and `iss`"),
+        (
+            status = 303,
+            description = "Back to the client, with `code`, `state` and `iss`",
+            headers(("Location" = String, description = "The client's address"))
+        ),
+        (status = 400, description = "The page again: the address or the password cannot be one", content_type = "text/html"),
         (status = 403, description = "The page once more: what was filled in is not right", content_type = "text/html"),
+        (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
+        (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
+        (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
 pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {

@@ -69,7 +69,8 @@ struct TokenForm {
     responses(
         (status = 200, description = "The tokens", body = Answer),
         (status = 400, description = "A code of RFC 6749, section 5.2, or of RFC 8628, section 3.5", body = Refusal),
-        (status = 401, description = "`invalid_client`", body = Refusal),
+        (status = 401, description = "`invalid_client`", body = Refusal, headers(("WWW-Authenticate" = String, description = "`Basic`, if the client sent an Authorization header"))),
+        (status = 429, description = "Too many failed exchanges, or too many exchanges of one grant, code or device", body = ref("#/components/schemas/Error")),
     )
 )]
 pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Failure> {

@@ -72,17 +72,110 @@ fn security_follows_from_the_route() {
     }
 }
 
+fn responses(part: Part<()>, path: &str) -> Value {
+    document(&[part])["paths"][path]["get"]["responses"].clone()
+}
+
 #[test]
-fn shared_failures_do_not_replace_an_operations_own() {
+fn failures_of_the_pipeline_do_not_replace_an_operations_own() {
     let mut part = part("module x", vec![with_access("/a/{b}", Access::Session)]);
-    part.description["paths"]["/a/{b}"]["get"]["responses"]["401"] =
-        json!({ "description": "own" });
-    let responses = &document(&[part])["paths"]["/a/{b}"]["get"]["responses"];
+    part.description["paths"]["/a/{b}"]["get"]["responses"]["401"] = json!({
+        "description": "own",
+        "headers": { "WWW-Authenticate": { "description": "own" } },
+        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
+    });
+    let responses = responses(part, "/a/{b}");
     assert_eq!(responses["401"]["description"], "own");
-    for status in ["200", "400", "403", "500", "503"] {
+    let headers = &responses["401"]["headers"];
+    assert_eq!(headers["WWW-Authenticate"]["description"], "own");
+    assert!(headers["X-RateLimit-Limit"].is_object());
+    let schema = &responses["401"]["content"]["application/json"]["schema"];
+    assert_eq!(*schema, json!({ "$ref": "#/components/schemas/Error" }));
+    for status in [
+        "200", "400", "403", "405", "408", "413", "414", "429", "431", "500", "501", "503",
+    ] {
         assert!(responses[status].is_object(), "{status}");
     }
-    assert!(responses.get("429").is_none(), "it has no limit");
+    assert!(responses.get("404").is_none());
+}
+
+#[test]
+fn an_operation_without_a_credential_and_a_limit_has_no_401_and_no_429() {
+    let responses = responses(part("the host", vec![route("GET", "/a")]), "/a");
+    for status in ["401", "404", "429"] {
+        assert!(responses.get(status).is_none(), "{status}");
+    }
+    assert!(
+        responses["200"]["headers"]
+            .get("X-RateLimit-Limit")
+            .is_none()
+    );
+    assert!(responses["200"]["headers"]["X-Request-Id"].is_object());
+}
+
+#[test]
+fn a_failure_with_another_body_can_also_be_an_error() {
+    let mut part = part("module x", vec![route("GET", "/a")]);
+    let own = &mut part.description["paths"]["/a"]["get"]["responses"];
+    own["400"] = json!({ "content": { "text/html": {} } });
+    own["500"] = json!({ "content": { "application/json": { "schema": { "type": "array" } } } });
+    own["503"] = json!({ "content": { "application/json": "not a media type" } });
+    own["418"] = json!({ "content": { "text/html": {} } });
+    let responses = responses(part, "/a");
+    let error = json!({ "$ref": "#/components/schemas/Error" });
+    let page = &responses["400"]["content"];
+    assert!(page["text/html"].is_object());
+    assert_eq!(page["application/json"]["schema"], error);
+    assert_eq!(
+        responses["500"]["content"]["application/json"]["schema"],
+        json!({ "anyOf": [{ "type": "array" }, error] })
+    );
+    assert!(
+        responses["418"]["content"]
+            .get("application/json")
+            .is_none()
+    );
+}
+
+#[test]
+fn parameters_are_limited_to_what_the_pipeline_accepts() {
+    let mut part = part("module x", vec![route("GET", "/a/{b}")]);
+    let parameter = |name: &str, place: &str, schema: Value| json!({ "name": name, "in": place, "schema": schema });
+    part.description["paths"]["/a/{b}"]["get"]["parameters"] = json!([
+        parameter("b", "path", json!({ "type": "string" })),
+        parameter("c", "query", json!({ "type": ["string", "null"] })),
+        parameter("d", "query", json!({ "type": "string", "pattern": "^d$" })),
+        parameter("e", "query", json!({ "type": "integer" })),
+        parameter("f", "header", json!({ "type": "string" })),
+    ]);
+    let document = document(&[part]);
+    let parameters = document["paths"]["/a/{b}"]["get"]["parameters"].as_array();
+    let patterns = parameters.unwrap().iter();
+    let patterns: Vec<_> = patterns
+        .map(|one| one["schema"]["pattern"].as_str())
+        .collect();
+    assert_eq!(
+        patterns,
+        [
+            Some(r"^[^\u0000]+$"),
+            Some(r"^[^\u0000]*$"),
+            Some("^d$"),
+            None,
+            None
+        ]
+    );
+}
+
+#[test]
+fn a_link_to_an_operation_that_is_not_there_is_left_out() {
+    let mut part = part("module x", vec![route("GET", "/a"), route("GET", "/b")]);
+    let operation = part.routes[1].0.operation.clone();
+    part.description["paths"]["/a"]["get"]["responses"]["200"]["links"] = json!({
+        "here": { "operationId": operation },
+        "lost": { "operationId": "lost" },
+    });
+    let links = &responses(part, "/a")["200"]["links"];
+    assert!(links.get("here").is_some() && links.get("lost").is_none());
 }
 
 #[test]

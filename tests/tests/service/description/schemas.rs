@@ -1,32 +1,6 @@
 //! The API description's statements about every operation. Generated clients and a fuzzer test that the service behaves as described.
 
-use latchmail_tests::Service;
-use serde_json::Value;
-
-/// The API description of a service with all modules.
-async fn description() -> Value {
-    let service = Service::start().await;
-    service.ask("GET /api/openapi.json").await.succeeds(200)
-}
-
-/// Every operation with its method and path.
-fn operations(description: &Value) -> impl Iterator<Item = (String, &Value)> {
-    let paths = description["paths"].as_object().unwrap();
-    paths.iter().flat_map(|(path, item)| {
-        let item = item.as_object().unwrap();
-        item.iter().map(move |(method, operation)| {
-            (format!("{} {path}", method.to_uppercase()), operation)
-        })
-    })
-}
-
-/// The target of a reference, or the value itself.
-fn resolved<'v>(description: &'v Value, value: &'v Value) -> &'v Value {
-    match value["$ref"].as_str() {
-        Some(reference) => description.pointer(&reference[1..]).unwrap(),
-        None => value,
-    }
-}
+use super::{description, operations, resolved};
 
 #[tokio::test]
 async fn every_json_and_form_body_has_a_schema() {

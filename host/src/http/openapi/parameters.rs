@@ -1,0 +1,60 @@
+//! Parameters that the host adds to an operation, and the limits that the request pipeline sets for the operation's own.
+
+use serde_json::{Map, Value, json};
+
+use crate::http::access;
+use crate::modules::Route;
+
+/// The parameter that names a shared mailbox.
+pub(super) const MAILBOX: &str = "mailbox";
+
+/// The component of [`MAILBOX`].
+pub(super) fn mailbox() -> Value {
+    let mut mailbox = json!({
+        "name": MAILBOX,
+        "in": "query",
+        "description": "The id of a mailbox that is shared with the caller, in which this is done; the caller's own without it. A web session may say it, tokens may not",
+        "schema": { "type": "string" },
+    });
+    limit(&mut mailbox);
+    mailbox
+}
+
+/// Adds the parameter for shared mailboxes where the operation has it, and limits the parameters to the values that [`crate::http::query`] accepts.
+pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
+    if access::takes_mailbox(route.access) {
+        let mailbox = json!({ "$ref": format!("#/components/parameters/{MAILBOX}") });
+        let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
+        if let Value::Array(parameters) = parameters {
+            parameters.push(mailbox);
+        }
+    }
+    let parameters = operation
+        .get_mut("parameters")
+        .and_then(Value::as_array_mut);
+    parameters.into_iter().flatten().for_each(limit);
+}
+
+/// No value in a path or a query contains NUL, and none in a path is empty.
+fn limit(parameter: &mut Value) {
+    let pattern = match parameter.get("in").and_then(Value::as_str) {
+        Some("path") => r"^[^\u0000]+$",
+        Some("query") => r"^[^\u0000]*$",
+        _ => return,
+    };
+    let Some(schema) = parameter.get_mut("schema").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let text = match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().any(|one| one == "string"),
+        Some(one) => one == "string",
+        None => false,
+    };
+    if text
+        && !["pattern", "enum", "const"]
+            .iter()
+            .any(|own| schema.contains_key(*own))
+    {
+        schema.insert("pattern".into(), pattern.into());
+    }
+}
