@@ -46,7 +46,7 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/src/dev/keeper.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
 
 # Compare the service with raw IMAP, and the sandbox with native code; --quick for a short run, --strict to fail on a missed target
@@ -57,6 +57,12 @@ bench *arguments: setup (modules "component") (fixtures "component")
     cargo build --locked --release -p latchmail
     "$CARGO_TARGET_DIR/release/latchmail-bench" --host "$CARGO_TARGET_DIR/release/latchmail" --modules "$CARGO_TARGET_DIR/modules" \
         --fixtures "$CARGO_TARGET_DIR/fixtures" --results "$CARGO_TARGET_DIR/bench" "$@"
+
+# Fuzz the API from its description, with every kind of credential, against a private service; --help lists the options
+[positional-arguments]
+fuzz-api *arguments: setup modules
+    cargo build --locked -p latchmail
+    ./scripts/as-root fuzz-api ./scripts/fuzz-api/run --program "$CARGO_TARGET_DIR/debug/latchmail" --modules "$CARGO_TARGET_DIR/modules" "$@"
 
 # Build the modules into <target>/modules; `component` builds the release versions
 modules profile="dev": setup
