@@ -339,7 +339,7 @@ async fn a_wrong_key_ends_nothing_and_is_reported() {
     let mut phone = world.client(ANN, PHONE).await;
     let log = ended(&mail, Duration::from_secs(1)).await;
     assert!(
-        log.contains("WARN") && log.contains("refused the key"),
+        log.contains("WARN") && log.contains("rejected the key"),
         "{log}"
     );
     for key in ["Another-Key", "QW5vdGhlci1LZXk"] {
@@ -360,7 +360,7 @@ async fn a_doveadm_that_is_silent_holds_nobody_up_for_long_and_is_reported() {
     let mut phone = world.client(ANN, PHONE).await;
     let log = ended(&mail, Duration::from_secs(3)).await;
     assert!(
-        log.contains("WARN") && log.contains("did not answer"),
+        log.contains("WARN") && log.contains("did not respond"),
         "{log}"
     );
     answers(&mut phone).await;
