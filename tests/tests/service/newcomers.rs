@@ -166,7 +166,7 @@ fn it_runs_beside_other_mail_servers() {
         port 143 && port 25 || exit 1
         "$program" dev &
         service=$!
-        for ((i = 0; i < 600; i++)); do [[ -s $state/run.json ]] && break; kill -0 $service || exit 1; sleep 0.05; done
+        for ((i = 0; i < 1200; i++)); do [[ -s $state/run.json ]] && break; kill -0 $service || exit 1; sleep 0.05; done
         grep -q baseUrl "$state/run.json" && port 143 && port 25
         status=$?
         kill -INT $service
