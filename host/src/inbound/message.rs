@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::results;
-use super::senders::Named;
+use super::senders::{Named, SENDERS};
 
 /// Fields that name the sender of a submission besides From. Resent-From and Resent-Sender name who sends again (RFC 5322, section 3.6.6).
 const FURTHER_SENDERS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
@@ -60,11 +60,10 @@ impl Message {
         let line = [name, b":", &with_crlf(value), b"\r\n"].concat();
         if is("From") {
             self.from_fields += 1;
-            let named = Named::of(value);
             if self.from_fields == 1 {
-                self.from = named;
-            } else {
-                self.from.and(named);
+                self.from = Named::of(value);
+            } else if self.from.domains.len() <= SENDERS {
+                self.from.and(Named::of(value));
             }
             if self.from_text.len() < HEADER {
                 self.from_text.extend_from_slice(&line);
@@ -73,6 +72,7 @@ impl Message {
         let further = FURTHER_SENDERS.into_iter().find(|field| is(field));
         if let Some(field) = further
             && self.login.is_some()
+            && self.further.len() <= SENDERS
         {
             self.further.push((field, Named::of(value)));
         }
@@ -198,6 +198,22 @@ mod tests {
         unsigned.end_header();
         unsigned.body(&vec![b'x'; 200 * 1024], &memory);
         assert_eq!(unsigned.copy(), b"From: a@outside.test\r\n\r\n");
+    }
+
+    #[test]
+    fn a_message_with_too_many_senders_costs_little_memory() {
+        let mut message = Message {
+            login: Some("ada@first.test".into()),
+            ..Message::default()
+        };
+        for field in 0..10 * SENDERS {
+            message.field(b"From", format!(" a@{field}.test").as_bytes(), ID);
+            message.field(b"Sender", b" a@outside.test", ID);
+        }
+        assert_eq!(message.from_fields, 10 * SENDERS);
+        assert_eq!(message.from.addresses.len(), 1);
+        assert_eq!(message.from.domains.len(), SENDERS + 1);
+        assert_eq!(message.further.len(), SENDERS + 1);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::network::Network;
 use lookup::Lookup;
 use message::Message;
 use results::Entry;
-use senders::Named;
+use senders::{Named, SENDERS};
 use verify::{Envelope, Verifier};
 use wire::{Command, Replies};
 
@@ -43,9 +43,6 @@ const MEMORY: usize = 512 * 1024;
 
 /// How long the mail server may send nothing. A client of Postfix has five minutes for each command.
 const IDLE: Duration = Duration::from_mins(15);
-
-/// Addresses in a field of senders of a submission, and domains in From of other mail. Each is looked up.
-const SENDERS: usize = 100;
 
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -11,6 +11,10 @@ use crate::mail;
 /// Bytes of an encoded word. RFC 2047 allows 75; some programs write more.
 const LONGEST_WORD: usize = 1000;
 
+/// Addresses in a field of senders of a submission, fields of senders of a submission besides From, and domains in From of other mail. A message with more
+/// is refused.
+pub(super) const SENDERS: usize = 100;
+
 /// Whom a field names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
@@ -43,9 +47,9 @@ impl Named {
         }
     }
 
-    /// Adds whom another field of the same name names. Two fields cannot be read in one way.
+    /// Adds the domains of another field of the same name. Two fields cannot be read in one way. A submission with two is refused, so the addresses are
+    /// not needed.
     pub(super) fn and(&mut self, other: Self) {
-        self.addresses.extend(other.addresses);
         self.domains.extend(other.domains);
         self.clear = false;
     }
@@ -174,6 +178,6 @@ mod tests {
         let named = Named::of(" a@B\u{fc}cher.Example.".as_bytes());
         let domains: Vec<&String> = named.domains.iter().collect();
         assert_eq!(domains, ["xn--bcher-kva.example"]);
-        assert!(Named::of(b" nobody:;").domains.is_empty());
+        assert!(Named::of(b" friends:;").domains.is_empty());
     }
 }
