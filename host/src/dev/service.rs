@@ -171,7 +171,6 @@ Ctrl-C ends everything.",
 /// The milter, which looks names up only in a DNS server that is configured: a developer's machine can be offline.
 fn milter(config: &Config) -> anyhow::Result<Milter> {
     let inbound = &config.inbound;
-    let list = |list: &[String]| serde_json::Value::from(list.to_vec()).to_string();
     let mut settings = format!(
         "inbound.authserv_id = {}\ninbound.local_from = \"{}\"\ninbound.list_servers = {}\n",
         settings::quoted(&inbound.authserv_id),
@@ -179,7 +178,7 @@ fn milter(config: &Config) -> anyhow::Result<Milter> {
             LocalFrom::Reject => "reject",
             LocalFrom::Mark => "mark",
         },
-        list(&inbound.list_servers),
+        serde_json::json!(inbound.list_servers),
     );
     let dns = !config.dns.server.is_empty();
     if dns {

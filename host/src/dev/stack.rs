@@ -193,20 +193,12 @@ impl Stack {
     /// # Errors
     /// Where a daemon outlives even SIGKILL.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let imap = async {
-            match self.dovecot.take() {
-                Some(dovecot) => dovecot.stop().await,
-                None => Ok(()),
-            }
-        };
-        let milter = async {
-            match self.milter.take() {
-                Some(milter) => milter.stop().await,
-                None => Ok(()),
-            }
-        };
-        let (imap, postfix, sink, milter) =
-            tokio::join!(imap, self.postfix.stop(), self.sink_daemon.stop(), milter);
+        let (imap, postfix, sink, milter) = tokio::join!(
+            end(&mut self.dovecot),
+            self.postfix.stop(),
+            self.sink_daemon.stop(),
+            end(&mut self.milter)
+        );
         self.layout.remove_run();
         imap.and(postfix).and(sink).and(milter)
     }
@@ -217,10 +209,7 @@ impl Stack {
     /// Where it outlives even SIGKILL.
     #[cfg(feature = "testing")]
     pub async fn stop_milter(&mut self) -> anyhow::Result<()> {
-        match self.milter.take() {
-            Some(milter) => milter.stop().await,
-            None => Ok(()),
-        }
+        end(&mut self.milter).await
     }
 
     /// Ends Dovecot: IMAP, LMTP and Postfix's log-ins are out until [`Stack::start_imap`].
@@ -228,10 +217,7 @@ impl Stack {
     /// # Errors
     /// Where it outlives even SIGKILL.
     pub async fn stop_imap(&mut self) -> anyhow::Result<()> {
-        match self.dovecot.take() {
-            Some(dovecot) => dovecot.stop().await,
-            None => Ok(()),
-        }
+        end(&mut self.dovecot).await
     }
 
     /// Starts Dovecot again, on the same ports. Answers when it greets; nothing happens where it runs.
@@ -306,6 +292,14 @@ impl Stack {
             sink,
             log,
         )
+    }
+}
+
+/// Ends a daemon, if it runs.
+async fn end(daemon: &mut Option<Daemon>) -> anyhow::Result<()> {
+    match daemon.take() {
+        Some(daemon) => daemon.stop().await,
+        None => Ok(()),
     }
 }
 

@@ -7,3 +7,17 @@ mod rude_requests;
 mod s5_matrix;
 mod s8_exchanges;
 mod s8_limits;
+
+use latchmail_tests::{Service, Setup};
+
+/// The sentence of a response with status 429 (specification, section 8).
+const TOO_MANY: &str = "Too many requests, please try again later";
+
+/// Starts a service with the default limits.
+async fn limited() -> Service {
+    Setup::default()
+        .with_mail()
+        .with_default_limits()
+        .start()
+        .await
+}

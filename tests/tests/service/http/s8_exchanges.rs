@@ -3,19 +3,9 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Answer, Client, Service, Setup};
+use latchmail_tests::{Answer, Client};
 
-const TOO_MANY: &str = "Too many requests, please try again later";
-
-/// A service with the default limits.
-async fn limited() -> Service {
-    Setup::default()
-        .with_mail()
-        .with_default_limits()
-        .start()
-        .await
-}
-
+use super::{TOO_MANY, limited};
 /// An exchange of a token that does not exist.
 async fn fails(agent: &Client<'_>) -> Answer {
     agent.refresh(&format!("lmr_{}", "a".repeat(43))).await

@@ -7,7 +7,8 @@ use std::time::Duration;
 use latchmail_tests::{Answer, DOMAIN, PASSWORD, Person, Service, Setup};
 use serde_json::json;
 
-const TOO_MANY: &str = "Too many requests, please try again later";
+use super::{TOO_MANY, limited};
+
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const LISTING: &str = "GET /api/v1/mail/folders/INBOX/messages";
 const LOGIN: &str = "POST /api/v1/auth/login";
@@ -17,14 +18,6 @@ const LOGOUT: &str = "POST /api/v1/auth/logout";
 const AVAILABLE: &str = "GET /api/v1/auth/username-available?username=ada";
 const DOMAINS: &str = "GET /api/v1/auth/domains";
 const READINESS: &str = "GET /api/readiness";
-
-async fn limited() -> Service {
-    Setup::default()
-        .with_mail()
-        .with_default_limits()
-        .start()
-        .await
-}
 
 /// The number in a header of a response.
 #[track_caller]

@@ -178,7 +178,7 @@ async fn strangers_cannot_send_as_a_local_address() {
     let stranger = "someone@trusted.example";
     for (sender, from) in [
         ("ada@first.test", "ada@first.test"),
-        ("nobody@first.test", stranger),
+        ("unknown@first.test", stranger),
         ("ada@FIRST.TEST", stranger),
         ("me@ada.example", stranger),
         (stranger, "ada@first.test"),
@@ -344,7 +344,7 @@ async fn a_submission_names_addresses_of_its_account_only() {
         "someone@trusted.example",
         "ada@first.test, bob@first.test",
         "Friends: ada@first.test, bob@first.test;",
-        "Nobody:;",
+        "Empty:;",
         "bob@first.test <ada@first.test>",
         "<ada@first.test> bob@first.test",
         "=?utf-8?q?bob=40first.test?=",
