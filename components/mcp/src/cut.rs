@@ -1,22 +1,22 @@
-//! A long text in pieces: an answer holds so much of it, and says how to ask for the rest.
+//! Splits a long text into pieces. A result contains one piece and the offset of the next.
 
 use crate::hidden;
 
-/// The longest piece, in characters.
+/// The maximum length of a piece, in characters.
 pub(crate) const LONGEST: usize = 50_000;
-/// The longest piece, in bytes as a result that is text has it, where much is written as escapes.
+/// The maximum length of a piece in a text result, in bytes. Escaped characters take more bytes there.
 const MOST_WRITTEN: usize = 4 * LONGEST;
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// What is answered.
+    /// The text of the piece.
     pub(crate) text: String,
-    /// Where the next piece begins, in characters; none where there is none.
+    /// The offset of the next piece, in characters, or `None` if this is the last piece.
     pub(crate) next: Option<usize>,
 }
 
-/// The piece that begins at a character.
+/// Returns the piece that begins at `offset`, in characters.
 pub(crate) fn piece(text: String, offset: usize) -> Piece {
     let begins = text.char_indices().nth(offset);
     let rest = begins.map_or("", |(at, _)| &text[at..]);

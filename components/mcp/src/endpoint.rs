@@ -1,4 +1,4 @@
-//! POST `/mcp`: from an HTTP request to messages of the protocol, and back.
+//! POST `/mcp`: reads protocol messages from an HTTP request and writes the responses.
 
 use latchmail_sdk::{Failure, Reply, Request};
 use serde::Serialize;
@@ -9,10 +9,10 @@ use crate::revision::Revision;
 use crate::rpc::{self, Message, Response, RpcError};
 use crate::{Capabilities, headers, methods, origin};
 
-/// Messages of a batch: each is a request of its own, and all of them count as one.
+/// The maximum number of messages in a batch. The messages of a batch share the limits of one HTTP request.
 pub(crate) const MOST_MESSAGES: usize = 10;
-/// Bytes that a batch is answered with, and bytes of HTML that are turned into text for it, before the rest of it is not answered: so much and one message
-/// more has its place in what a module may answer, and in the time that it has.
+/// The budget of a batch, in bytes of responses and of HTML converted to text. When it is exceeded, the remaining messages get an error. The budget plus one
+/// more message fits within the response limit and the time limit of a module.
 const MOST_SPENT: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.
@@ -21,12 +21,12 @@ const MOST_SPENT: usize = 1024 * 1024;
 pub(crate) struct AgentMessage {
     /// `2.0`.
     jsonrpc: String,
-    /// A string or an integer; absent in a notification.
+    /// A string or an integer. Absent in a notification.
     #[schema(value_type = Option<AgentMessageId>, nullable = false)]
     id: Option<AgentMessageId>,
-    /// `server/discover`, `tools/list`, `tools/call`; before revision 2026-07-28 also `initialize` and `ping`.
+    /// `server/discover`, `tools/list` or `tools/call`. Before revision 2026-07-28 also `initialize` and `ping`.
     method: String,
-    /// What the method takes.
+    /// The parameters of the method.
     #[schema(value_type = Option<Object>, nullable = false)]
     params: Option<Value>,
 }
@@ -44,46 +44,46 @@ pub(crate) enum AgentMessageId {
     Number(i64),
 }
 
-/// The answer to a message of JSON-RPC 2.0: a result, or an error.
+/// The response to a message of JSON-RPC 2.0: a result or an error.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only described")]
 pub(crate) struct AgentAnswer {
     /// `2.0`.
     jsonrpc: String,
-    /// The request's.
+    /// The id of the request.
     #[schema(value_type = Option<AgentMessageId>, nullable = true)]
     id: Option<AgentMessageId>,
-    /// What the method answers.
+    /// The result of the method.
     #[schema(value_type = Option<Object>, nullable = false)]
     result: Option<Value>,
-    /// `code`, `message`, and `data` where there is more to say.
+    /// `code`, `message` and, if there are details, `data`.
     #[schema(value_type = Option<Object>, nullable = false)]
     error: Option<Value>,
 }
 
 /// Call the agent endpoint
 ///
-/// The Model Context Protocol over Streamable HTTP, in its revisions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26. Every request stands alone; there
-/// are no sessions and no event streams. Which tools there are depends on what the token may do. An array of up to 10 messages is taken in revision
-/// 2025-03-26 alone.
+/// The Model Context Protocol over Streamable HTTP, in its revisions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26. Requests are independent of each other;
+/// there are no sessions and no event streams. The available tools depend on the scopes of the token. Only revision 2025-03-26 accepts an array of up to 10
+/// messages.
 #[utoipa::path(
     post,
     path = "/mcp",
     operation_id = "callAgentEndpoint",
     tag = "Agents",
     params(
-        ("MCP-Protocol-Version" = Option<String>, Header, description = "The revision; 2025-03-26 where absent"),
+        ("MCP-Protocol-Version" = Option<String>, Header, description = "The revision; 2025-03-26 if absent"),
         ("Mcp-Method" = Option<String>, Header, description = "The message's method; required from 2026-07-28 on"),
-        ("Mcp-Name" = Option<String>, Header, description = "The tool that is called; required from 2026-07-28 on")
+        ("Mcp-Name" = Option<String>, Header, description = "The name of the called tool; required from 2026-07-28 on")
     ),
     request_body = AgentMessage,
     responses(
-        (status = 200, description = "The answer; an error of a tool is one too", body = AgentAnswer),
-        (status = 202, description = "A notification was taken"),
-        (status = 400, description = "No message of the protocol, an unknown revision, or headers that say otherwise than the body", body = AgentAnswer),
-        (status = 403, description = "A web page's origin that may not call; a tool whose scope the token does not have, with `WWW-Authenticate`", body = AgentAnswer),
-        (status = 404, description = "No such method, from 2026-07-28 on", body = AgentAnswer),
-        (status = 406, description = "The client takes no JSON", body = AgentAnswer),
+        (status = 200, description = "The response, which may contain an error of a tool", body = AgentAnswer),
+        (status = 202, description = "The notification was accepted"),
+        (status = 400, description = "The body is not a protocol message, the revision is unknown, or the headers do not match the body", body = AgentAnswer),
+        (status = 403, description = "The origin of the web page is not allowed, or the token lacks the scope of the tool (with `WWW-Authenticate`)", body = AgentAnswer),
+        (status = 404, description = "The method does not exist (from revision 2026-07-28 on)", body = AgentAnswer),
+        (status = 406, description = "The client does not accept JSON", body = AgentAnswer),
         (status = 415, description = "The body is not declared as JSON", body = AgentAnswer)
     )
 )]
@@ -106,18 +106,18 @@ pub(crate) fn post(host: &impl Capabilities, request: &Request) -> Result<Reply,
 }
 
 fn write<T: Serialize>(status: u16, answer: &T) -> Result<Reply, Failure> {
-    // What is read here is for this reader alone.
+    // The response contains private data of the caller.
     let reply = Reply::with_status(status, answer)?;
     Ok(reply.with("cache-control", "private, no-store"))
 }
 
-/// What a body is answered with.
+/// The responses to a request body.
 enum Answers {
-    /// Nothing: there were notifications alone.
+    /// No response, because the body contained only notifications.
     None,
-    /// One answer to one message.
+    /// The response to a single message.
     One(Box<Response>),
-    /// Answers to a batch.
+    /// The responses to a batch.
     Several(Vec<Response>),
 }
 
@@ -133,7 +133,7 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
         let error = RpcError::invalid_request("Accept must allow application/json");
         return Err(error.with_status(406));
     }
-    // No deeper than 128: serde's own bound.
+    // serde_json limits the nesting depth to 128.
     let body = serde_json::from_slice(&request.body).map_err(|_| RpcError::parse())?;
     let Value::Array(messages) = body else {
         let answer = one(host, request, body, Place::Alone);
@@ -168,18 +168,18 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
     })
 }
 
-/// Where a message stands.
+/// The position of a message in the request body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It is the body.
+    /// The message is the whole body.
     Alone,
     /// In a batch.
     Batch,
-    /// In a batch, beyond what is answered.
+    /// In a batch whose budget is exhausted.
     Beyond,
 }
 
-/// The answer to one message; none to a notification.
+/// Returns the response to one message, or `None` for a notification.
 fn one(
     host: &impl Capabilities,
     request: &Request,
@@ -199,7 +199,7 @@ fn one(
     }
 }
 
-/// The id of an error that answers no request.
+/// The id of an error that belongs to no request.
 fn null_id(request: &Request) -> Option<Value> {
     let revision = headers::revision(request).unwrap_or(Revision::R2025_11_25);
     (!revision.may_lack_id()).then_some(Value::Null)

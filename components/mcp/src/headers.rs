@@ -1,5 +1,5 @@
-//! What the transport says in headers: the media types, the revision, and what a request is about, which the newest revision has there too, so that
-//! what stands between client and server need not read the body. Where the two differ, nothing is done.
+//! The HTTP headers of the transport: media types, protocol revision and, in the newest revision, method and tool name. The newest revision repeats them in
+//! headers so that intermediaries need not read the body. A request whose headers do not match its body is rejected.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,13 +13,13 @@ const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// Where a request of the newest revision says what it is.
+/// The members of a request's parameters that describe the request in the newest revision.
 const META: &str = "_meta";
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 
-/// Whether the body is declared to be JSON in UTF-8.
+/// Returns whether the content type is JSON in UTF-8.
 pub(crate) fn is_json(request: &Request) -> bool {
     let declared = request.header("content-type").unwrap_or_default();
     let (kind, parameters) = declared.split_once(';').unwrap_or((declared, ""));
@@ -32,8 +32,7 @@ pub(crate) fn is_json(request: &Request) -> bool {
         && charset.is_none_or(|charset| charset.eq_ignore_ascii_case("utf-8"))
 }
 
-/// Whether the client takes JSON. The protocol's clients say that they take event streams too, of which there are none; one that does not say so is
-/// served all the same.
+/// Returns whether the client accepts JSON. The protocol requires clients to accept event streams too. This server sends none and does not require it.
 pub(crate) fn takes_json(request: &Request) -> bool {
     let mut said = request.headers.iter().filter(|(name, _)| name == "accept");
     let takes = |range: &str| {
@@ -52,7 +51,7 @@ pub(crate) fn takes_json(request: &Request) -> bool {
     !any || said.any(|(_, ranges)| ranges.split(',').any(takes))
 }
 
-/// A header that is there once, without the spaces around it.
+/// Returns the value of a header that may occur only once, without surrounding spaces.
 fn single<'r>(request: &'r Request, name: &'static str) -> Result<Option<&'r str>, RpcError> {
     let mut values = request.headers.iter().filter(|(known, _)| known == name);
     let first = values
@@ -61,15 +60,15 @@ fn single<'r>(request: &'r Request, name: &'static str) -> Result<Option<&'r str
     match values.next() {
         None => Ok(first),
         Some(_) => Err(RpcError::header_mismatch(format!(
-            "The header {name} is there more than once"
+            "The header {name} occurs more than once"
         ))),
     }
 }
 
-/// The revision that a header names; the one from before the header where there is none.
+/// Returns the revision that the header names, or the revision that preceded the header if it is absent.
 ///
 /// # Errors
-/// One that is not spoken.
+/// The revision is not supported.
 pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
     match single(request, VERSION)? {
         None => Ok(Revision::R2025_03_26),
@@ -77,10 +76,10 @@ pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
     }
 }
 
-/// The revision that a message is of.
+/// Returns the revision of a message.
 ///
 /// # Errors
-/// One that is not spoken; a header that says otherwise than the body, or is missing.
+/// The revision is not supported, or the header is missing or does not match the body.
 pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision, RpcError> {
     let named = params
         .get(META)
@@ -100,10 +99,10 @@ pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision
     }
 }
 
-/// Checks what every request of the newest revision has: what it is in `_meta`, and what it is about in headers.
+/// Checks a request of the newest revision: the required fields of `_meta`, and the headers for method and name.
 ///
 /// # Errors
-/// What is missing, or differs.
+/// A field or header is missing, or they do not match.
 pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<(), RpcError> {
     let lacking =
         |what: &str| RpcError::malformed(format!("Invalid params: {what} is missing or malformed"));
@@ -137,7 +136,7 @@ pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<
     }
 }
 
-/// A value as it was before it was made fit for a header; none where it is none.
+/// Decodes a value that was encoded for a header. Returns `None` if the encoding is invalid.
 fn decoded(value: &str) -> Option<String> {
     let encoded = value
         .strip_prefix("=?base64?")

@@ -1,5 +1,5 @@
-//! Characters that people do not see and models read: with them a text says one thing to its reader and another to the reader's agent. They are told of,
-//! and written as JSON's escapes where a result is text; nothing is taken away.
+//! Detects characters that people cannot see but models read. Such characters let a text say one thing to its reader and another to the reader's agent. They
+//! are reported in warnings and written as JSON escapes in text results. Nothing is removed.
 
 use std::fmt::Write as _;
 use std::io;
@@ -7,14 +7,14 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
-/// What is told of.
+/// The kinds of invisible characters that are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// U+202A to U+202E, U+2066 to U+2069: what follows is shown in another order than it stands in.
+    /// U+202A to U+202E and U+2066 to U+2069. They display the following text in a different order.
     Direction,
     /// Characters without width or ink.
     Invisible,
-    /// U+E0000 to U+E007F: ASCII once more, invisible.
+    /// U+E0000 to U+E007F: invisible copies of ASCII.
     Tag,
 }
 
@@ -36,7 +36,7 @@ const KINDS: [(Kind, &str); 3] = [
 fn kind(c: char) -> Option<Kind> {
     match c {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(Kind::Direction),
-        // Not those that scripts and emoji are written with.
+        // Characters that scripts and emoji need are excluded.
         '\u{34f}'
         | '\u{115f}'
         | '\u{1160}'
@@ -52,13 +52,13 @@ fn kind(c: char) -> Option<Kind> {
     }
 }
 
-/// Whether a character is an escape where a result is text: what is told of, and what might pass for the end of a line.
+/// Returns whether a character is escaped in text results: a reported character, or one that could pass for a line break.
 fn is_written_out(c: char) -> bool {
     let ends_a_line = matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
     ends_a_line || kind(c).is_some() || is_slight(c)
 }
 
-/// Bytes of a character in a result that is text.
+/// The size of a character in a text result, in bytes.
 pub(crate) fn written(c: char) -> usize {
     match c {
         _ if is_written_out(c) => 6 * c.len_utf16(),
@@ -68,8 +68,7 @@ pub(crate) fn written(c: char) -> usize {
     }
 }
 
-/// Characters that scripts and emoji are written with, one at a time: joiners, marks of direction, the soft hyphen, variants, and what shapes digits
-/// and letters.
+/// Single characters that scripts and emoji need: joiners, direction marks, the soft hyphen, variation selectors, and characters that shape digits and letters.
 fn is_slight(c: char) -> bool {
     matches!(
         c,
@@ -81,19 +80,19 @@ fn is_slight(c: char) -> bool {
     )
 }
 
-/// Whether two characters in a row say more than they show. An emoji in its own colours may be joined to another.
+/// Returns whether two consecutive characters can hide information. A joiner may follow the variation selector of an emoji.
 fn is_row(before: char, c: char) -> bool {
     is_slight(before) && is_slight(c) && (before, c) != ('\u{fe0f}', '\u{200d}')
 }
 
-/// What is odd about a message, as far as it was looked at.
+/// The kinds of invisible characters found so far in a message.
 #[derive(Debug, Default)]
 pub(crate) struct Oddities {
     found: [Vec<&'static str>; KINDS.len()],
 }
 
 impl Oddities {
-    /// Looks at a part of it.
+    /// Scans a text of the message.
     pub(crate) fn look(&mut self, part: &'static str, text: &str) {
         let mut has = [false; KINDS.len()];
         let mut mark = |found: Kind| {
@@ -106,7 +105,7 @@ impl Oddities {
             if let Some(found) = kind(c) {
                 mark(found);
             } else if is_row(before, c) {
-                // One joins; several in a row join nothing, and may be letters of another text.
+                // A single joiner is legitimate. Several in a row join nothing and may encode another text.
                 mark(Kind::Invisible);
             }
             before = c;
@@ -118,7 +117,7 @@ impl Oddities {
         }
     }
 
-    /// A sentence for each kind that was found. Nothing of the message is in it.
+    /// Returns one sentence for each kind found. The sentences contain no text of the message.
     pub(crate) fn warnings(&self, message: &str) -> Vec<String> {
         let told = KINDS.iter().zip(&self.found);
         told.filter(|(_, parts)| !parts.is_empty())
@@ -127,18 +126,18 @@ impl Oddities {
     }
 }
 
-/// A value as JSON in which such characters are escapes.
+/// Serializes a value as JSON and escapes such characters.
 ///
 /// # Errors
-/// As [`serde_json::to_string`].
+/// The errors of [`serde_json::to_string`].
 pub(crate) fn json<T: Serialize>(value: &T) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, Visible))?;
-    // The formatter writes whole characters alone.
+    // `serde_json` passes complete characters to the formatter.
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
-/// serde's own compact JSON but for what would not be seen.
+/// serde_json's compact format, with escapes for invisible characters.
 struct Visible;
 
 impl Formatter for Visible {

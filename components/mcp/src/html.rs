@@ -1,7 +1,8 @@
-//! HTML as readable text. What the sender hides from people is left out, and told of.
+//! Converts HTML to readable text. Content that the sender hides from people is left out and reported.
 //!
-//! The tokenizer is the HTML standard's, and so are the rules by which elements end ([`tree`]). Style sheets ([`sheet`]), styles ([`style`]), colours and places
-//! decide what is seen. Memory and time grow with the HTML and not faster, however deep or broken it is; what a style sheet may cost is bounded.
+//! The tokenizer follows the HTML standard, and so do the rules for the end of elements ([`tree`]). Style sheets ([`sheet`]), styles ([`style`]), colours and
+//! positions determine visibility. Time and memory grow at most linearly with the HTML, also for deeply nested or malformed HTML. The cost of style sheets is
+//! bounded.
 
 mod colour;
 mod link;
@@ -19,18 +20,18 @@ use sheet::{Rules, Sheet, Steps};
 use style::{Cascade, INHERITED, Style, VISIBILITY};
 use tree::{Nodes, Stack};
 
-/// What became of a text.
+/// The result of a conversion.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readable {
     /// The text.
     pub(crate) text: String,
-    /// Whether something of it was there that people do not see.
+    /// Whether hidden text was found.
     pub(crate) hidden: bool,
-    /// Whether there are style sheets that were not read completely, so that the text may have more that people do not see.
+    /// Whether some style sheets could not be read completely. The text may then contain more hidden text.
     pub(crate) unread: bool,
 }
 
-/// Turns HTML into text.
+/// Converts HTML to text.
 pub(crate) fn readable(html: &str) -> Readable {
     let rules = rules(html);
     let sheet = Sheet::new(&rules);
@@ -66,7 +67,7 @@ fn tokens(html: &str) -> impl Iterator<Item = Token> {
     Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-/// The rules of all style elements, which hold for what is before them, too.
+/// The rules of all style elements. They also apply to elements before the style element.
 fn rules(html: &str) -> Rules {
     let mut rules = Rules::default();
     let mut bytes = html.as_bytes().windows(6);
@@ -98,24 +99,24 @@ fn rules(html: &str) -> Rules {
     rules
 }
 
-/// How text in an element is seen.
+/// The visibility of text in an element.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     /// The style of the element itself.
     style: Style,
-    /// The element as selectors see it.
+    /// The element in the tree for selectors.
     node: Option<usize>,
-    /// Whether nothing in the element is seen.
+    /// Whether the whole content of the element is invisible.
     gone: bool,
-    /// Whether what is in the element is no text for people.
+    /// Whether the content of the element is not text for people, such as a script.
     no_text: bool,
-    /// Whether text is hidden, for each thing that it inherits.
+    /// Whether each inherited property hides the text.
     hides: [bool; INHERITED],
     colour: Paint,
     background: Paint,
 }
 
-/// What holds outside all elements.
+/// The visibility outside all elements.
 const OUTSIDE: Shown = Shown {
     style: Style {
         gone: false,
@@ -139,7 +140,7 @@ impl PartialEq for Shown {
 }
 
 impl Shown {
-    /// How text is seen in an element of this one.
+    /// The visibility of text in a child element.
     fn within(&self, name: &[u8], style: Style, node: Option<usize>) -> Self {
         let mut hides = self.hides;
         for (hides, said) in hides.iter_mut().zip(style.hides) {
@@ -157,50 +158,50 @@ impl Shown {
         }
     }
 
-    /// Whether nothing in the element is read.
+    /// Whether the content of the element is ignored.
     fn is_out(&self) -> bool {
         self.gone || self.no_text
     }
 
-    /// Whether text is hidden, whatever its colour.
+    /// Whether text is hidden, apart from its colour.
     fn hides(&self) -> bool {
         self.gone || self.hides.contains(&true)
     }
 
-    /// Whether text has the colour of what is behind it.
+    /// Whether text has the colour of its background.
     fn blends(&self) -> bool {
         colour::is_hidden(self.colour, self.background)
     }
 }
 
-/// A link that is open.
+/// An open link.
 struct Link {
     target: String,
-    /// Where its text begins.
+    /// The offset of the link's text in the output.
     begins: usize,
-    /// Whether an image is in it.
+    /// Whether the link contains an image.
     image: bool,
 }
 
 struct Writer<'s> {
     text: String,
-    /// Line ends that are due before the next word.
+    /// The number of line breaks to write before the next word.
     lines: usize,
-    /// Whether a space is due before the next word.
+    /// Whether to write a space before the next word.
     space: bool,
-    /// The elements that are open.
+    /// The open elements.
     stack: Stack<Shown>,
     nodes: Nodes,
     sheet: &'s Sheet<'s>,
     steps: &'s Steps,
-    /// Whether anything was hidden.
+    /// Whether any text was hidden.
     hidden: bool,
-    /// Whether text was kept that may be hidden.
+    /// Whether possibly hidden text was kept.
     doubtful: bool,
-    /// How many elements are open whose spaces count.
+    /// The number of open elements that preserve spaces.
     verbatim: usize,
     link: Option<Link>,
-    /// Where relative links begin.
+    /// The base URL of relative links.
     base: Option<Url>,
 }
 

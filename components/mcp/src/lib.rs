@@ -1,7 +1,7 @@
 //! The agent endpoint (specification, section 4.9): mail and aliases as tools of the Model Context Protocol, over its Streamable HTTP transport.
 //!
-//! Every request stands alone: there is no session, nothing is pushed, and an answer is one JSON document. What an agent may do is said by the caller's
-//! scopes; who it is and how it was let in is the host's. This file is the list of routes.
+//! Requests are independent of each other: there is no session and no push, and each response is one JSON document. The scopes of the caller determine which
+//! tools are available. The host authenticates the caller. This file contains the list of routes.
 
 mod cut;
 
@@ -26,10 +26,10 @@ use latchmail_sdk::capability::{Aliases, Caller, Config, Mailbox, Outbox};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The largest body of a request, in bytes: a message that an agent writes, without files.
+/// The maximum size of a request body, in bytes. It allows for a message that an agent writes, without attachments.
 const LARGEST: u32 = 1024 * 1024;
 
-/// What the endpoint asks of the host.
+/// The host capabilities that the endpoint uses.
 pub trait Capabilities: Aliases + Caller + Config + Mailbox + Outbox {}
 
 impl<H: Aliases + Caller + Config + Mailbox + Outbox> Capabilities for H {}
@@ -47,7 +47,7 @@ pub fn module<H: Capabilities>() -> Module<H> {
     let mine = |route: Route<H>| route.oauth().area("mcp");
     Module::new("mcp", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
-            // A message that is sent takes as long as on its route.
+            // Sending a message takes as long as on the send route.
             mine(Route::post("/mcp", "callAgentEndpoint", endpoint::post))
                 .takes(LARGEST)
                 .within(120),

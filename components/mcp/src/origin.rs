@@ -1,16 +1,16 @@
-//! Which web pages may call the endpoint: the transport asks every server to look at `Origin`, so that no page that a name was rebound for reaches it.
+//! Decides which web pages may call the endpoint. The transport requires servers to check `Origin` as a protection against DNS rebinding.
 //!
-//! No `Origin` is no page. Pages of the service's own origin and of those that the operator allows pages of (the setting `origins`) may call, and
-//! what has an origin of the user's own machine: programs behind agents' tools, which pass it on. A page there is still asked for by its browser first,
-//! and the host answers that for the operator's origins alone. No answer depends on cookies, so what is kept out here had no credential to begin with.
+//! A request without `Origin` does not come from a web page. The endpoint accepts the service's own origin, the origins that the operator allows (the setting
+//! `origins`) and origins of the user's own machine, because tools that act for agents forward such origins. A page on the user's machine still needs a CORS
+//! preflight, which the host accepts only for the operator's origins. No response depends on cookies, so a rejected page had no credential.
 
 use latchmail_sdk::Request;
 use latchmail_sdk::capability::Config;
 
-/// What a page is told that may not call.
+/// The error message for a page whose origin is not allowed.
 pub(crate) const REFUSAL: &str = "This origin may not call the agent endpoint";
 
-/// Whether the request comes from no page, or from one that may call.
+/// Returns whether the request does not come from a web page or comes from an allowed origin.
 pub(crate) fn may_call(request: &Request, host: &impl Config) -> bool {
     let allowed = host.get("origins").unwrap_or_default();
     request
@@ -22,7 +22,7 @@ pub(crate) fn may_call(request: &Request, host: &impl Config) -> bool {
         })
 }
 
-/// Whether an origin is of the machine that the page is shown on.
+/// Returns whether an origin belongs to the machine that displays the page.
 fn is_loopback(origin: &str) -> bool {
     let host = origin
         .strip_prefix("http://")

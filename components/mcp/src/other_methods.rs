@@ -6,7 +6,7 @@ use crate::{Capabilities, origin};
 
 /// Open an event stream
 ///
-/// There is none: the endpoint sends nothing of its own accord.
+/// There is none: the endpoint does not push messages.
 #[utoipa::path(
     get,
     path = "/mcp",
@@ -20,7 +20,7 @@ pub(crate) fn get(host: &impl Capabilities, request: &Request) -> Result<Reply, 
 
 /// End a session
 ///
-/// There is none: every request stands alone.
+/// There is none: requests are independent of each other.
 #[utoipa::path(
     delete,
     path = "/mcp",

@@ -1,10 +1,10 @@
-//! The revisions of the protocol that are spoken. The newest tells in every request what it is; the older ones begin with a handshake, which nothing is
-//! remembered of here, and name themselves in a header from then on.
+//! The supported revisions of the protocol. In the newest revision, every request describes itself. The older revisions begin with a handshake, which the
+//! server does not store, and name the revision in a header of every later request.
 
-/// A revision, the oldest first.
+/// A revision. The variants are ordered from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Revision {
-    /// 2025-03-26: the first over Streamable HTTP, with batches; before the header.
+    /// 2025-03-26: the first revision over Streamable HTTP, with batches and without the revision header.
     R2025_03_26,
     /// 2025-06-18: structured results.
     R2025_06_18,
@@ -14,7 +14,7 @@ pub(crate) enum Revision {
     R2026_07_28,
 }
 
-/// All, the newest first.
+/// All revisions, the newest first.
 pub(crate) const ALL: [Revision; 4] = [
     Revision::R2026_07_28,
     Revision::R2025_11_25,
@@ -23,7 +23,7 @@ pub(crate) const ALL: [Revision; 4] = [
 ];
 
 impl Revision {
-    /// Its name.
+    /// Returns the name of the revision.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::R2025_03_26 => "2025-03-26",
@@ -33,34 +33,34 @@ impl Revision {
         }
     }
 
-    /// The one of this name.
+    /// Returns the revision with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|revision| revision.name() == name)
     }
 
-    /// What a handshake agrees on: what the client asks for, or the newest that has a handshake.
+    /// Negotiates the revision of a handshake: the requested one, or the newest that has a handshake.
     pub(crate) fn agreed(asked: &str) -> Self {
         Self::named(asked)
             .filter(|revision| !revision.is_stateless())
             .unwrap_or(Self::R2025_11_25)
     }
 
-    /// Whether every request tells all that there is to know of it.
+    /// Returns whether every request describes itself.
     pub(crate) fn is_stateless(self) -> bool {
         self >= Self::R2026_07_28
     }
 
-    /// Whether a body may hold several messages.
+    /// Returns whether a body may contain several messages.
     pub(crate) fn has_batches(self) -> bool {
         self == Self::R2025_03_26
     }
 
-    /// Whether tools have titles and schemas of what they answer, and answers a structured half.
+    /// Returns whether tools have titles, output schemas and structured results.
     pub(crate) fn has_structure(self) -> bool {
         self >= Self::R2025_06_18
     }
 
-    /// Whether an error that answers no request lacks its id; before that it is null, as JSON-RPC has it.
+    /// Returns whether an error that belongs to no request omits its id. In earlier revisions the id is null, as in JSON-RPC.
     pub(crate) fn may_lack_id(self) -> bool {
         self >= Self::R2025_11_25
     }

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 as the protocol uses it: messages as they are read, errors with their codes, answers as they are written.
+//! JSON-RPC 2.0 as used by the protocol: messages from clients, error codes, and responses.
 
 use std::borrow::Cow;
 
@@ -14,18 +14,18 @@ pub(crate) type Params = Map<String, Value>;
 /// A message of a client.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// One that wants an answer.
+    /// A message that expects a response.
     Request {
         /// A string or an integer.
         id: Value,
-        /// What is asked.
+        /// The name of the method.
         method: String,
-        /// With which parameters.
+        /// The parameters.
         params: Params,
     },
-    /// One that wants none.
+    /// A message that expects no response.
     Notification {
-        /// With which parameters.
+        /// The parameters.
         params: Params,
     },
 }
@@ -37,10 +37,10 @@ pub(crate) struct RpcError {
     message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
-    /// The status of an answer that has nothing but this error.
+    /// The HTTP status of a response that contains only this error.
     #[serde(skip)]
     pub(crate) status: u16,
-    /// The `WWW-Authenticate` header of such an answer.
+    /// The `WWW-Authenticate` header of such a response.
     #[serde(skip)]
     pub(crate) challenge: Option<String>,
 }
@@ -56,43 +56,43 @@ impl RpcError {
         }
     }
 
-    /// The body is no JSON.
+    /// The body is not JSON.
     pub(crate) fn parse() -> Self {
         Self::new(-32700, 400, "The body is not JSON")
     }
 
-    /// The body, or what came with it, is no message of the protocol.
+    /// The body or its headers are not a message of the protocol.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32600, 400, message)
     }
 
-    /// There is no such method: 404 where the revision wants it so.
+    /// The method does not exist. The status is 404 if the revision requires it.
     pub(crate) fn no_method(stateless: bool) -> Self {
         let status = if stateless { 404 } else { 200 };
         Self::new(-32601, status, "Method not found")
     }
 
-    /// A method was asked with parameters that will not do.
+    /// The parameters of the method are invalid.
     pub(crate) fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 200, message)
     }
 
-    /// A request lacks what every request of its revision has.
+    /// A request lacks a field that its revision requires.
     pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 400, message)
     }
 
-    /// Something failed that should not.
+    /// An unexpected failure.
     pub(crate) fn internal() -> Self {
         Self::new(-32603, 500, "The operation could not be completed")
     }
 
-    /// A header is missing or says otherwise than the body.
+    /// A header is missing or does not match the body.
     pub(crate) fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32020, 400, message)
     }
 
-    /// The revision is none that is spoken.
+    /// The revision is not supported.
     pub(crate) fn unsupported_version(requested: &str) -> Self {
         let supported = crate::revision::ALL.map(crate::revision::Revision::name);
         Self {
@@ -115,16 +115,16 @@ impl RpcError {
         }
     }
 
-    /// The same with another status.
+    /// Returns the same error with another status.
     pub(crate) fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
     }
 }
 
-/// Reads a message.
+/// Parses a message.
 ///
 /// # Errors
-/// What is wrong with it, and its id where that could be read.
+/// The error in the message, and the id of the message if it could be read.
 pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)> {
     let Value::Object(mut message) = message else {
         let error = RpcError::invalid_request("A message must be an object");
@@ -137,7 +137,7 @@ pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)>
         return wrong("jsonrpc must be \"2.0\"");
     }
     if message.contains_key("result") || message.contains_key("error") {
-        // Its id would be a request's of this server, not of the client.
+        // Such an id belongs to a request of this server, not of the client.
         let error = "There is no request of this server that could be answered";
         return Err((None, RpcError::invalid_request(error)));
     }
@@ -162,7 +162,7 @@ fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// An answer to one message.
+/// The response to a message.
 #[derive(Debug, Serialize)]
 pub(crate) struct Response {
     jsonrpc: &'static str,
@@ -174,16 +174,16 @@ pub(crate) struct Response {
     error: Option<RpcError>,
     #[serde(skip)]
     pub(crate) status: u16,
-    /// The `WWW-Authenticate` header of an answer that has nothing but this.
+    /// The `WWW-Authenticate` header of a response that contains only this message.
     #[serde(skip)]
     pub(crate) challenge: Option<String>,
-    /// What the answer took beyond its own bytes: bytes of HTML that were turned into text.
+    /// The number of bytes of HTML that were converted to text.
     #[serde(skip)]
     converted: usize,
 }
 
 impl Response {
-    /// The answer to the request of this id.
+    /// Creates the response to the request with this id.
     pub(crate) fn to(id: Value, answer: Result<Served, RpcError>) -> Self {
         match answer {
             Ok(Served { result, converted }) => Self {
@@ -199,13 +199,13 @@ impl Response {
         }
     }
 
-    /// What of a request's bounds it takes: the bytes that are answered, and those that were turned into text for it.
+    /// The cost of the response for the batch budget: its own bytes and the bytes of converted HTML.
     pub(crate) fn cost(&self) -> usize {
         let answered = self.result.as_ref().map_or(0, |result| result.get().len());
         answered + self.converted
     }
 
-    /// An error, in answer to no request where there is no id.
+    /// Creates an error response. Without an id, the error belongs to no request.
     pub(crate) fn error(id: Option<Value>, mut error: RpcError) -> Self {
         Self {
             jsonrpc: "2.0",

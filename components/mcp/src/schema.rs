@@ -1,4 +1,4 @@
-//! JSON Schemas (2020-12) of what tools take and answer, from the types themselves: whole, without references, since not every client follows those.
+//! JSON Schemas (2020-12) of tool arguments and results, derived from the types. References are resolved, because some clients do not support them.
 
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 /// The prefix of references in the API description.
 const COMPONENT: &str = "#/components/schemas/";
 
-/// The schema of a type.
+/// Returns the schema of a type.
 pub(crate) fn of<T: ToSchema>() -> Value {
     let mut components = Vec::new();
     T::schemas(&mut components);
@@ -15,14 +15,14 @@ pub(crate) fn of<T: ToSchema>() -> Value {
         .map(|(name, schema)| (name, json!(schema)))
         .collect();
     let mut schema = whole(json!(T::schema()), &components);
-    // What the type as a whole is, the tool says.
+    // The tool's own description covers the type.
     if let Value::Object(schema) = &mut schema {
         schema.remove("description");
     }
     schema
 }
 
-/// The schema of a result that has mail in it: what is said of that, and the type's own.
+/// Returns the schema of a result that contains mail: the fields of the notice and the fields of the type.
 pub(crate) fn of_mail<T: ToSchema>() -> Value {
     let mut schema = of::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -56,18 +56,18 @@ fn whole(schema: Value, components: &Map<String, Value>) -> Value {
                 .and_then(|name| components.get(name));
             if let Some(component) = component {
                 let mut found = whole(component.clone(), components);
-                // What a field says of itself goes before what its type says.
+                // The description of a field takes precedence over the description of its type.
                 schema.remove("$ref");
                 if let Value::Object(found) = &mut found {
                     found.extend(schema);
                 }
                 return found;
             }
-            // The width of a number is Rust's.
+            // Integer formats such as `int32` come from Rust types.
             if schema.get("type") == Some(&json!("integer")) {
                 schema.remove("format");
             }
-            // The API description's own word; a property may be called so.
+            // A keyword of OpenAPI. A property may have the same name.
             if schema.get("example").is_some_and(Value::is_string) {
                 schema.remove("example");
             }
@@ -85,12 +85,12 @@ fn whole(schema: Value, components: &Map<String, Value>) -> Value {
     }
 }
 
-/// An object that is put together of others, as one.
+/// Merges an object composed of other objects into one.
 fn merged(mut schema: Map<String, Value>) -> Value {
     let Some(Value::Array(parts)) = schema.remove("allOf") else {
         return schema.into();
     };
-    // One that is not an object is there to be given a description.
+    // A composition without objects only attaches a description.
     if let [Value::Object(only)] = &parts[..] {
         let mut only = only.clone();
         only.extend(schema);

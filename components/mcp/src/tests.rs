@@ -1,4 +1,4 @@
-//! The endpoint as an agent sees it, over a host in memory: revision by revision, tool by tool, and what mail tries.
+//! Tests of the endpoint with an in-memory host: by revision, by tool, and with hostile mail.
 
 mod client;
 mod handshake;

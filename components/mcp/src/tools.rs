@@ -1,4 +1,4 @@
-//! The tools: what each is called, what it says of itself, what it takes and answers. An action is a file below.
+//! The tools: names, descriptions, arguments and results. Each tool has its own file.
 
 mod bounds;
 mod create_alias;
@@ -25,33 +25,33 @@ use crate::outcome::Outcome;
 /// A tool.
 pub(crate) struct Tool<H> {
     pub(crate) name: &'static str,
-    /// What it is called by people.
+    /// The title for people.
     title: &'static str,
-    /// What a model is told of it.
+    /// The description for models.
     description: &'static str,
-    /// What the caller has to hold: without it the tool is not listed.
+    /// The scope that the caller needs. Without it, the tool is not listed.
     pub(crate) scope: Scope,
     hints: Hints,
     input: fn() -> Value,
     output: fn() -> Value,
-    /// Its arguments are a JSON object.
+    /// Calls the tool with its arguments, a JSON object.
     pub(crate) call: fn(&H, &[u8]) -> Result<Outcome, Failure>,
 }
 
-/// What a client may be told of what a tool does.
+/// The hints for clients about the effects of a tool.
 #[derive(Clone, Copy)]
 enum Hints {
-    /// It reads what is the account's own.
+    /// The tool reads data of the account itself.
     ReadsOwn,
-    /// It reads what came from outside.
+    /// The tool reads content from outside.
     ReadsMail,
-    /// It adds something to the account.
+    /// The tool adds something to the account.
     Adds,
-    /// It does something that nobody takes back.
+    /// The tool has an effect that cannot be undone.
     Sends,
 }
 
-/// All of them, always in this order.
+/// Returns all tools, always in this order.
 pub(crate) fn all<H: Capabilities>(_: &H) -> [Tool<H>; 7] {
     [
         list_folders::tool(),
@@ -64,7 +64,7 @@ pub(crate) fn all<H: Capabilities>(_: &H) -> [Tool<H>; 7] {
     ]
 }
 
-/// A tool as a list shows it.
+/// A tool in the format of the tool list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
@@ -79,7 +79,7 @@ pub(crate) struct Listed {
 }
 
 impl<H: Config> Tool<H> {
-    /// Returns `false` if no token can have the tool: the operator has to turn on sending.
+    /// Returns `false` if no token can use the tool, because the operator has not turned on sending.
     pub(crate) fn exists(&self, host: &H) -> bool {
         self.scope != Scope::MailSend || host.get("send_tool").as_deref() == Some("true")
     }
@@ -94,7 +94,7 @@ impl<H> Tool<H> {
         })
     }
 
-    /// It as a list shows it; `structured`: where the revision knows of titles and of schemas of results.
+    /// Returns the tool in the format of the tool list. `structured` adds the title and the output schema, which the revision must support.
     pub(crate) fn listed(&self, structured: bool) -> Listed {
         Listed {
             name: self.name,
@@ -125,15 +125,15 @@ impl Hints {
     }
 }
 
-/// Reads the arguments of a call.
+/// Parses the arguments of a call.
 ///
 /// # Errors
-/// 400 with a sentence that names the argument that will not do.
+/// 400 with a message that names the invalid argument.
 fn arguments<T: DeserializeOwned>(given: &[u8]) -> Result<T, Failure> {
     latchmail_shape::read(given).map_err(|misfit| Failure::bad_request(misfit.sentence()))
 }
 
-/// The folder that is meant: the inbox where none is named.
+/// Returns the folder name, or the inbox if none is given.
 fn folder(named: Option<&str>) -> &str {
     named.filter(|name| !name.is_empty()).unwrap_or("INBOX")
 }

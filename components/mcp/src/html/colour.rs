@@ -1,24 +1,24 @@
-//! Colours of text and of what is behind it.
+//! Colours of text and backgrounds.
 
 use csscolorparser::Color;
 
-/// Values that are longer are not read.
+/// The maximum length of a value. Longer values are not read.
 const LONGEST: usize = 256;
-/// The largest difference of a channel at which text is not seen on its background.
+/// The maximum difference per channel at which text is invisible on its background.
 const SAME: f32 = 20.0 / 255.0;
-/// Below this, a colour is not seen.
+/// The minimum opacity at which a colour is visible.
 const CLEAR: f32 = 0.05;
 
-/// What a style says of a colour.
+/// A colour in a style.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Paint {
     /// Red, green and blue from 0 to 1.
     Solid([f32; 3]),
-    /// The same, and how opaque it is.
+    /// Red, green, blue and opacity.
     Glass([f32; 3], f32),
     /// Nothing is painted.
     Clear,
-    /// An image, a gradient, or a colour that cannot be read.
+    /// An image, a gradient, or a colour that could not be parsed.
     Unknown,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn read(value: &str) -> Option<Paint> {
     }
 }
 
-/// Whether a browser may know the colour, although it was not read.
+/// Returns whether a browser may know a colour that was not parsed.
 fn is_computed(value: &str) -> bool {
     const FUNCTIONS: [&str; 12] = [
         "var(",
@@ -70,7 +70,7 @@ fn paint(colour: &Color) -> Paint {
     }
 }
 
-/// The colour of a background: a shorthand, or a colour alone.
+/// Parses a background: a shorthand or a single colour.
 pub(super) fn background(value: &str) -> Option<Paint> {
     if is_image(value) {
         return Some(Paint::Unknown);
@@ -83,19 +83,19 @@ pub(super) fn background(value: &str) -> Option<Paint> {
     }
     let mut words = value.split_ascii_whitespace();
     words.clone().find_map(read).or_else(|| {
-        // A shorthand without a colour takes the colour away.
+        // A shorthand without a colour resets the colour.
         words.next().map(|_| Paint::Clear)
     })
 }
 
-/// Whether a value of a background has an image.
+/// Returns whether a background value contains an image.
 pub(super) fn is_image(value: &str) -> bool {
     ["url(", "gradient(", "image(", "image-set(", "element("]
         .iter()
         .any(|image| value.contains(image))
 }
 
-/// What is seen where this is painted over what is behind it.
+/// Returns the colour that results if this colour is painted over another.
 pub(super) fn over(paint: Paint, behind: Paint) -> Paint {
     match (paint, behind) {
         (Paint::Clear, behind) => behind,
@@ -111,7 +111,7 @@ pub(super) fn over(paint: Paint, behind: Paint) -> Paint {
     }
 }
 
-/// Whether text of this colour is not seen on this background.
+/// Returns whether text of this colour is invisible on this background.
 pub(super) fn is_hidden(text: Paint, background: Paint) -> bool {
     if text == Paint::Clear {
         return true;

@@ -1,12 +1,11 @@
-//! Where a link goes, as a browser reads it: `https:/x`, `https:\\x` and `//x` lead to the host `x`, too.
+//! Resolves link targets as browsers do. For example, `https:/x`, `https:\\x` and `//x` all lead to the host `x`.
 
 use url::Url;
 
-/// The longest target that is shown.
+/// The maximum length of a displayed target.
 const LONGEST: usize = 4000;
 
-/// Returns the target of a link as people get there, or `None` if it leads nowhere outside the message. `base` is where the message says that its relative
-/// links begin.
+/// Returns the target of a link, or `None` if the target is inside the message. `base` is the base URL that the message declares for relative links.
 pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     let href = href.trim_matches(|c: char| c <= ' ');
     if href.is_empty() || href.starts_with('#') {
@@ -16,13 +15,13 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
         Ok(url) => url,
         Err(url::ParseError::RelativeUrlWithoutBase) => match base {
             Some(base) => base.join(href).ok()?,
-            // A mail is read on a page of a mail client.
+            // Mail is displayed on a page of a mail client.
             None if starts_a_host(href) => {
                 Url::parse("https://mail.invalid/").ok()?.join(href).ok()?
             }
             None => return None,
         },
-        // A browser does not follow it, but another program might.
+        // Browsers do not follow such a link, but other programs might.
         Err(_) => return Some(shortened(href)),
     };
     if matches!(
@@ -36,13 +35,13 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     Some(shortened(if is_same { href } else { whole }))
 }
 
-/// What relative links of a message begin with: that of its first `base`.
+/// Returns the base URL of relative links, from the first `base` element.
 pub(super) fn base(href: &str) -> Option<Url> {
     let url = Url::parse(href.trim_matches(|c: char| c <= ' ')).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
-/// Whether text that is shown as a link says where it goes.
+/// Returns whether the text of a link already names its target.
 pub(super) fn says(shown: &str, target: &str) -> bool {
     let plain = target.strip_prefix("mailto:").unwrap_or(target);
     let same = |target: &str| shown == target || shown == target.trim_end_matches('/');
@@ -54,7 +53,7 @@ fn starts_a_host(href: &str) -> bool {
     (0..2).all(|_| slashes.next().is_some_and(|c| matches!(c, '/' | '\\')))
 }
 
-/// One line without spaces, so that nothing in it reads like the text around it.
+/// Returns the target as one line without spaces, so that no part of it looks like the surrounding text.
 fn shortened(target: &str) -> String {
     let mut line = String::new();
     for c in target.chars().filter(|c| !c.is_control()).take(LONGEST) {

@@ -1,15 +1,15 @@
-//! Where an element is: off the page, clipped to nothing, or transformed out of sight.
+//! Detects elements that are outside the page, clipped to nothing, or transformed out of sight.
 
 use super::style::measure;
 
-/// Pixels beyond the upper or left edge at which an element is off the page.
+/// The distance beyond the upper or left edge, in pixels, at which an element is outside the page.
 const OFF: f32 = -500.0;
-/// Pixels beyond the other edges. A page can be scrolled, so this is more than the width of screens.
+/// The distance beyond the right or lower edge, in pixels. It exceeds the width of screens because a page can be scrolled.
 const FAR: f32 = 5000.0;
-/// Terms of a calculation that are read.
+/// The maximum number of terms read from a `calc()` expression.
 const MOST_TERMS: usize = 16;
 
-/// A length, roughly, in pixels. A percentage is taken of 600 pixels, the usual width of a mail.
+/// Returns the approximate length in pixels. Percentages are relative to 600 pixels, the usual width of a mail.
 pub(super) fn pixels(value: &str) -> Option<f32> {
     if let Some(sum) = value.strip_prefix("calc(") {
         return calculated(sum.strip_suffix(')')?);
@@ -32,7 +32,7 @@ pub(super) fn pixels(value: &str) -> Option<f32> {
     Some(number * each)
 }
 
-/// The sum of a calculation that has no other operations.
+/// Returns the sum of a `calc()` expression that only adds and subtracts.
 fn calculated(sum: &str) -> Option<f32> {
     let mut total = 0.0;
     let mut sign = 1.0;
@@ -56,7 +56,7 @@ fn calculated(sum: &str) -> Option<f32> {
     Some(total)
 }
 
-/// Whether an offset or a margin of the upper or left side puts an element off the page.
+/// Returns whether an offset or margin of the upper or left side moves an element outside the page.
 pub(super) fn is_off(value: &str) -> Option<bool> {
     match value {
         "auto" | "initial" => Some(false),
@@ -64,7 +64,7 @@ pub(super) fn is_off(value: &str) -> Option<bool> {
     }
 }
 
-/// The upper and the left one of the lengths of a shorthand of four sides.
+/// Returns the upper and left lengths of a shorthand for four sides.
 pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
     let mut sides = value.split_ascii_whitespace();
     let top = sides.next()?;
@@ -73,13 +73,13 @@ pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
     Some((top, left))
 }
 
-/// Whether an indentation puts a line off the page.
+/// Returns whether an indentation moves a line outside the page.
 pub(super) fn is_indented_off(value: &str) -> Option<bool> {
     let first = value.split_ascii_whitespace().next()?;
     is_off(first)
 }
 
-/// Whether `clip` leaves nothing.
+/// Returns whether `clip` hides the whole element.
 pub(super) fn clip(value: &str) -> Option<bool> {
     if matches!(value, "auto" | "initial" | "unset") {
         return Some(false);
@@ -89,14 +89,14 @@ pub(super) fn clip(value: &str) -> Option<bool> {
     let [top, right, bottom, left] = sides[..] else {
         return None;
     };
-    // `auto` is the edge.
+    // `auto` means the edge of the element.
     let is_narrow = |from: Option<f32>, to: Option<f32>| {
         to.is_some_and(|to| to - from.unwrap_or_default() < 2.0)
     };
     Some(is_narrow(top, bottom) || is_narrow(left, right))
 }
 
-/// Whether `clip-path` leaves nothing.
+/// Returns whether `clip-path` hides the whole element.
 pub(super) fn clip_path(value: &str) -> Option<bool> {
     if matches!(value, "none" | "initial" | "unset") {
         return Some(false);
@@ -128,7 +128,7 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     })
 }
 
-/// Whether a transformation leaves nothing, or moves an element off the page.
+/// Returns whether a transformation hides an element or moves it outside the page.
 pub(super) fn transform(value: &str) -> Option<bool> {
     if matches!(value, "none" | "initial" | "unset") {
         return Some(false);
@@ -155,7 +155,7 @@ pub(super) fn transform(value: &str) -> Option<bool> {
     Some(hides)
 }
 
-/// Whether one of these factors leaves nothing.
+/// Returns whether one of these scale factors hides the element.
 pub(super) fn scales_away(factors: &[&str]) -> bool {
     factors.iter().any(|factor| {
         let number = measure(factor).map(|(number, unit)| match unit {
@@ -166,7 +166,7 @@ pub(super) fn scales_away(factors: &[&str]) -> bool {
     })
 }
 
-/// Whether one of these lengths moves an element off the page. Percentages are of the element itself, whose half is moved to centre it.
+/// Returns whether one of these lengths moves an element outside the page. Percentages are relative to the element; centring moves an element by half its size.
 pub(super) fn moves_away(lengths: &[&str]) -> bool {
     lengths.iter().any(|length| match measure(length) {
         Some((number, "%")) => number.abs() >= 200.0,
@@ -187,7 +187,7 @@ fn turns_away(angles: &[&str]) -> bool {
     })
 }
 
-/// The arguments of a function, separated by commas or spaces.
+/// Splits the arguments of a function at commas and spaces.
 fn arguments<'v>(value: &'v str, function: &str) -> Option<impl Iterator<Item = &'v str>> {
     let inner = value.strip_prefix(function)?.trim_start();
     let inner = inner.strip_prefix('(')?.strip_suffix(')')?;

@@ -1,7 +1,7 @@
-//! The rules of style elements that say something about being seen.
+//! The rules of style elements that affect visibility.
 //!
-//! Rules are split as browsers split them. Selectors are read and matched by simplecss. It does not know all of them: [`Sheet::is_unread`] then says that text
-//! may be hidden by a rule that was not applied. What a sheet costs is bounded by [`Steps`].
+//! Rules are split as browsers split them. simplecss parses and matches selectors. It does not support all of them: [`Sheet::is_unread`] then reports that an
+//! unapplied rule may hide text. [`Steps`] bounds the cost of a sheet.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -11,22 +11,22 @@ use simplecss::Selector;
 use super::style::{Cascade, Declaration, declarations};
 use super::tree::Node;
 
-/// Bytes of all sheets of a message. Newsletters have up to 100,000.
+/// The maximum size of all sheets of a message, in bytes. Newsletters have up to 100,000.
 const LARGEST: usize = 256 * 1024;
-/// Selectors with their rules.
+/// The maximum number of selectors with their rules.
 const MOST_RULES: usize = 4000;
-/// Blocks in each other.
+/// The maximum nesting depth of blocks.
 const DEEPEST: usize = 8;
-/// Parts of a selector. Each that matches takes a call deeper.
+/// The maximum number of parts of a selector. Matching recurses once for each part.
 const MOST_PARTS: usize = 32;
-/// Bytes of the selectors of a block in others.
+/// The maximum length of the selectors of a nested block, in bytes.
 const LONGEST_NESTED: usize = 4096;
-/// Steps of matching selectors, some 20 ns each.
+/// The maximum number of steps for matching selectors. One step takes about 20 ns.
 const MOST_STEPS: u32 = 5_000_000;
-/// The width of the window for which media queries are answered, in pixels.
+/// The window width that media queries are evaluated for, in pixels.
 const WINDOW: f32 = 1024.0;
 
-/// The steps that are left for matching.
+/// The number of steps left for matching.
 #[derive(Debug)]
 pub(super) struct Steps(Cell<u32>);
 
@@ -35,7 +35,7 @@ impl Steps {
         Self(Cell::new(MOST_STEPS))
     }
 
-    /// Takes a step. Returns `false` if none is left.
+    /// Uses one step. Returns `false` if none is left.
     pub(super) fn take(&self) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
@@ -47,11 +47,11 @@ impl Steps {
     }
 }
 
-/// The texts of a message's sheets, as rules whose selectors are not read yet.
+/// The texts of a message's sheets, split into rules. The selectors are not parsed yet.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     all: Vec<Rule>,
-    /// Whether not all of the texts were read.
+    /// Whether some of the texts were not read.
     cut: bool,
     read: usize,
 }
@@ -77,7 +77,7 @@ impl Rules {
         self.block(&plain, "", 0);
     }
 
-    /// Reads the rules of a block; `outer` is the selector of the rule that it is in.
+    /// Reads the rules of a block. `outer` is the selector of the enclosing rule.
     fn block(&mut self, text: &str, outer: &str, depth: usize) {
         if depth > DEEPEST {
             self.cut = true;
@@ -139,16 +139,16 @@ impl Rules {
     }
 }
 
-/// The rules of a message, with their selectors.
+/// The rules of a message with parsed selectors.
 #[derive(Debug, Default)]
 pub(super) struct Sheet<'r> {
     rules: Vec<(Selector<'r>, &'r [Declaration])>,
-    /// Which of them can hold for an element, by what the last part of the selector names: `#id`, `.class`, an element, or nothing.
+    /// The rules by what the last part of the selector names: `#id`, `.class`, an element, or nothing.
     by_name: HashMap<String, Vec<usize>>,
     /// Whether a selector looks at attributes other than the id and the class.
     pub(super) has_attributes: bool,
     unread: bool,
-    /// Whether a rule that was not read says what is behind text.
+    /// Whether a rule that was not read sets a background.
     pub(super) unread_background: bool,
 }
 
@@ -161,7 +161,7 @@ impl<'r> Sheet<'r> {
         };
         for rule in &rules.all {
             let selector = rule.selector.as_str();
-            // What is shown before or behind an element is no text of the message.
+            // Generated content before or behind an element is not text of the message.
             if is_generated(selector) {
                 continue;
             }
@@ -182,17 +182,17 @@ impl<'r> Sheet<'r> {
         sheet
     }
 
-    /// Whether no rule can hold for any element.
+    /// Returns whether no rule can match an element.
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether text may be hidden by what was not read.
+    /// Returns whether an unread rule may hide text.
     pub(super) fn is_unread(&self, steps: &Steps) -> bool {
         self.unread || !steps.are_left()
     }
 
-    /// Adds what the rules say of an element, the most specific last.
+    /// Applies the matching rules to an element. The most specific rule comes last.
     pub(super) fn apply(&self, node: &Node<'_>, steps: &Steps, cascade: &mut Cascade) {
         if !steps.take() {
             return;
@@ -225,7 +225,7 @@ impl<'r> Sheet<'r> {
     }
 }
 
-/// The selectors of a block in a rule, or `None` if there are too many.
+/// Returns the selectors of a nested block, or `None` if there are too many.
 fn nested(outer: &str, inner: &str) -> Option<String> {
     if outer.is_empty() {
         return Some(inner.to_owned());
@@ -248,13 +248,13 @@ fn nested(outer: &str, inner: &str) -> Option<String> {
 
 /// A piece of a sheet.
 enum Item<'t> {
-    /// What ends with a semicolon.
+    /// A statement that ends with a semicolon.
     Statement(&'t str),
-    /// What is before a block, and the block.
+    /// A block and the text before it.
     Block(&'t str, &'t str),
 }
 
-/// The pieces of a text without comments.
+/// Splits a text without comments into pieces.
 struct Items<'t>(&'t str);
 
 impl<'t> Iterator for Items<'t> {
@@ -273,7 +273,7 @@ impl<'t> Iterator for Items<'t> {
                     return Some(Item::Block(&text[..begins], &text[begins + 1..at]));
                 }
                 ('}', Some(_)) => depth -= 1,
-                // One too many ends nothing.
+                // A surplus closing bracket ends nothing.
                 (';' | '}', None) => {
                     self.0 = &text[at + 1..];
                     return Some(Item::Statement(&text[..at]));
@@ -283,7 +283,7 @@ impl<'t> Iterator for Items<'t> {
         }
         self.0 = "";
         match begins {
-            // The end of the sheet ends what is open.
+            // The end of the sheet closes all open blocks.
             Some(begins) => Some(Item::Block(&text[..begins], &text[begins + 1..])),
             None if text.trim().is_empty() => None,
             None => Some(Item::Statement(text)),
@@ -291,7 +291,7 @@ impl<'t> Iterator for Items<'t> {
     }
 }
 
-/// The characters of a text that are in no string and not escaped, with their places.
+/// Returns the characters that are neither in a string nor escaped, with their offsets.
 fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut quote, mut is_escaped) = (None, false);
     text.char_indices().filter(move |&(_, c)| {
@@ -310,7 +310,7 @@ fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// The parts of a text between separators that are in no brackets.
+/// Splits a text at separators that are not in brackets.
 fn at_top_level(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut begins, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, c) in outside_strings(text) {
@@ -328,7 +328,7 @@ fn at_top_level(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-/// A sheet without comments, and without the marks that hid sheets from the oldest browsers.
+/// Removes comments and the marks that hid sheets from the oldest browsers.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -349,7 +349,7 @@ fn without_comments(text: &str) -> String {
     plain.replace("<!--", " ").replace("-->", " ")
 }
 
-/// What the last part of a selector names.
+/// Returns what the last part of a selector names.
 fn name(selector: &str) -> String {
     let mut depth = 0_usize;
     let mut begins = 0;
@@ -376,7 +376,7 @@ fn name(selector: &str) -> String {
         })
 }
 
-/// Whether a selector names what is generated before or behind an element, or a part of its text.
+/// Returns whether a selector names generated content before or behind an element, or a part of its text.
 fn is_generated(selector: &str) -> bool {
     selector.contains("::")
         || [":before", ":after", ":first-line", ":first-letter"]
@@ -384,7 +384,7 @@ fn is_generated(selector: &str) -> bool {
             .any(|part| selector.ends_with(part))
 }
 
-/// Whether a media query holds in a window of the usual width. What is not known holds.
+/// Returns whether a media query matches a window of the usual width. Unknown queries match.
 fn applies(query: &str) -> bool {
     let query = query.trim().to_ascii_lowercase();
     query.is_empty() || at_top_level(&query, ',').into_iter().any(one_applies)

@@ -1,24 +1,23 @@
-//! What declarations of CSS say about being seen: as much of the language as that takes.
+//! Parses CSS declarations, as far as they affect visibility.
 
 use super::colour::{self, Paint};
 use super::place;
 
-/// What text inherits that may hide it: how large it is, whether it is visible, how high its lines are, how far they are indented. What is in an element may
-/// say otherwise.
+/// The number of inherited properties that may hide text: font size, visibility, line height and indentation. Child elements may override them.
 pub(super) const INHERITED: usize = 4;
-/// The place of visibility among them.
+/// The index of visibility among the inherited properties.
 pub(super) const VISIBILITY: usize = 1;
 
-/// What a style says.
+/// The effect of a style on visibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Style {
-    /// Whether neither the element nor anything in it is seen.
+    /// Whether the element and its whole content are invisible.
     pub(super) gone: bool,
-    /// Whether text is hidden, for each thing that it inherits; none where nothing is said of it.
+    /// Whether each inherited property hides the text, or `None` if the style does not set it.
     pub(super) hides: [Option<bool>; INHERITED],
     /// The colour of text.
     pub(super) colour: Option<Paint>,
-    /// What is behind the text.
+    /// The background of the text.
     pub(super) background: Option<Paint>,
 }
 
@@ -60,25 +59,25 @@ enum Property {
 
 const PROPERTIES: usize = Property::Scale as usize + 1;
 
-/// What a declaration says.
+/// The value of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
-    /// An answer to the question of the property: whether it hides, clips, moves off the page, or has an image.
+    /// Whether the property hides the element, clips it, moves it outside the page, or contains an image.
     Is(bool),
     Extent(Extent),
     Size(Size),
     Paint(Paint),
-    /// Whether offsets hold, and whether the element is taken out of the page.
+    /// Whether offsets apply, and whether the element is taken out of the normal flow.
     Placed {
         offset: bool,
         absolute: bool,
     },
 }
 
-/// How wide or high an element is.
+/// The width or height of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Nothing, or too little to be seen.
+    /// Zero, or too small to be seen.
     Nothing,
     /// Less than a line of text.
     Little,
@@ -86,7 +85,7 @@ enum Extent {
     Enough,
 }
 
-/// One thing that a style says.
+/// One declaration of a style.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Declaration {
     property: Property,
@@ -95,7 +94,7 @@ pub(super) struct Declaration {
 }
 
 impl Declaration {
-    /// Whether it hides text on its own, whatever the other declarations are.
+    /// Returns whether the declaration hides text regardless of all other declarations.
     pub(super) fn hides(&self) -> bool {
         match self.value {
             Value::Is(is) => {
@@ -113,7 +112,7 @@ impl Declaration {
         }
     }
 
-    /// Whether it says what is behind text.
+    /// Returns whether the declaration sets a background.
     pub(super) fn paints(&self) -> bool {
         matches!(
             self.property,
@@ -122,7 +121,7 @@ impl Declaration {
     }
 }
 
-/// What holds of an element: of each property the last that was said, and what is important before what is not.
+/// The declarations that apply to an element: the last one for each property. Important declarations take precedence.
 #[derive(Debug, Default)]
 pub(super) struct Cascade {
     held: [Option<Declaration>; PROPERTIES],
@@ -137,7 +136,7 @@ impl Cascade {
         }
     }
 
-    /// What an attribute says, which counts less than any style.
+    /// Adds a declaration from an attribute. It has a lower precedence than any style.
     pub(super) fn hint(&mut self, property: &str, value: &str) {
         read(property, value, false, &mut |said| self.put(said));
     }
@@ -167,7 +166,7 @@ impl Cascade {
         }
     }
 
-    /// What that means for an element of this name.
+    /// Returns the resulting style of an element with this name.
     pub(super) fn style(&self, element: &[u8]) -> Style {
         use Property as P;
         let yes = |property| self.is(property) == Some(true);
@@ -186,7 +185,7 @@ impl Cascade {
             .any(yes)
                 || self.squeezed(element, clipped)
                 || self.is_elsewhere(),
-            // Lines without height are seen unless what exceeds them is cut off.
+            // Lines without height are visible unless their overflow is clipped.
             hides: [
                 match self.value(P::FontSize) {
                     Some(Value::Size(Size::Hides)) => Some(true),
@@ -206,10 +205,10 @@ impl Cascade {
         }
     }
 
-    /// Whether there is no room for text.
+    /// Returns whether the element is too small for text.
     fn squeezed(&self, element: &[u8], clipped: bool) -> bool {
         use Property as P;
-        // Tables and their cells grow with what is in them, whatever size they are given.
+        // Tables and their cells grow with their content, regardless of their declared size.
         if matches!(element, b"table" | b"tbody" | b"tr" | b"td" | b"th") {
             return false;
         }
@@ -235,7 +234,7 @@ impl Cascade {
         bounded || low && narrow || cut
     }
 
-    /// Whether the element is not where the page is.
+    /// Returns whether the element is outside the page.
     fn is_elsewhere(&self) -> bool {
         use Property as P;
         let yes = |property| self.is(property) == Some(true);
@@ -257,8 +256,8 @@ impl Cascade {
     }
 }
 
-/// Takes the style of an element, or the body of a rule, apart as browsers do: without comments, escapes read, and no end where one stands in a string or in
-/// brackets.
+/// Splits the style of an element or the body of a rule into declarations, as browsers do: comments are removed, escapes are decoded, and a separator in a
+/// string or in brackets ends nothing.
 pub(super) fn declarations(style: &str, said: &mut impl FnMut(Declaration)) {
     let mut current = String::new();
     let (mut quote, mut depth) = (None, 0_usize);
@@ -294,7 +293,7 @@ pub(super) fn declarations(style: &str, said: &mut impl FnMut(Declaration)) {
     declaration(&current, said);
 }
 
-/// The character of an escape, behind its backslash. One that would be taken for a mark of the syntax is not what it says here.
+/// Decodes the character of an escape after its backslash. A character that would be read as syntax is replaced.
 pub(super) fn escaped(rest: &mut std::str::Chars<'_>) -> char {
     let text = rest.as_str();
     let digits = text
@@ -323,7 +322,7 @@ fn declaration(text: &str, said: &mut impl FnMut(Declaration)) {
         return;
     };
     let property = property.trim();
-    // The longest that is known.
+    // The longest known property name.
     if property.len() > "-webkit-text-fill-color".len() {
         return;
     }
@@ -336,7 +335,7 @@ fn declaration(text: &str, said: &mut impl FnMut(Declaration)) {
     read(&property, plain, important, said);
 }
 
-/// Reads a declaration in lower case. One that a browser does not know says nothing, so that what was said before it holds.
+/// Parses a declaration in lower case. A browser ignores a declaration that it does not know, so the previous value remains.
 fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Declaration)) {
     use Property as P;
     let mut say = |property, value: Option<Value>| {
@@ -435,7 +434,7 @@ fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Decl
     }
 }
 
-/// Reads the upper and the left one of the lengths of a shorthand of four sides.
+/// Parses the upper and left lengths of a shorthand for four sides.
 fn sides(
     value: &str,
     top: Property,
@@ -448,7 +447,7 @@ fn sides(
     }
 }
 
-/// Whether a browser knows the word; one that it does not leaves what was said before.
+/// Returns whether a browser knows the keyword. An unknown keyword leaves the previous value.
 fn is_display(value: &str) -> bool {
     let known = ["inline", "table", "block", "-webkit-", "-ms-"];
     known.iter().any(|begin| value.starts_with(begin))
@@ -480,7 +479,7 @@ fn opacity(value: &str) -> Option<bool> {
     }
 }
 
-/// How much a height or a width is.
+/// Classifies a height or width.
 fn extent(value: &str) -> Option<Value> {
     let extent = match value {
         "auto" | "none" | "initial" | "max-content" | "min-content" | "fit-content" => {
@@ -493,7 +492,7 @@ fn extent(value: &str) -> Option<Value> {
     Some(Value::Extent(extent))
 }
 
-/// Whether lines have no height.
+/// Returns whether lines have no height.
 fn flat(value: &str) -> Option<bool> {
     match value {
         "normal" | "initial" => Some(false),
@@ -504,14 +503,14 @@ fn flat(value: &str) -> Option<bool> {
     }
 }
 
-/// What a font's size does to text.
+/// The effect of a font size on text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
-    /// It is that of what the text stands in, or a multiple of it.
+    /// The font size of the parent, or a multiple of it.
     Follows,
-    /// It is too small to be seen.
+    /// Too small to be seen.
     Hides,
-    /// It is not.
+    /// Large enough to be seen.
     Shows,
 }
 
@@ -533,7 +532,7 @@ fn font_size(value: &str) -> Option<Size> {
     })
 }
 
-/// Whether a length is nothing, or so little that nobody sees it.
+/// Returns whether a length is zero or too small to be seen.
 fn is_nothing(value: &str) -> Option<bool> {
     match measure(value)? {
         (number, _) if number < 0.0 => None,
@@ -544,7 +543,7 @@ fn is_nothing(value: &str) -> Option<bool> {
     }
 }
 
-/// A number and its unit.
+/// Splits a length into a number and its unit.
 pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
     let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
     let unit = &value[number.len()..];

@@ -10,7 +10,7 @@ fn text(html: &str) -> String {
     readable.text
 }
 
-/// Fails unless this hides the word `hidden`, and only that.
+/// Asserts that this HTML hides the word `hidden` and nothing else.
 #[track_caller]
 fn hides(html: &str) {
     let readable = readable(html);
@@ -179,14 +179,14 @@ fn a_rule_that_cannot_be_read_is_told_of() {
         let read = readable(&format!("<style>{sheet}</style><p class=h>a"));
         assert_eq!((&*read.text, read.unread), ("a", true), "{sheet}");
     }
-    // Others hide nothing.
+    // Other values hide nothing.
     assert_eq!(
         text("<style>p:not(.x){margin:0;color:#333}u + .body a{color:red}</style><p>a"),
         "a"
     );
     let read = readable("<p style='color:var(--x)'>a");
     assert_eq!((&*read.text, read.unread), ("a", true));
-    // What is behind the text is not known.
+    // The background is not known.
     let read = readable("<style>:root{background:#000}</style><p style='color:#fff'>a");
     assert_eq!((&*read.text, read.unread), ("a", true));
 }
@@ -499,7 +499,7 @@ fn what_elements_say_of_themselves_costs_no_more_than_one_pass() {
     );
 }
 
-/// Debug builds take some 20 times as long as what is released.
+/// Debug builds take about 20 times as long as release builds.
 #[test]
 fn what_style_sheets_cost_is_bounded() {
     let deep = "<div class=a>".repeat(250);
@@ -507,7 +507,7 @@ fn what_style_sheets_cost_is_bounded() {
     let words: Vec<String> = (0..60_000).map(|n| format!("c{n}")).collect();
     let words = words.join(" ");
     for (sheet, html) in [
-        // A selector that could be tried in as many ways as there are subsets of its ancestors.
+        // A selector with as many possible matches as its ancestors have subsets.
         (
             format!("{}.b{{color:red}}", ".a ".repeat(40)),
             format!("{deep}<i class=b>x</i>"),

@@ -1,7 +1,7 @@
-//! The elements of a message: those that are open, and what selectors ask about all of them.
+//! The elements of a message: the open elements, and the facts about all elements that selectors need.
 //!
-//! Elements end as browsers end them, also where no tag does: a paragraph by the next block, a cell by the next cell. An element for formatting that is open
-//! when a block ends goes on behind it.
+//! Elements end as browsers end them, also without an end tag: a paragraph ends at the next block, a cell at the next cell. A formatting element that is open
+//! at the end of a block continues after the block.
 
 use std::collections::HashMap;
 
@@ -11,29 +11,29 @@ use simplecss::{AttributeOperator, Element, PseudoClass};
 use super::attribute;
 use super::sheet::Steps;
 
-/// Elements in each other. Newsletters have up to 100; browsers stop at 512.
+/// The maximum nesting depth. Newsletters have up to 100 levels; browsers stop at 512.
 const DEEPEST: usize = 256;
 
-/// What selectors ask about an element.
+/// The facts about an element that selectors need.
 #[derive(Debug)]
 struct Known {
     name: String,
-    /// Names and values. In pages without a document type, ids and classes are the same in any case; mail often has none.
+    /// Names and values. Ids and classes ignore case in pages without a document type, and mail often has none.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
-    /// The element before it in the same parent.
+    /// The previous sibling.
     before: Option<usize>,
-    /// The last element in it so far.
+    /// The last child so far.
     last: Option<usize>,
 }
 
-/// All elements that selectors may ask about.
+/// All elements that selectors may refer to.
 #[derive(Debug)]
 pub(super) struct Nodes {
     all: Vec<Known>,
-    /// The last element that is in no other.
+    /// The last element without a parent.
     last: Option<usize>,
-    /// Whether attributes other than the id and the class are asked about.
+    /// Whether selectors use attributes other than the id and the class.
     has_attributes: bool,
 }
 
@@ -73,7 +73,7 @@ impl Nodes {
         at
     }
 
-    /// An element as selectors see it.
+    /// A reference to an element for selectors.
     pub(super) fn node<'n>(&'n self, at: usize, steps: &'n Steps) -> Node<'n> {
         Node {
             nodes: self,
@@ -83,7 +83,7 @@ impl Nodes {
     }
 }
 
-/// An element as selectors see it. Each question is a step; where none is left, there is no answer.
+/// An element with a budget of steps. Each query takes one step. Without steps, queries find nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'n> {
     nodes: &'n Nodes,
@@ -164,13 +164,14 @@ struct Open<T> {
     what: T,
 }
 
-/// The elements that are open, with something that is known of each.
+/// The open elements, with a value for each.
 #[derive(Debug)]
 pub(super) struct Stack<T> {
     open: Vec<Open<T>>,
-    /// How many of each name are open.
+    /// The number of open elements with each name.
     names: HashMap<Vec<u8>, usize>,
-    /// How many of each name are open beyond the limit. They are not told apart from what they are in.
+    /// The number of elements with each name that are open beyond the depth limit. Such elements are treated as content of the innermost element within the
+    /// limit.
     beyond: HashMap<Vec<u8>, usize>,
 }
 
@@ -183,34 +184,34 @@ impl<T: Copy + PartialEq> Stack<T> {
         }
     }
 
-    /// The innermost element.
+    /// Returns the value of the innermost element.
     pub(super) fn top(&self) -> Option<&T> {
         self.open.last().map(|open| &open.what)
     }
 
-    /// The same, to be changed.
+    /// Returns the mutable value of the innermost element.
     pub(super) fn top_mut(&mut self) -> Option<&mut T> {
         self.open.last_mut().map(|open| &mut open.what)
     }
 
-    /// All from the one at `at` on, the outermost first, each with its name.
+    /// Returns the names and values of the elements from index `at` on, the outermost first.
     pub(super) fn from(&mut self, at: usize) -> impl Iterator<Item = (&[u8], &mut T)> {
         self.open[at..]
             .iter_mut()
             .map(|open| (&open.name[..], &mut open.what))
     }
 
-    /// What is known of the one before the one at `at`.
+    /// Returns the value of the parent of the element at index `at`.
     pub(super) fn before(&self, at: usize) -> Option<&T> {
         self.open.get(at.checked_sub(1)?).map(|open| &open.what)
     }
 
-    /// Whether an element has a place of its own.
+    /// Returns whether the depth limit allows another element.
     pub(super) fn has_room(&self) -> bool {
         self.beyond.is_empty() && self.open.len() < DEEPEST
     }
 
-    /// Opens an element. Where there is no room it is counted, and forgotten.
+    /// Opens an element. Beyond the depth limit, the element is only counted.
     pub(super) fn push(&mut self, name: &[u8], what: T) {
         if self.has_room() {
             *self.names.entry(name.to_vec()).or_default() += 1;
@@ -223,7 +224,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         }
     }
 
-    /// Ends what ends where an element begins. Returns from where on the open elements are others than before.
+    /// Closes the elements that end where an element with this name begins. Returns the index from which the open elements changed.
     pub(super) fn begins(&mut self, name: &[u8]) -> Option<usize> {
         if !self.beyond.is_empty() {
             return None;
@@ -259,7 +260,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         changed
     }
 
-    /// Ends an element by its tag. Returns what is known of it, and from where on the open elements are others than before.
+    /// Closes an element by its end tag. Returns its value and the index from which the open elements changed.
     pub(super) fn ends(&mut self, name: &[u8]) -> Option<(usize, T)> {
         if let Some(left) = self.beyond.get_mut(name) {
             *left -= 1;
@@ -275,13 +276,13 @@ impl<T: Copy + PartialEq> Stack<T> {
             _ => &[b"td", b"th", b"table"],
         };
         let at = self.find(&[name], within)?;
-        // What is open beyond the limit is in it.
+        // Elements open beyond the limit are content of this element.
         self.beyond.clear();
         let what = self.open[at].what;
         Some((self.remove(at), what))
     }
 
-    /// The innermost element that has one of these names, in none of those.
+    /// Returns the innermost element with one of these names, searching only inside the innermost element with one of the other names.
     fn find(&self, names: &[&[u8]], within: &[&[u8]]) -> Option<usize> {
         if !names.iter().any(|name| self.names.contains_key(*name)) {
             return None;
@@ -297,7 +298,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         None
     }
 
-    /// Ends an element with all that is in it, but for what goes on behind it. Returns its place.
+    /// Closes an element and its content, except for elements that continue after it. Returns its index.
     fn remove(&mut self, at: usize) -> usize {
         let above = self.open.split_off(at);
         let mut ended = above.into_iter();
@@ -306,7 +307,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         let name = name.unwrap_or_default();
         let mut left: Vec<Open<T>> = first.into_iter().collect();
         for open in ended {
-            // An element for formatting ends alone; what is in a cell or a table ends with it.
+            // A formatting element ends alone. A cell or a table ends together with its content.
             let stays = is_formatting(&name) || is_formatting(&open.name) && !is_of_a_table(&name);
             let again = |known: &Open<T>| known.name == open.name && known.what == open.what;
             let is_again = || is_formatting(&open.name) && self.open[at..].iter().any(again);
@@ -328,7 +329,7 @@ impl<T: Copy + PartialEq> Stack<T> {
     }
 }
 
-/// Elements that go on where the block ends that they are in.
+/// Elements that continue after the end of the block that contains them.
 fn is_formatting(name: &[u8]) -> bool {
     matches!(
         name,
@@ -355,7 +356,7 @@ fn is_of_a_table(name: &[u8]) -> bool {
     )
 }
 
-/// Elements that a head may hold.
+/// Elements that are allowed in a head.
 fn is_in_head(name: &[u8]) -> bool {
     matches!(
         name,
@@ -373,7 +374,7 @@ fn is_in_head(name: &[u8]) -> bool {
     )
 }
 
-/// What an element says of itself in attributes, as properties of styles.
+/// Converts the presentational attributes of an element to style properties.
 pub(super) fn hints(tag: &StartTag<()>, mut say: impl FnMut(&str, &str)) {
     let has = |name: &[u8]| tag.attributes.keys().any(|known| ***known == *name);
     let given = |name: &[u8]| {
@@ -395,7 +396,7 @@ pub(super) fn hints(tag: &StartTag<()>, mut say: impl FnMut(&str, &str)) {
             if let Some(colour) = given(b"color") {
                 say("color", &colour);
             }
-            // It has sizes of its own, which are never nothing.
+            // The element has an intrinsic size, which is never zero.
             if has(b"size") {
                 say("font-size", "medium");
             }
@@ -405,7 +406,7 @@ pub(super) fn hints(tag: &StartTag<()>, mut say: impl FnMut(&str, &str)) {
                 say("color", &colour);
             }
         }
-        // Links do not have the colour of the text around them.
+        // Links do not inherit the colour of the surrounding text.
         b"a" if has(b"href") => say("color", "#0000ee"),
         _ => {}
     }

@@ -1,10 +1,10 @@
-//! An agent.
+//! A client of the endpoint.
 
 use latchmail_sdk::capability::Scope;
 use latchmail_sdk::testing::{Answer, FakeHost, Service};
 use serde_json::{Value, json};
 
-/// What a caller holds at the endpoint where agents may not send.
+/// The scopes of a caller if agents may not send.
 pub(super) const USUAL: [Scope; 4] = [
     Scope::MailRead,
     Scope::MailWrite,
@@ -12,14 +12,14 @@ pub(super) const USUAL: [Scope; 4] = [
     Scope::AliasesWrite,
 ];
 
-/// The endpoint for an agent of `ada@example.test`.
+/// Returns the endpoint for an agent of `ada@example.test`.
 pub(super) fn endpoint() -> Service {
     let service = Service::of(crate::module::<FakeHost>());
     service.host.use_grant(&USUAL);
     service
 }
 
-/// Posts a body as it is, with the headers that every client sends.
+/// Posts a body unchanged, with the headers that every client sends.
 pub(super) fn post(service: &Service, headers: &[(&str, &str)], body: &str) -> Answer {
     let usual = [
         ("content-type", "application/json"),
@@ -29,7 +29,7 @@ pub(super) fn post(service: &Service, headers: &[(&str, &str)], body: &str) -> A
     service.ask("POST", "/mcp", &headers, body.into())
 }
 
-/// Asks as a client of `revision` does.
+/// Sends a request as a client of `revision` does.
 #[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
 pub(super) fn ask(service: &Service, revision: &str, method: &str, params: Value) -> Answer {
     let message = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
@@ -47,7 +47,7 @@ pub(super) fn ask(service: &Service, revision: &str, method: &str, params: Value
     post(service, &headers, &message.to_string())
 }
 
-/// What the newest revision has in every request.
+/// Returns the fields that the newest revision requires in every request.
 pub(super) fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -56,7 +56,7 @@ pub(super) fn meta() -> Value {
     })
 }
 
-/// The result of an answer.
+/// Returns the result of a response.
 #[track_caller]
 pub(super) fn result(answer: &Answer) -> Value {
     let body = answer.succeeds(200);
@@ -65,7 +65,7 @@ pub(super) fn result(answer: &Answer) -> Value {
     body["result"].clone()
 }
 
-/// The status and the code of an error.
+/// Returns the status and the code of an error.
 #[track_caller]
 pub(super) fn error(answer: &Answer) -> (u16, i64) {
     let body = answer.json();
@@ -74,7 +74,7 @@ pub(super) fn error(answer: &Answer) -> (u16, i64) {
     (answer.status, body["error"]["code"].as_i64().unwrap())
 }
 
-/// Calls a tool; what it answers, both halves.
+/// Calls a tool. Returns the structured part and the text of its result.
 #[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
 #[track_caller]
 pub(super) fn call(service: &Service, tool: &str, arguments: Value) -> (Value, String) {
@@ -86,7 +86,7 @@ pub(super) fn call(service: &Service, tool: &str, arguments: Value) -> (Value, S
     (result["structuredContent"].clone(), text)
 }
 
-/// Calls a tool that fails; the sentence.
+/// Calls a tool that fails. Returns the error message.
 #[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
 #[track_caller]
 pub(super) fn refused(service: &Service, tool: &str, arguments: Value) -> String {

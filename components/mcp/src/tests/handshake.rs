@@ -1,4 +1,4 @@
-//! Revisions 2025-03-26, 2025-06-18 and 2025-11-25, in the order in which a client speaks: a handshake that nothing is remembered of, then requests.
+//! Revisions 2025-03-26, 2025-06-18 and 2025-11-25, in the order in which a client proceeds: a handshake that the server does not store, then requests.
 
 use latchmail_sdk::testing::Letter;
 use serde_json::{Value, json};
@@ -168,7 +168,7 @@ fn only_the_oldest_revision_has_batches() {
     }
     let ten = post(&service, &[], &batch(&vec![ping(1); 10])).succeeds(200);
     assert_eq!(ten.as_array().unwrap().len(), 10);
-    // What is too long together is answered as far as it goes.
+    // A batch that exceeds the budget gets responses up to the limit.
     let text = "\u{e0041}".repeat(60_000);
     let uid = service
         .host
@@ -187,7 +187,7 @@ fn only_the_oldest_revision_has_batches() {
         (1..10).contains(&results) && answers[9]["error"]["code"] == -32600,
         "{results}"
     );
-    // So is what takes long to be turned into text, however little of it is answered.
+    // The same applies to HTML that takes long to convert, even if the result is short.
     let html = format!("<p>Hi</p>{}", "<b></b>".repeat(60_000));
     let uid = service
         .host
@@ -203,7 +203,7 @@ fn only_the_oldest_revision_has_batches() {
     };
     assert_eq!(served(json!({ "uid": uid, "format": "text" })), 3);
     assert!(served(json!({ "uid": uid })) < 4);
-    // A later piece is not turned into text.
+    // A later piece is not converted.
     assert_eq!(served(json!({ "uid": uid, "offset": 419_000 })), 10);
     let handshake: Value = serde_json::from_str(&hello("2025-03-26")).unwrap();
     let answers = post(&service, &[], &batch(&[handshake])).succeeds(200);

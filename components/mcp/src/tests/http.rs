@@ -1,4 +1,4 @@
-//! What is of HTTP, before any message is looked at.
+//! The HTTP layer, before a message is parsed.
 
 use latchmail_sdk::testing::Service;
 use serde_json::json;
@@ -133,7 +133,7 @@ fn what_is_no_message_is_told_so_with_the_codes_of_json_rpc() {
             assert_eq!(error(&answer), (400, code), "{revision} {body:.80}");
         }
     }
-    // An id that can be read is answered; one that cannot is null, or absent where the revision has it so.
+    // The error contains the id if it can be read. Otherwise the id is null, or absent if the revision requires it.
     let id = |revision: &str, body: &str| {
         let answer = post(&service, &[("mcp-protocol-version", revision)], body).json();
         answer.get("id").cloned()
@@ -141,7 +141,7 @@ fn what_is_no_message_is_told_so_with_the_codes_of_json_rpc() {
     let known = r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#;
     assert_eq!(id("2025-06-18", known), Some(json!("x")));
     assert_eq!(id("2025-06-18", "{"), Some(json!(null)));
-    // A response is an answer to nothing, so its id is nobody's.
+    // A response from the client has no request here, so its id is ignored.
     let response = r#"{"jsonrpc":"2.0","id":"x","result":{}}"#;
     assert_eq!(id("2025-06-18", response), Some(json!(null)));
     assert_eq!(id("2025-11-25", response), None);

@@ -1,4 +1,4 @@
-//! The list of tools, whole.
+//! The complete list of tools.
 
 use latchmail_sdk::scope;
 use serde_json::{Value, json};

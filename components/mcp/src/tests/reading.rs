@@ -1,4 +1,4 @@
-//! The tools that read: in the shapes of the routes, in pieces, and with the routes' own sentences.
+//! The tools that read: the shapes of the routes, pieces of long bodies, and the error messages of the routes.
 
 use latchmail_sdk::capability::{Error, Verdict};
 use latchmail_sdk::testing::{Letter, NOW};
@@ -43,7 +43,7 @@ fn a_page_has_twenty_messages_unless_it_is_asked_for_otherwise() {
         (&json!(true), &json!([]))
     );
     assert!(text.contains("\"subject\":\"No. 25\""));
-    // Some agents write every number with a point.
+    // Some agents write every number with a decimal point.
     let page = json!({ "folder": "INBOX", "page": 3.0, "limit": 10.0 });
     let (answer, _) = call(&service, "list_messages", page);
     assert_eq!(answer["messages"].as_array().unwrap().len(), 5);

@@ -1,4 +1,4 @@
-//! What tools answer fits what they say that they answer.
+//! The results of tools match their output schemas.
 
 use latchmail_sdk::scope;
 use latchmail_sdk::testing::Letter;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::{ask, call, endpoint, result};
 
-/// Why a value is not of a schema's shape, as far as these schemas go; none where it is.
+/// Returns why a value does not match a schema, or `None` if it does. Supports only the keywords that these schemas use.
 fn misfit(value: &Value, schema: &Value) -> Option<String> {
     let fits = |kind: &str| match kind {
         "object" => value.is_object(),
@@ -31,7 +31,7 @@ fn misfit(value: &Value, schema: &Value) -> Option<String> {
     }
     for (key, value) in value.as_object().into_iter().flatten() {
         let Some(schema) = schema["properties"].get(key) else {
-            return Some(format!("{key} is not told of"));
+            return Some(format!("{key} is not in the schema"));
         };
         if let Some(why) = misfit(value, schema) {
             return Some(format!("{key}: {why}"));

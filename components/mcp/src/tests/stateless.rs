@@ -1,4 +1,4 @@
-//! Revision 2026-07-28: every request says what it is, in the body and in headers, and the two agree.
+//! Revision 2026-07-28: every request describes itself in the body and in headers, which must match.
 
 use latchmail_sdk::capability::Scope;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The tools that change something: aliases, and sending where the operator lets agents send.
+//! The tools that change something: aliases, and sending if the operator allows agents to send.
 
 use latchmail_sdk::capability::Scope;
 use serde_json::json;

@@ -1,35 +1,36 @@
-//! What of a message has room in an answer, apart from its body: who writes a mail may write a thousand recipients into it. What is left out is told of.
+//! Limits the fields of a message in a result, apart from its body. The author of a mail may add a thousand recipients, for example. Warnings report what was
+//! cut.
 
 use latchmail_common::{Address, Detail, Headline, Summary};
 
-/// Addresses of one field.
+/// The maximum number of addresses in a field.
 const MOST_ADDRESSES: usize = 50;
-/// Attachments.
+/// The maximum number of attachments.
 const MOST_ATTACHMENTS: usize = 100;
-/// Message-IDs of a thread: the last of them, which are the nearest.
+/// The maximum number of Message-IDs of a thread. The last ones are kept, because they are the nearest.
 const MOST_REFERENCES: usize = 20;
-/// Flags and keywords.
+/// The maximum number of flags and keywords.
 const MOST_FLAGS: usize = 50;
-/// Characters of a subject, and of a Message-ID: a line of a mail (RFC 5322, section 2.1.1).
+/// The maximum length of a subject and of a Message-ID, in characters: a line of a mail (RFC 5322, section 2.1.1).
 const LONGEST_LINE: usize = 998;
-/// Characters of a name, of whatever.
+/// The maximum length of a name, in characters.
 const LONGEST_NAME: usize = 255;
-/// Characters of an address.
+/// The maximum length of an address, in characters.
 const LONGEST_ADDRESS: usize = 320;
 
-/// The parts of a message that were cut.
+/// The fields of a message that were cut.
 #[derive(Default)]
 pub(super) struct Bounds {
     cut: Vec<&'static str>,
 }
 
 impl Bounds {
-    /// Bounds a message of a list.
+    /// Limits a message of a list.
     pub(super) fn summary(&mut self, summary: &mut Summary) {
         self.headline(&mut summary.headline);
     }
 
-    /// Bounds all of a message but its body.
+    /// Limits all fields of a message except its body.
     pub(super) fn detail(&mut self, detail: &mut Detail) {
         self.headline(&mut detail.headline);
         self.addresses("cc", &mut detail.cc);
@@ -54,7 +55,7 @@ impl Bounds {
         }
     }
 
-    /// A sentence that names what was cut. Nothing of the message is in it.
+    /// Returns a sentence that names the cut fields. It contains no text of the message.
     pub(super) fn warning(&self, message: &str) -> Option<String> {
         let cut = || self.cut.join(", ");
         (!self.cut.is_empty())

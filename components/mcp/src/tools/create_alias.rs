@@ -1,4 +1,4 @@
-//! `create_alias`: a new alias, under a name of the agent's or a random one.
+//! `create_alias`: creates an alias with a given or a random name.
 
 use latchmail_common::aliases::{self, CreatedAlias};
 use latchmail_sdk::Failure;
@@ -10,7 +10,7 @@ use super::{Hints, Tool, arguments};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
-/// What alias.
+/// The arguments of the tool.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

@@ -1,4 +1,4 @@
-//! `list_aliases`: the mailbox's address and its aliases.
+//! `list_aliases`: returns the mailbox's address and its aliases.
 
 use latchmail_common::aliases::{self, AliasList};
 use latchmail_sdk::Failure;
@@ -10,7 +10,7 @@ use super::{Hints, Tool, arguments};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
-/// It takes nothing.
+/// The tool has no arguments.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {}

@@ -1,4 +1,4 @@
-//! `list_folders`: every folder with its counts.
+//! `list_folders`: returns every folder with its message counts.
 
 use latchmail_common::reading::{self, FolderList};
 use latchmail_sdk::Failure;
@@ -10,7 +10,7 @@ use super::{Hints, Tool, arguments};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
-/// It takes nothing.
+/// The tool has no arguments.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {}

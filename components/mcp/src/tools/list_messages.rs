@@ -1,4 +1,4 @@
-//! `list_messages`: a page of a folder.
+//! `list_messages`: returns a page of a folder.
 
 use latchmail_common::reading::{self, MessageList};
 use latchmail_sdk::Failure;
@@ -10,7 +10,7 @@ use super::{Hints, Tool, arguments, folder, paging, summaries, whole};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
-/// Which page of which folder.
+/// The arguments of the tool.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

@@ -1,14 +1,14 @@
-//! Which page of a list is asked for.
+//! The page of a list that a call requests.
 
 use latchmail_sdk::{Failure, Paging};
 
-/// Messages a page where the agent does not say.
+/// The default number of messages per page.
 pub(super) const USUAL: u32 = 20;
 
-/// The page that is asked for.
+/// Returns the requested page.
 ///
 /// # Errors
-/// 400 with `complaint`, and what would do.
+/// 400 with `complaint` and the allowed values.
 pub(super) fn read(
     page: Option<u32>,
     limit: Option<u32>,

@@ -1,4 +1,4 @@
-//! `search_messages`: the messages of a folder that have a term in them.
+//! `search_messages`: returns the messages of a folder that contain a term.
 
 use latchmail_common::reading::{self, Found};
 use latchmail_sdk::Failure;
@@ -10,7 +10,7 @@ use super::{Hints, Tool, arguments, folder, paging, summaries, whole};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
-/// What to look for, and where.
+/// The arguments of the tool.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

@@ -1,4 +1,4 @@
-//! `send_message`: a message is sent, where the operator lets agents send.
+//! `send_message`: sends a message, if the operator allows agents to send.
 
 use latchmail_common::sending::{self, SendRequest, SendResult};
 use latchmail_common::{MessageIds, Recipients};
@@ -11,7 +11,7 @@ use super::{Hints, Tool, arguments};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
-/// The message: as a client of the routes sends it, without files.
+/// The message in the format of the send route, without attachments.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Arguments {

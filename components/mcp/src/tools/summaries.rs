@@ -1,11 +1,11 @@
-//! The messages of a list: what has room of each, and what is odd about it.
+//! The messages of a list: limits their fields and reports suspicious text.
 
 use latchmail_common::{Address, Summary};
 
 use super::bounds::Bounds;
 use crate::hidden::Oddities;
 
-/// Bounds each message; answers a sentence for each that was cut, and for each oddity of each.
+/// Limits the fields of each message. Returns a warning for each message that was cut and for each suspicious text.
 pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
     let of = |summary: &mut Summary| {
         let message = format!("Message {}", summary.headline.uid);
@@ -31,7 +31,7 @@ fn oddities(summary: &Summary) -> Oddities {
     oddities
 }
 
-/// Looks at names and addresses.
+/// Scans names and addresses for invisible characters.
 pub(super) fn names(oddities: &mut Oddities, part: &'static str, addresses: &[Address]) {
     for one in addresses {
         oddities.look(part, &one.name);

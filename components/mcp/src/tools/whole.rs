@@ -1,26 +1,26 @@
-//! Whole numbers as agents write them: `5.0` is one, too. What will not do is told in the tool's own bounds, not those of a type.
+//! Integers as agents write them, including `5.0`. Error messages name the limits of the tool, not those of the Rust type.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, Unexpected, Visitor};
 
-/// A page's number.
+/// A page number.
 pub(super) fn page<'de, D: Deserializer<'de>>(given: D) -> Result<Option<u32>, D::Error> {
     u32_of(given, "an integer, at least 1")
 }
 
-/// How many of a list.
+/// The number of entries per page.
 pub(super) fn limit<'de, D: Deserializer<'de>>(given: D) -> Result<Option<u32>, D::Error> {
     u32_of(given, "an integer from 1 to 100")
 }
 
-/// A place in a text.
+/// An offset in a text.
 pub(super) fn offset<'de, D: Deserializer<'de>>(given: D) -> Result<Option<u32>, D::Error> {
     u32_of(given, "an integer, at least 0")
 }
 
-/// A message's number.
+/// A message number.
 pub(super) fn uid<'de, D: Deserializer<'de>>(given: D) -> Result<u64, D::Error> {
     const WANTED: Whole = Whole {
         wanted: "an integer, at least 1",
@@ -59,7 +59,7 @@ impl Visitor<'_> for Whole {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        // Beyond this not every integer has a number of its own.
+        // Above this value, `f64` cannot represent every integer.
         let is_whole = number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
         let whole = is_whole.then(|| format!("{:.0}", number.abs()).parse().ok());
         match whole.flatten() {
