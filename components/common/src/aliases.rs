@@ -1,4 +1,4 @@
-//! Aliases: those there are, and a new one.
+//! Lists and creates aliases.
 
 use latchmail_sdk::capability::{self, Aliases, Caller, Error};
 use latchmail_sdk::time::sql;
@@ -6,29 +6,29 @@ use latchmail_sdk::{Failure, name};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What is answered where the caller has no alias of that id.
+/// The error message if the caller has no alias with this id.
 pub const MISSING: &str = "Alias not found or not owned by you";
 
-/// Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
+/// The maximum number of random names that are tried. A collision of 64 random bits is very unlikely, so a second one indicates a fault.
 pub const ATTEMPTS: usize = 3;
 
-/// A further address.
+/// An additional address of the mailbox.
 #[derive(Serialize, ToSchema)]
 pub struct Alias {
-    /// Derived from the address: the same as long as the alias exists.
-    // With a point, because utoipa keeps whole numbers as `usize`, which has 32 bits in the sandbox.
+    /// The id, which is derived from the address and stays the same as long as the alias exists.
+    // A floating-point bound, because utoipa stores integers as `usize`, which has 32 bits in the sandbox.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
     /// The address, in lower case.
     #[schema(format = Email)]
     pub address: String,
-    /// Whether it delivers and may be used as a sender.
+    /// Whether the alias receives mail and can be used as a sender.
     pub active: bool,
-    /// When it was made, `YYYY-MM-DD HH:MM:SS` in UTC; absent for one that the service never saw being made.
+    /// The time of creation, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "2026-11-20 08:00:00")]
     pub created: Option<String>,
-    /// When it was last changed, likewise.
+    /// The time of the last change, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "2026-11-20 08:00:00")]
     pub modified: Option<String>,
@@ -49,26 +49,26 @@ impl From<capability::Alias> for Alias {
 /// The aliases of an account.
 #[derive(Serialize, ToSchema)]
 pub struct AliasList {
-    /// By address, inactive ones among them.
+    /// The aliases sorted by address, including inactive ones.
     pub aliases: Vec<Alias>,
 }
 
-/// An alias that was made.
+/// A created alias.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedAlias {
     /// The address.
     #[schema(format = Email)]
     pub alias: String,
     /// Its id.
-    // With a point, because utoipa keeps whole numbers as `usize`, which has 32 bits in the sandbox.
+    // A floating-point bound, because utoipa stores integers as `usize`, which has 32 bits in the sandbox.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
 }
 
-/// The caller's aliases.
+/// Returns the caller's aliases.
 ///
 /// # Errors
-/// What the directory fails with.
+/// The errors of the directory.
 pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
     let aliases = host
         .list_aliases()
@@ -78,10 +78,10 @@ pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
     })
 }
 
-/// Makes an alias on a domain, under a name of the caller's or a random one.
+/// Creates an alias on a domain, with the given name or a random one.
 ///
 /// # Errors
-/// 400 without a domain, for a name or a domain that will not do, and for an address that is taken; 409 where there are as many as there may be.
+/// 400 if the domain is missing, the name or the domain is invalid, or the address is taken. 409 if the account has reached its limit.
 pub fn create(
     host: &(impl Aliases + Caller),
     domain: Option<&str>,

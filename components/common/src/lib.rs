@@ -1,7 +1,7 @@
-//! What the routes of mail and aliases and the tools of agents have in common: the shapes that are answered, the checks of what is asked, and the
-//! sentences of refusal. So an agent is told what a client of the routes is told, from the same code.
+//! Code shared by the mail and alias routes and the tools of agents: the types of responses, the validation of requests, and the error messages. Agents and
+//! clients of the routes therefore get the same messages.
 //!
-//! It knows neither HTTP's paths and queries nor the agents' protocol: those are the modules'.
+//! The crate knows neither the paths and queries of HTTP nor the protocol of agents. The modules handle these.
 
 pub mod aliases;
 mod message_ids;

@@ -9,19 +9,19 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Folder {
-    /// The same as long as the folder exists, whatever it is called. Opaque.
+    /// Opaque id, which stays the same as long as the folder exists, even if the folder is renamed.
     pub id: String,
     /// The full path; the inbox is always `INBOX`.
     pub path: String,
     /// The last segment of the path.
     pub name: String,
-    /// What joins the segments of a path.
+    /// The separator between the segments of a path.
     pub delimiter: String,
-    /// How many messages it holds.
+    /// The number of messages in the folder.
     pub messages: u32,
-    /// How many of them are unread.
+    /// The number of unread messages in the folder.
     pub unseen: u32,
-    /// Its role, where the mail server gives one.
+    /// The role of the folder. Absent if the mail server reports none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<SpecialUse>)]
     pub special_use: Option<&'static str>,
@@ -79,7 +79,7 @@ enum SpecialUse {
 /// A mailbox address.
 #[derive(Serialize, ToSchema)]
 pub struct Address {
-    /// The display name; empty where there is none.
+    /// The display name, or an empty string if there is none.
     pub name: String,
     /// `local@domain`.
     pub address: String,
@@ -95,31 +95,31 @@ fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
         .collect()
 }
 
-/// What lists and single messages have in common.
+/// The fields common to lists and single messages.
 #[derive(Serialize, ToSchema)]
 pub struct Headline {
-    /// Names the message across the whole mailbox; the same wherever it moves.
+    /// The number of the message, which is unique in the mailbox and stays the same if the message is moved.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub uid: u64,
-    /// Its position in its folder, 1 the oldest.
+    /// The position in the folder; the oldest message has position 1.
     #[schema(minimum = 1)]
     pub seq: u32,
     /// The senders.
     pub from: Vec<Address>,
     /// The recipients.
     pub to: Vec<Address>,
-    /// The subject; empty where there is none.
+    /// The subject, or an empty string if there is none.
     pub subject: String,
-    /// When it was written; when it arrived where that is not told.
+    /// The date of the message, or the time of arrival if the message has no date.
     #[schema(format = DateTime)]
     pub date: String,
     /// IMAP flags such as `\Seen`, and keywords.
     pub flags: Vec<String>,
-    /// Its size in bytes.
+    /// The size of the message in bytes.
     pub size: u64,
 }
 
-/// A message as a list shows it.
+/// A message in a list.
 #[derive(Serialize, ToSchema)]
 pub struct Summary {
     /// What lists have of it, too.
@@ -154,13 +154,13 @@ fn split(summary: capability::Summary) -> (Headline, String) {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// Counted in the order of the message's parts, from 0; never changes.
+    /// The index in the order of the message's parts, starting at 0. It never changes.
     pub index: u32,
-    /// Its file name.
+    /// The file name.
     pub filename: String,
-    /// Its media type, as the sender declared it.
+    /// The media type that the sender declared.
     pub content_type: String,
-    /// The size of its decoded bytes.
+    /// The size of the decoded content in bytes.
     pub size: u64,
 }
 
@@ -171,42 +171,42 @@ pub struct Detail {
     /// What lists have of it, too.
     #[serde(flatten)]
     pub headline: Headline,
-    /// The recipients of copies.
+    /// The recipients in Cc.
     pub cc: Vec<Address>,
-    /// Where answers are wanted.
+    /// The addresses for replies (`Reply-To`).
     pub reply_to: Vec<Address>,
-    /// The Message-ID, angle brackets included; empty where there is none.
+    /// The Message-ID with angle brackets, or an empty string if there is none.
     pub message_id: String,
-    /// The Message-ID that this answers.
+    /// The Message-ID of the message that this message replies to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub in_reply_to: Option<String>,
     /// The Message-IDs of the thread so far.
     pub references: Vec<String>,
-    /// The plain text, where the message has such a part.
+    /// The plain text. Absent if the message has no such part.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub text: Option<String>,
-    /// The HTML, where the message has such a part. The sender's own: treat it as hostile.
+    /// The HTML. Absent if the message has no such part. It comes unchanged from the sender: treat it as hostile.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub html: Option<String>,
     /// The attachments.
     pub attachments: Vec<Attachment>,
-    /// `true` where something was left out because the message exceeds the service's bounds; absent otherwise.
+    /// `true` if content was left out because the message exceeds the service's limits. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub truncated: Option<bool>,
-    /// Whether the sender is who the message says.
+    /// Whether the sender is authenticated.
     pub authentication: Authentication,
 }
 
-/// What the mail server found out about the sender.
+/// The mail server's result of authenticating the sender.
 #[derive(Serialize, ToSchema)]
 pub struct Authentication {
     /// The result.
     pub result: AuthenticationResult,
-    /// The domain that the result is about.
+    /// The domain that the result applies to.
     #[schema(required)]
     pub domain: Option<String>,
 }

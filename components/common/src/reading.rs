@@ -1,4 +1,4 @@
-//! Reading: folders, pages of them, what is found in them, one message.
+//! Reads folders, pages of folders, search results and single messages.
 
 use latchmail_sdk::capability::{Caller, Error, Mailbox, Page};
 use latchmail_sdk::{Failure, Paging};
@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use crate::model::{Detail, Folder, Summary};
 
-/// What a page or a limit out of range is told.
+/// The error message for a page or limit out of range.
 pub const BAD_PAGING: &str = "Invalid paging parameters";
-/// The same where something is searched for.
+/// The error message for a page or limit out of range in a search.
 pub const BAD_SEARCH_PAGING: &str = "Invalid search parameters";
 
 const NO_FOLDER: &str = "Folder not found";
@@ -17,7 +17,7 @@ const NO_FOLDER: &str = "Folder not found";
 /// The folders of a mailbox.
 #[derive(Serialize, ToSchema)]
 pub struct FolderList {
-    /// Those with a role first, then the rest by path.
+    /// The folders with a role first, then the others sorted by path.
     pub folders: Vec<Folder>,
 }
 
@@ -26,27 +26,27 @@ pub struct FolderList {
 pub struct MessageList {
     /// Newest first.
     pub messages: Vec<Summary>,
-    /// How many messages the whole folder holds.
+    /// The number of messages in the whole folder.
     pub total: u32,
 }
 
-/// A page of what was found.
+/// A page of search results.
 #[derive(Serialize, ToSchema)]
 pub struct Found {
     /// Newest first.
     pub messages: Vec<Summary>,
-    /// How many messages were found in all.
+    /// The total number of messages found.
     pub total: u32,
-    /// The page answered, from 1.
+    /// The number of the page, from 1.
     pub page: u32,
     /// Messages a page.
     pub limit: u32,
 }
 
-/// Every folder with its counts and its role.
+/// Returns all folders with their counts and roles.
 ///
 /// # Errors
-/// What the mailbox fails with.
+/// The errors of the mailbox.
 pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     let folders = host
         .list_identified_folders()
@@ -56,10 +56,10 @@ pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     })
 }
 
-/// A page of a folder, newest first.
+/// Returns a page of a folder, newest first.
 ///
 /// # Errors
-/// 404 where there is no such folder; what the mailbox fails with.
+/// 404 if the folder does not exist, and the errors of the mailbox.
 pub fn messages(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -74,10 +74,10 @@ pub fn messages(
     })
 }
 
-/// A term without the spaces around it, where there is something of it to look for.
+/// Returns a search term without surrounding spaces.
 ///
 /// # Errors
-/// 400 where there is nothing.
+/// 400 if the term is empty.
 pub fn term(given: &str) -> Result<&str, Failure> {
     let term = given.trim_matches(' ');
     if term.is_empty() {
@@ -86,10 +86,10 @@ pub fn term(given: &str) -> Result<&str, Failure> {
     Ok(term)
 }
 
-/// A page of the messages of one folder that have a term in them.
+/// Returns a page of the messages of one folder that contain a term.
 ///
 /// # Errors
-/// 400 for a term that cannot be searched for, 404 where there is no such folder; what the mailbox fails with.
+/// 400 if the term cannot be searched for, 404 if the folder does not exist, and the errors of the mailbox.
 pub fn search(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -121,10 +121,10 @@ pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
         .ok_or(Failure::bad_request("Invalid message UID"))
 }
 
-/// One message in full, wherever it is; `folder` is only a hint.
+/// Returns one message in full from any folder. `folder` is only a hint.
 ///
 /// # Errors
-/// 404 where there is no such message; what the mailbox fails with.
+/// 404 if the message does not exist, and the errors of the mailbox.
 pub fn message(
     host: &(impl Mailbox + Caller),
     uid: u64,

@@ -1,4 +1,4 @@
-//! Addresses as a client writes them: comma-separated lists, `Name <address>`, quoted names (RFC 5322, section 3.4). lettre reads them.
+//! Parses addresses as clients write them: comma-separated lists, `Name <address>`, quoted names (RFC 5322, section 3.4). lettre parses the addresses.
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Address;
@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 
 use crate::strings::Strings;
 
-/// The longest address that SMTP carries (RFC 5321, section 4.5.3.1.3, without the brackets).
+/// The maximum length of an address in SMTP (RFC 5321, section 4.5.3.1.3, without the brackets).
 const LONGEST: usize = 254;
 
-/// One list of recipients: a string, or an array of them. An empty string names nobody.
+/// A list of recipients: a string or an array of strings. An empty string contains no recipients.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = OneOrMany)]
@@ -26,16 +26,16 @@ pub(crate) enum OneOrMany {
     /// Addresses separated by commas.
     #[schema(title = "List")]
     One(String),
-    /// Several of them.
+    /// Several such strings.
     #[schema(title = "Array")]
     Many(Vec<String>),
 }
 
 impl Recipients {
-    /// Everybody named, in order.
+    /// Returns all recipients in order.
     ///
     /// # Errors
-    /// 400 that names `field` where any of it is no address.
+    /// 400 that names `field` if any entry is not an address.
     pub(crate) fn addresses(&self, field: &str) -> Result<Vec<Address>, Failure> {
         let lists = match &self.0 {
             Strings::One(list) if list.trim().is_empty() => &[],
@@ -52,7 +52,7 @@ impl Recipients {
     }
 }
 
-/// The addresses of a list; none where it is not one.
+/// Returns the addresses of a list, or `None` if the text is not a list of addresses.
 pub(crate) fn read(list: &str) -> Option<Vec<Address>> {
     if list.chars().any(char::is_control) {
         return None;

@@ -1,4 +1,4 @@
-//! Sending: a message is checked, sent, and filed in Sent. What it is made of and how it leaves are the host's.
+//! Validates and sends a message and files a copy in Sent. The host composes and transmits the message.
 
 use latchmail_sdk::capability::{Blob, Caller, Draft, Error, File, Outbox};
 use latchmail_sdk::{Failure, Object};
@@ -8,13 +8,13 @@ use utoipa::ToSchema;
 use crate::message_ids::{self, MessageIds};
 use crate::recipients::{self, Recipients};
 
-/// Recipients of one message, in all its lists together.
+/// The maximum number of recipients of a message, in all its lists together.
 const MOST_RECIPIENTS: usize = 50;
-/// Attachments of one message.
+/// The maximum number of attachments of a message.
 const MOST_ATTACHMENTS: usize = 20;
-/// Characters of a subject.
+/// The maximum length of a subject, in characters.
 const LONGEST_SUBJECT: usize = 998;
-/// Bytes of an `Idempotency-Key`.
+/// The maximum length of an `Idempotency-Key`, in bytes.
 const LONGEST_KEY: usize = 255;
 
 /// A message to be sent.
@@ -29,7 +29,7 @@ pub struct SendRequest {
     /// Who gets a copy.
     #[serde(default)]
     pub cc: Recipients,
-    /// Who gets a copy that nobody sees.
+    /// The recipients that other recipients do not see (`Bcc`).
     #[serde(default)]
     pub bcc: Recipients,
     /// At most 998 characters on one line.
@@ -58,7 +58,7 @@ pub struct SendRequest {
     pub attachments: Option<Vec<Object<SendAttachment>>>,
 }
 
-/// A file that goes along.
+/// An attached file.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendAttachment {
@@ -96,10 +96,10 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
-/// Whether a client's own name for a sending will do, which the client knows as `called`.
+/// Checks the format of an idempotency key. `called` is the client's name for the field.
 ///
 /// # Errors
-/// 400 where it does not.
+/// 400 if the format is invalid.
 pub fn check_key(key: Option<&str>, called: &str) -> Result<(), Failure> {
     let will_do = |key: &str| {
         (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic())
@@ -112,12 +112,12 @@ pub fn check_key(key: Option<&str>, called: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Sends a message. `key` is the client's own name for this very sending; `take` gives the bytes of a file by what stands in its place. Answers also
-/// whether this was done before and nothing was sent now.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the value in its field. The result also says whether an
+/// earlier call already sent the message, so that nothing was sent now.
 ///
 /// # Errors
-/// 400 for what will not do, 403 for a sender that is not the caller's, 409 where the key belongs to another sending, 413 for a message that is too
-/// large; 500 where it is not known whether it was sent.
+/// 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and 500 if it
+/// is not known whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
@@ -203,7 +203,7 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
     })
 }
 
-/// A bare address.
+/// Parses an address without a display name.
 fn sender(from: &str) -> Result<String, Failure> {
     let bare = recipients::read(from)
         .filter(|all| all.len() == 1)
@@ -240,7 +240,7 @@ fn file(
     })
 }
 
-/// `type/subtype`, both restricted names (RFC 6838, section 4.2). One that would be a structure of the message is none.
+/// Returns whether a text is `type/subtype` with two restricted names (RFC 6838, section 4.2). `multipart` and `message` types are rejected.
 fn is_media_type(text: &str) -> bool {
     let Some((kind, subtype)) = text.split_once('/') else {
         return false;

@@ -97,18 +97,18 @@ export const description = {
   components: {
     schemas: {
       Alias: {
-        description: 'A further address.',
+        description: 'An additional address of the mailbox.',
         type: 'object',
         required: ['id', 'address', 'active'],
         properties: {
-          id: { ...id, description: 'Derived from the address: the same as long as the alias exists.' },
+          id: { ...id, description: 'The id, which is derived from the address and stays the same as long as the alias exists.' },
           address: { type: 'string', format: 'email', description: 'The address, in lower case.' },
-          active: { type: 'boolean', description: 'Whether it delivers and may be used as a sender.' },
+          active: { type: 'boolean', description: 'Whether the alias receives mail and can be used as a sender.' },
           created: {
             ...date,
-            description: 'When it was made, `YYYY-MM-DD HH:MM:SS` in UTC; absent for one that the service never saw being made.',
+            description: 'The time of creation, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.',
           },
-          modified: { ...date, description: 'When it was last changed, likewise.' },
+          modified: { ...date, description: 'The time of the last change, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.' },
         },
       },
       AliasList: {
@@ -116,7 +116,7 @@ export const description = {
         type: 'object',
         required: ['aliases'],
         properties: {
-          aliases: { type: 'array', items: schema('Alias'), description: 'By address, inactive ones among them.' },
+          aliases: { type: 'array', items: schema('Alias'), description: 'The aliases sorted by address, including inactive ones.' },
         },
       },
       AliasRequest: {

@@ -125,21 +125,21 @@ DESCRIPTION = {
     "components": {
         "schemas": {
             "Alias": _object(
-                "A further address.",
+                "An additional address of the mailbox.",
                 ["id", "address", "active"],
-                id={**_ID, "description": "Derived from the address: the same as long as the alias exists."},
+                id={**_ID, "description": "The id, which is derived from the address and stays the same as long as the alias exists."},
                 address={**_ADDRESS, "description": "The address, in lower case."},
-                active={**_BOOLEAN, "description": "Whether it delivers and may be used as a sender."},
+                active={**_BOOLEAN, "description": "Whether the alias receives mail and can be used as a sender."},
                 created={
                     **_DATE,
-                    "description": "When it was made, `YYYY-MM-DD HH:MM:SS` in UTC; absent for one that the service never saw being made.",
+                    "description": "The time of creation, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.",
                 },
-                modified={**_DATE, "description": "When it was last changed, likewise."},
+                modified={**_DATE, "description": "The time of the last change, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it."},
             ),
             "AliasList": _object(
                 "The aliases of an account.",
                 ["aliases"],
-                aliases={"type": "array", "items": _schema("Alias"), "description": "By address, inactive ones among them."},
+                aliases={"type": "array", "items": _schema("Alias"), "description": "The aliases sorted by address, including inactive ones."},
             ),
             "AliasRequest": _object(
                 "An alias to create.",

@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: the bytes of an attachment, which never come into this module.
+//! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. The bytes stay in the host and never enter this module.
 
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -24,7 +24,7 @@ struct File(Vec<u8>);
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("index" = u32, Path, minimum = 0, maximum = 4_294_967_295.0, description = "The attachment's index in the message"),
-        ("folder" = Option<String>, Query, description = "Where to look first; `INBOX` where absent")
+        ("folder" = Option<String>, Query, description = "The folder to search first; the default is `INBOX`")
     ),
     responses(
         (
@@ -41,7 +41,7 @@ struct File(Vec<u8>);
         ),
         (status = 400, description = "`Invalid message UID`, `Invalid attachment index`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`, `Attachment not found`", body = latchmail_sdk::Failed),
-        (status = 413, description = "The attachment lies beyond what is read of a message", body = latchmail_sdk::Failed)
+        (status = 413, description = "The attachment is beyond the part of the message that the service reads", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn get_attachment(
@@ -52,7 +52,7 @@ pub(crate) fn get_attachment(
     let index = request
         .path_number::<u64>("index")
         .ok_or(Failure::bad_request("Invalid attachment index"))?;
-    // No message has so many: one that is too large for the host is as missing as any.
+    // An index that is too large for the host cannot exist, so the attachment is reported as missing.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (attachment, content) = host
         .get_attachment(uid, index, folder)

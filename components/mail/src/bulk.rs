@@ -1,4 +1,4 @@
-//! POST `…/messages/bulk/flag`, `…/bulk/move`, `…/bulk/delete`: what is done to up to 200 messages in one request.
+//! POST `…/messages/bulk/flag`, `…/bulk/move` and `…/bulk/delete`: change up to 200 messages in one request.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::change::{self, Action, FlagName, bad_flags, bad_move};
 
-/// Messages of one request, at most.
+/// The maximum number of messages of a request.
 const MOST: usize = 200;
 
 /// A message's `uid`.
@@ -20,10 +20,10 @@ const MOST: usize = 200;
 #[expect(dead_code, reason = "only described")]
 struct MessageNumber(u64);
 
-/// Flags to set or to take away.
+/// Flags to set or remove.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct BulkFlagRequest {
-    /// The messages' numbers, 1 to 200. One that is there twice counts once.
+    /// The `uid`s of the messages, 1 to 200. Duplicates count once.
     #[serde(default)]
     #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
@@ -37,10 +37,10 @@ pub(crate) struct BulkFlagRequest {
     action: Value,
 }
 
-/// Where to.
+/// The target folder.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct BulkMoveRequest {
-    /// The messages' numbers, 1 to 200. One that is there twice counts once.
+    /// The `uid`s of the messages, 1 to 200. Duplicates count once.
     #[serde(default)]
     #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
@@ -48,36 +48,36 @@ pub(crate) struct BulkMoveRequest {
     #[serde(default)]
     #[schema(value_type = String, required, min_length = 1)]
     destination: Value,
-    /// Not needed: a number names its message.
+    /// Not needed: a `uid` identifies its message.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     folder: Value,
 }
 
-/// What to delete.
+/// The messages to delete.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct BulkDeleteRequest {
-    /// The messages' numbers, 1 to 200. One that is there twice counts once.
+    /// The `uid`s of the messages, 1 to 200. Duplicates count once.
     #[serde(default)]
     #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
-    /// Not needed: a number names its message.
+    /// Not needed: a `uid` identifies its message.
     #[serde(default)]
     #[expect(dead_code, reason = "accepted, and its type is checked")]
     folder: Option<String>,
 }
 
-/// How many messages it was asked of.
+/// The number of requested messages.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Counted {
     success: bool,
-    /// The distinct numbers asked for, those of messages that are gone included.
+    /// The number of distinct `uid`s in the request, including those of messages that no longer exist.
     count: usize,
 }
 
 /// Flag messages
 ///
-/// As for one message, in one request to the mail server for each folder that any of them is in. Numbers of messages that are gone are passed over.
+/// Changes the messages like the route for one message, with one request to the mail server per folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/flag",
@@ -103,7 +103,7 @@ pub(crate) fn bulk_flag(
 
 /// Move messages
 ///
-/// As for one message, in one request to the mail server for each folder that any of them is in. Numbers of messages that are gone are passed over.
+/// Moves the messages like the route for one message, with one request to the mail server per folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/move",
@@ -132,7 +132,7 @@ pub(crate) fn bulk_move(
 
 /// Delete messages
 ///
-/// As for one message, in one request to the mail server for each folder that any of them is in. Numbers of messages that are gone are passed over.
+/// Deletes the messages like the route for one message, with one request to the mail server per folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/delete",
@@ -154,7 +154,7 @@ pub(crate) fn bulk_delete(
     counted(&uids)
 }
 
-/// The numbers of a request, each once, in its order.
+/// Returns the distinct numbers of a request, in the order of their first occurrence.
 fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let uids = match uids {
         Value::Null => &[][..],
@@ -180,7 +180,7 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     Ok(numbers)
 }
 
-/// Returns a number without a fraction. JSON Schema has `1.0` as an integer.
+/// Returns a number without a fraction. JSON Schema treats `1.0` as an integer.
 fn whole(number: &Value) -> Option<u64> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     number.as_u64().or_else(shortest)

@@ -1,4 +1,4 @@
-//! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move`, DELETE `…/messages/{uid}`: what is done to one message.
+//! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move` and DELETE `…/messages/{uid}`: change one message.
 
 use latchmail_sdk::capability::{Caller, Error, FlagAction, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,14 +7,14 @@ use utoipa::ToSchema;
 
 use crate::message::named;
 
-/// What becomes of the flags.
+/// The change of the flags.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[schema(as = FlagAction)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Action {
-    /// They are set.
+    /// Set the flags.
     Add,
-    /// They are taken away.
+    /// Remove the flags.
     Remove,
 }
 
@@ -37,7 +37,7 @@ impl From<Action> for FlagAction {
 #[expect(dead_code, reason = "only described")]
 pub(crate) struct FlagName(String);
 
-/// Flags to set or to take away.
+/// Flags to set or remove.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct FlagRequest {
     /// `\Seen`, `\Answered`, `\Flagged`, `\Draft`, or keywords.
@@ -45,19 +45,19 @@ pub(crate) struct FlagRequest {
     pub(crate) flags: Vec<String>,
     /// Whether the flags are set or removed.
     pub(crate) action: Action,
-    /// Not needed: the number names the message.
+    /// Not needed: the `uid` identifies the message.
     #[serde(default)]
     #[expect(dead_code, reason = "accepted, and its type is checked")]
     folder: Option<String>,
 }
 
-/// Where to.
+/// The target folder.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct MoveRequest {
     /// The path of the folder.
     #[schema(min_length = 1)]
     pub(crate) destination: String,
-    /// Not needed: the number names the message.
+    /// Not needed: the `uid` identifies the message.
     #[serde(default)]
     #[expect(dead_code, reason = "accepted, and its type is checked")]
     folder: Option<String>,
@@ -65,7 +65,7 @@ pub(crate) struct MoveRequest {
 
 /// Set or remove flags
 ///
-/// Flags are set or taken away; whatever else the message has stays. `\Deleted` is not among those that may be set: delete the message instead.
+/// Sets or removes flags; other flags of the message stay. `\Deleted` cannot be set: delete the message instead.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/{uid}/flag",
@@ -89,7 +89,7 @@ pub(crate) fn flag_message(
     done(&found)
 }
 
-/// Sets flags or takes them away.
+/// Sets or removes flags.
 pub(crate) fn set_flags(
     host: &(impl Mailbox + Caller),
     uids: &[u64],
@@ -155,7 +155,7 @@ pub(crate) fn bad_move() -> Failure {
 
 /// Delete a message
 ///
-/// The message is removed for good. To keep it in Trash, move it there.
+/// Removes the message permanently. To keep it in Trash, move it there.
 #[utoipa::path(
     delete,
     path = "/api/v1/mail/messages/{uid}",
@@ -163,7 +163,7 @@ pub(crate) fn bad_move() -> Failure {
     tag = "Mail",
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
-        ("folder" = Option<String>, Query, description = "Not needed: the number names the message")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
     ),
     responses(
         (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
@@ -180,7 +180,7 @@ pub(crate) fn delete_message(
     done(&found)
 }
 
-/// Removes messages for good.
+/// Removes messages permanently.
 pub(crate) fn delete(host: &(impl Mailbox + Caller), uids: &[u64]) -> Result<Vec<u64>, Failure> {
     host.delete_messages(uids)
         .map_err(|error| Failure::of(error, "Message not found", host))

@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/folders`: every folder with its counts and role.
+//! GET `/api/v1/mail/folders`: returns all folders with counts and roles.
 
 use latchmail_common::reading::{self, FolderList};
 use latchmail_sdk::capability::{Caller, Mailbox};

@@ -1,6 +1,6 @@
-//! The mail routes (specification, section 4.3): what a client may ask, in what shape it is answered, in which words it is refused.
+//! The mail routes (specification, section 4.3): requests, the format of responses, and error messages.
 //!
-//! This file is the route list; an action is a file of its own. IMAP, credentials and the mailbox's numbers are the host's.
+//! This file is the list of routes; each action has its own file. The host handles IMAP, credentials and message numbers.
 
 mod attachment;
 mod bulk;
@@ -17,9 +17,9 @@ use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The largest body of a route that takes a few fields, in bytes.
+/// The maximum size of a body with a few fields, in bytes.
 const SMALL: u32 = 64 * 1024;
-/// The largest body of a message to be sent: 25 MB of it in base64 twice over, as attachments are.
+/// The maximum size of the body of a message to send, in bytes: 25 MB encoded in base64 twice, as attachments are.
 const LARGE: u32 = 40 * 1024 * 1024;
 
 /// Folder names, summaries and messages are bounded by the host; what a client writes here is only a path and a few numbers, or a message to be sent.
@@ -80,7 +80,7 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(
             Route::post("/api/v1/mail/send", "sendMessage", send::send_message)
                 .scoped(Scope::MailSend)
-                // Where the operator lets agents send: the host says whether a token holds the scope.
+                // Agents can send only if the operator allows it. The host decides whether a token has the scope.
                 .with_oauth()
                 .area("mail")
                 .takes(LARGE)

@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/messages/{uid}`: one message in full.
+//! GET `/api/v1/mail/messages/{uid}`: returns one message in full.
 
 use latchmail_common::{Detail, reading};
 use latchmail_sdk::capability::{Caller, Mailbox};
@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// Read a message
 ///
-/// The message with this number, wherever it is; `folder` is only a hint. Reading does not mark it as read.
+/// Returns the message with this number from any folder; `folder` is only a hint. Reading does not mark it as read.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}",
@@ -14,7 +14,7 @@ use latchmail_sdk::{Failure, Reply, Request};
     tag = "Mail",
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
-        ("folder" = Option<String>, Query, description = "Where to look first; `INBOX` where absent")
+        ("folder" = Option<String>, Query, description = "The folder to search first; the default is `INBOX`")
     ),
     responses(
         (
@@ -40,7 +40,7 @@ pub(crate) fn get_message(
     Reply::json(&reading::message(host, uid, folder)?)
 }
 
-/// The message that a request names: its number, and where to look first.
+/// Returns the number of the requested message and the folder to search first.
 pub(crate) fn named(request: &Request) -> Result<(u64, Option<&str>), Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
     let folder = request.query("folder").filter(|folder| !folder.is_empty());

@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/folders/{folder}/messages`: a page of a folder, newest first.
+//! GET `/api/v1/mail/folders/{folder}/messages`: returns a page of a folder, newest first.
 
 use latchmail_common::reading::{self, MessageList};
 use latchmail_sdk::capability::{Caller, Mailbox};
@@ -6,8 +6,8 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// List messages
 ///
-/// A page of a folder, newest first. A nested folder's path is URL-encoded: `Work%2FReports`. A `page` or `limit` out of range is refused; a page past
-/// the end is empty.
+/// Returns a page of a folder, newest first. The path of a nested folder must be URL-encoded: `Work%2FReports`. A `page` or `limit` out of range is an error; a
+/// page after the last one is empty.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/folders/{folder}/messages",
@@ -15,8 +15,8 @@ use latchmail_sdk::{Failure, Reply, Request};
     tag = "Mail",
     params(
         ("folder" = String, Path, description = "The folder's path, URL-encoded"),
-        ("page" = Option<u32>, Query, minimum = 1, description = "Which page, from 1; 1 where absent"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Messages a page; 50 where absent")
+        ("page" = Option<u32>, Query, minimum = 1, description = "The number of the page, from 1; the default is 1"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "The number of messages per page; the default is 50")
     ),
     responses(
         (

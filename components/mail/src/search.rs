@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/search`: the messages of one folder that have a term in them, newest first.
+//! GET `/api/v1/mail/search`: returns the messages of one folder that contain a term, newest first.
 
 use latchmail_common::reading::{self, Found};
 use latchmail_sdk::capability::{Caller, Mailbox};
@@ -6,17 +6,17 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// Search a folder
 ///
-/// The messages of one folder that have `q` in their subject, sender, recipients or body, whatever its case; newest first.
+/// Returns the messages of one folder that contain `q` in their subject, sender, recipients or body, newest first. Case is ignored.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/search",
     operation_id = "searchMessages",
     tag = "Mail",
     params(
-        ("q" = String, Query, min_length = 1, max_length = 1000, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^ \u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$", description = "What to look for, as it stands: there are no operators"),
-        ("folder" = Option<String>, Query, description = "The folder's path; `INBOX` where absent"),
-        ("page" = Option<u32>, Query, minimum = 1, description = "Which page, from 1; 1 where absent"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Messages a page; 50 where absent")
+        ("q" = String, Query, min_length = 1, max_length = 1000, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^ \u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$", description = "The search term, taken literally: there are no operators"),
+        ("folder" = Option<String>, Query, description = "The folder's path; the default is `INBOX`"),
+        ("page" = Option<u32>, Query, minimum = 1, description = "The number of the page, from 1; the default is 1"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "The number of messages per page; the default is 50")
     ),
     responses(
         (

@@ -1,4 +1,4 @@
-//! A host for unit tests: it answers what it was told to and remembers what it was asked.
+//! A fake host for unit tests. It returns the configured results and records its calls.
 
 use std::cell::RefCell;
 

@@ -33,11 +33,11 @@ pub(crate) fn of_mail<T: ToSchema>() -> Value {
             ),
             (
                 "notice".to_owned(),
-                json!({ "type": "string", "description": "The same in words." }),
+                json!({ "type": "string", "description": "The meaning of `untrusted` as a sentence." }),
             ),
             (
                 "warnings".to_owned(),
-                json!({ "type": "array", "items": { "type": "string" }, "description": "What is odd about the texts: characters or parts that people do not see; and what of a message was cut." }),
+                json!({ "type": "array", "items": { "type": "string" }, "description": "Warnings about characters or parts of the texts that people do not see, and about parts of a message that were cut." }),
             ),
         ]);
     }

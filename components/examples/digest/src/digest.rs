@@ -24,7 +24,7 @@ pub(crate) struct DigestMessage {
     folder: String,
     /// Who sent it: the name where there is one, else the address; empty where neither is told.
     from: String,
-    /// The subject; empty where there is none.
+    /// The subject, or an empty string if there is none.
     subject: String,
     /// When it was written.
     #[schema(format = DateTime)]

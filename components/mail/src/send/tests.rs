@@ -14,7 +14,7 @@ fn ready() -> FakeHost {
     }
 }
 
-/// The smallest body, with some fields added.
+/// Returns the smallest valid body with additional fields.
 fn body(fields: &str) -> String {
     format!(r#"{{"from": "ada@example.test", "to": "bo@c.example", "subject": "s"{fields}}}"#)
 }
@@ -115,7 +115,7 @@ fn limits_hold_at_their_last_value_and_no_further() {
         body(&format!(r#", "attachments": [{files}]"#))
     };
     assert_eq!(refused(&files(21)), "attachments must be at most 20 files");
-    // Each names a blob of its own.
+    // Each attachment refers to its own blob.
     assert_eq!(
         refused(&files(2)),
         "attachments[1].content must be standard base64"

@@ -14,9 +14,9 @@ use crate::{Capabilities, schema};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The domain it is to be on: the part after the `@` of `mailbox` in `list_aliases`, or a custom domain of the user's.
+    /// The domain of the alias: the part after the `@` of `mailbox` in `list_aliases`, or a custom domain of the user.
     domain: String,
-    /// The part before the `@`: lower-case letters, digits, dots, hyphens and underscores. A random one where absent.
+    /// The part before the `@`: lower-case letters, digits, dots, hyphens and underscores. Random if absent.
     #[schema(
         nullable = false,
         min_length = 2,
@@ -30,8 +30,8 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
     Tool {
         name: "create_alias",
         title: "Create an alias",
-        description: "Makes a further address that delivers to the mailbox, and answers it. Without a name it gets a random one that nobody guesses. \
-This changes the account: do it where the user asked for it.",
+        description: "Creates an additional address of the mailbox and returns it. Without a name, the address is random and cannot be guessed. \
+This changes the account: do it only if the user asked for it.",
         scope: Scope::AliasesWrite,
         hints: Hints::Adds,
         input: schema::of::<Arguments>,

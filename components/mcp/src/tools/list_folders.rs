@@ -19,7 +19,7 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
     Tool {
         name: "list_folders",
         title: "List folders",
-        description: "Lists every folder of the mailbox with how many messages it holds (messages) and how many of them are unread (unseen). \
+        description: "Lists all folders of the mailbox with the number of messages (messages) and of unread messages (unseen). \
 Other tools name a folder by its path.",
         scope: Scope::MailRead,
         hints: Hints::ReadsOwn,

@@ -14,7 +14,7 @@ use crate::{Capabilities, schema};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The folder's path, as `list_folders` tells it.
+    /// The folder's path, as returned by `list_folders`.
     #[schema(nullable = false, default = "INBOX")]
     folder: Option<String>,
     /// Which page, from 1.

@@ -14,10 +14,10 @@ use crate::{Capabilities, schema};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// What to look for in subject, sender, recipients and body, as it stands, whatever its case: there are no operators.
+    /// The term to search for in subject, sender, recipients and body. It is taken literally and case is ignored: there are no operators.
     #[schema(min_length = 1)]
     query: String,
-    /// The one folder that is searched: its path, as `list_folders` tells it.
+    /// The path of the folder to search, as returned by `list_folders`.
     #[schema(nullable = false, default = "INBOX")]
     folder: Option<String>,
     /// Which page, from 1.
