@@ -4,10 +4,10 @@
 import { created, Failure, refusal, success } from './latchmail.js';
 import { pronounceable } from './name.js';
 
-// What is answered where the caller has no alias of that id.
+// The error message if the caller has no alias with this id.
 const MISSING = 'Alias not found or not owned by you';
 
-// Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
+// The maximum number of random names that are tried. A collision of 64 random bits is very unlikely, so a second one indicates a fault.
 const ATTEMPTS = 3;
 
 export function listAliases({ aliases }) {
@@ -91,7 +91,7 @@ export function deleteAlias({ aliases }, request) {
   return success;
 }
 
-// The id of the path. Beyond what a client could have been given there is none.
+// Returns the id in the path. Clients never receive larger ids.
 function named(request) {
   const id = request.number('id');
   if (id === undefined || id < 1n || id >= 1n << 53n) {
@@ -100,7 +100,7 @@ function named(request) {
   return id;
 }
 
-// Asks for something of an alias; where the caller has none of that id, the answer says so.
+// Calls a function for an alias. Responds with 404 if the caller has no alias with this id.
 function known(ask) {
   try {
     ask();
@@ -121,7 +121,7 @@ function random(aliases, domain) {
   }
 }
 
-// `2026-11-20 08:00:00`: an instant (milliseconds since the epoch) in UTC; undefined, which JSON leaves out, where there is none.
+// Formats milliseconds since the epoch in UTC as `2026-11-20 08:00:00`. Returns undefined, which JSON omits, if there is no time.
 function sql(instant) {
   return instant === undefined ? undefined : new Date(Number(instant)).toISOString().slice(0, 19).replace('T', ' ');
 }

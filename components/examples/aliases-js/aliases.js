@@ -1,7 +1,7 @@
-// The routes of an account's aliases once more, in JavaScript: route for route what components/aliases is in Rust.
+// The alias routes of components/aliases, written in JavaScript.
 //
-// This file is the route list. What an action does is in actions.js, how its route is described in description.js; latchmail.js is what any module
-// in JavaScript would share.
+// This file is the list of routes. actions.js contains the actions, description.js the API description, and latchmail.js the code that other modules in
+// JavaScript could share.
 
 import * as aliases from 'latchmail:host/aliases';
 import * as caller from 'latchmail:host/caller';
@@ -10,13 +10,13 @@ import { checkAlias, createAlias, deleteAlias, listAliasDomains, listAliases, up
 import { description } from './description.js';
 import { del, get, patch, post, scoped, serve } from './latchmail.js';
 
-// The largest body of any route, in bytes: two fields.
+// The maximum size of the body of any route, in bytes: two fields.
 const SMALL = 16 * 1024;
 
 const reading = { access: scoped('aliases-read', { oauth: true }), area: 'aliases' };
 const writing = { access: scoped('aliases-write'), area: 'aliases' };
 
-// What the component exports, under the interface's name.
+// The export of the component, under the name of the interface.
 export const module = serve({ aliases, caller }, {
   name: 'aliases',
   version: '0.1.0',

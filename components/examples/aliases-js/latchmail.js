@@ -2,7 +2,7 @@
 //
 // The host's interfaces are parameters, so that tests can use fake ones.
 
-// An answer that is not a success: `{"error": text}` with a status.
+// A response that is not a success: `{"error": text}` with a status.
 export class Failure extends Error {
   constructor(status, text, headers = []) {
     super(text);
@@ -11,7 +11,7 @@ export class Failure extends Error {
   }
 }
 
-// An answer with another status than 200.
+// A response with a status other than 200.
 class Answer {
   constructor(status, value) {
     this.status = status;
@@ -23,8 +23,8 @@ export const created = (value) => new Answer(201, value);
 
 export const success = { success: true };
 
-// The error of the contract with which a capability refused: `{tag, val}`. Whatever else was thrown is the module's own fault and is thrown on,
-// which ends the request and is told in the host's log.
+// Returns the contract's error `{tag, val}` with which a capability failed. Any other exception is a bug of the module. It is thrown again, ends the request
+// and is logged by the host.
 export function refusal(thrown) {
   if (typeof thrown?.payload?.tag === 'string') {
     return thrown.payload;
@@ -53,7 +53,7 @@ export const post = route('post');
 export const patch = route('patch');
 export const del = route('delete');
 
-// Open to API tokens that hold a scope too; with `oauth` to OAuth access tokens as well.
+// Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set.
 export const scoped = (scope, { oauth = false } = {}) => ({ tag: 'scoped', val: { scope, oauth } });
 
 // The two functions that every module exports. `host` has the imported interfaces, of which `caller` is required; actions get it as their first argument.
@@ -87,7 +87,7 @@ function json(status, value, headers = []) {
   };
 }
 
-// What a capability's error means to a client.
+// Converts a capability's error to a failure for the client.
 function failed({ tag, val }, host) {
   switch (tag) {
     case 'not-found':
@@ -117,7 +117,7 @@ function failed({ tag, val }, host) {
   }
 }
 
-// A request as an action sees it.
+// A request as an action receives it.
 class Request {
   #wit;
 
@@ -125,18 +125,18 @@ class Request {
     this.#wit = wit;
   }
 
-  // The first value of a query parameter.
+  // Returns the first value of a query parameter.
   query(name) {
     return this.#wit.query.find(([key]) => key === name)?.[1];
   }
 
-  // A segment of the path as a number written in digits alone; undefined where it is anything else.
+  // Returns a segment of the path as a number. Returns undefined unless the segment consists of digits.
   number(name) {
     const text = this.#wit.path.find(([key]) => key === name)?.[1] ?? '';
     return /^[0-9]+$/.test(text) ? BigInt(text) : undefined;
   }
 
-  // The body, which is to be a JSON object.
+  // Returns the body, which must be a JSON object.
   json() {
     let value;
     try {
@@ -152,7 +152,7 @@ class Request {
   }
 }
 
-// The fields of a JSON object. One that is null is as good as absent; one of another type is a failure that names it.
+// The fields of a JSON object. A field with the value null counts as absent. A field of another type causes a failure that names the field.
 class Fields {
   #value;
 
@@ -162,7 +162,7 @@ class Fields {
 
   string(name) {
     const value = this.#typed(name, 'string');
-    // Half a surrogate pair is no text.
+    // Half of a surrogate pair is not valid text.
     if (value?.isWellFormed() === false) {
       throw new Failure(400, 'Invalid JSON body');
     }

@@ -1,6 +1,6 @@
-// Random names that people can say to each other and nobody can guess: 64 random bits as `lusab-babad-gutih-tugad`.
+// Random names that people can pronounce and that cannot be guessed: 64 random bits as `lusab-babad-gutih-tugad`.
 
-// Letters that sound apart from each other, so that a name survives being read aloud.
+// Letters with distinct sounds, so that a name can be read aloud.
 const CONSONANTS = 'bdfghjklmnprstvz';
 const VOWELS = 'aiou';
 const WORD = [CONSONANTS, VOWELS, CONSONANTS, VOWELS, CONSONANTS];
@@ -10,7 +10,7 @@ export function pronounceable() {
   return Array.from(words, spelt).join('-');
 }
 
-// One word for each of the numbers of 16 bits.
+// Returns the word for a number of 16 bits.
 function spelt(bits) {
   let word = '';
   for (const letters of WORD) {

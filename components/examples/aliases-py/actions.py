@@ -9,10 +9,10 @@ from latchmail import SUCCESS, Created, Failure
 from name import pronounceable
 from wit_world.imports.types import Error_Conflict, Error_Invalid, Error_NotFound, Error_TooLarge
 
-# What is answered where the caller has no alias of that id.
+# The error message if the caller has no alias with this id.
 MISSING = "Alias not found or not owned by you"
 
-# Random names that are tried. Of 64 random bits one that is taken is a freak; a second is a fault.
+# The maximum number of random names that are tried. A collision of 64 random bits is very unlikely, so a second one indicates a fault.
 ATTEMPTS = 3
 
 
@@ -76,7 +76,7 @@ def delete_alias(host, request):
 
 
 def named(request):
-    """The id of the path. Beyond what a client could have been given there is none."""
+    """Returns the id in the path. Clients never receive larger ids."""
     number = request.number("id")
     if number is None or not 1 <= number < 1 << 53:
         raise Failure(400, "Invalid alias ID")
@@ -84,7 +84,7 @@ def named(request):
 
 
 def known(ask):
-    """Asks for something of an alias; where the caller has none of that id, the answer says so."""
+    """Calls a function for an alias. Responds with 404 if the caller has no alias with this id."""
     try:
         ask()
     except Err as refused:
@@ -94,7 +94,7 @@ def known(ask):
 
 
 def random(host, domain):
-    """An alias of a random name."""
+    """Creates an alias with a random name."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return host.aliases.create(pronounceable(), domain)

@@ -1,4 +1,4 @@
-//! The demo account: the same address and password at every start with the same state folder.
+//! The demo account. It has the same address and password at every start with the same state folder.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -14,14 +14,14 @@ use crate::auth::{Auth, Provision};
 const EMAIL: &str = "demo@latchmail.test";
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// An account to try things with. It is meant to be shown.
+/// The credentials of the demo account. They are meant to be displayed.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Demo {
     pub(super) email: String,
     pub(super) password: String,
 }
 
-/// Makes the account where it is missing.
+/// Creates the account if it does not exist.
 pub(super) async fn account(auth: &Auth, state: &Path) -> anyhow::Result<Demo> {
     let password = password(&state.join("demo-password"))?;
     let made = auth
@@ -42,7 +42,7 @@ pub(super) async fn account(auth: &Auth, state: &Path) -> anyhow::Result<Demo> {
     })
 }
 
-/// The password kept in `file`, made where there is none.
+/// Returns the password in `file`. Generates one if the file does not exist.
 fn password(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().into()),
@@ -56,13 +56,13 @@ fn password(file: &Path) -> anyhow::Result<String> {
     let letters = random
         .iter()
         .map(|byte| char::from(LETTERS[usize::from(byte % 32)]));
-    // The specification asks for an upper-case letter, a lower-case letter and a digit.
+    // The specification requires an upper-case letter, a lower-case letter and a digit.
     let password: String = "Demo1-".chars().chain(letters).collect();
     write_private(file, &password).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(password)
 }
 
-/// Writes a file that its owner alone can read.
+/// Writes a file that only its owner can read.
 pub(super) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     let mut opened = OpenOptions::new()
         .write(true)

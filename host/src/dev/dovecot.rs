@@ -1,4 +1,4 @@
-//! Dovecot's configuration, from the templates of `host/mailserver/dovecot` for the version that is installed.
+//! Generates Dovecot's configuration from the templates of `host/mailserver/dovecot` for the installed version.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::process::Grace;
 use super::template::fill;
 use super::{Source, source};
 
-/// A file of the configuration: its name and its template.
+/// A configuration file: its name and its template.
 type Template = (&'static str, &'static str);
 
 /// The files that do not depend on Dovecot's version.
@@ -55,13 +55,13 @@ const V2_4_POSTGRES: Template = (
     include_str!("../../mailserver/dovecot/2.4/pgsql.conf"),
 );
 
-/// The program, where Debian and Ubuntu put it.
+/// The path of the program on Debian and Ubuntu.
 pub(super) const PROGRAM: &str = "/usr/sbin/dovecot";
 
-/// A mailbox that is being written is finished.
+/// The time that Dovecot gets to complete writes to mailboxes.
 pub(super) const GRACE: Grace = Grace(250);
 
-/// Writes the configuration and answers the command that starts Dovecot with it.
+/// Writes the configuration and returns the command that starts Dovecot with it.
 pub(super) fn configure(
     layout: &Layout,
     source: &Source,
@@ -115,7 +115,7 @@ pub(super) fn configure(
     Ok([PROGRAM, "-F", "-c", &file].map(Into::into).to_vec())
 }
 
-/// The versions that there are templates for. Their configurations differ so much that neither reads the other's.
+/// The supported versions. The configuration files of each version are not valid in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     V2_3,
@@ -123,7 +123,7 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// That of the Dovecot on this machine.
+    /// Returns the version of the installed Dovecot.
     pub(crate) fn installed() -> anyhow::Result<Self> {
         let output = Command::new(PROGRAM)
             .arg("--version")
@@ -132,7 +132,7 @@ impl Version {
         Self::read(&String::from_utf8_lossy(&output.stdout))
     }
 
-    /// Reads what `dovecot --version` prints, such as `2.4.1-4 (7d8c0e5759)`.
+    /// Parses the output of `dovecot --version`, such as `2.4.1-4 (7d8c0e5759)`.
     fn read(printed: &str) -> anyhow::Result<Self> {
         let number = printed.split_whitespace().next().unwrap_or_default();
         let mut parts = number.split(['.', '-']).map(str::parse::<u32>);
@@ -146,12 +146,12 @@ impl Version {
     }
 }
 
-/// A value as a quoted string of Dovecot 2.4.
+/// Returns a value as a quoted string of Dovecot 2.4.
 fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', r"\\").replace('"', r#"\""#))
 }
 
-/// A new key, which the service and Dovecot read, both of them as root.
+/// Writes a new key. The service and Dovecot read it as root.
 fn make_key(file: &Path) -> anyhow::Result<()> {
     let mut random = [0_u8; 32];
     getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;

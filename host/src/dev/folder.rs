@@ -1,5 +1,4 @@
-//! The private folder of a stack: what may be one, and the folders and files within it that the daemons expect, each with the
-//! owner and mode it needs.
+//! The private folder of a stack: checks the folder and creates the subfolders and files that the daemons expect, with the required owners and modes.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
@@ -16,13 +15,14 @@ use anyhow::{Context as _, bail};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// A UNIX socket's path has at most 107 bytes, and the longest below the folder is `/run-xxxxxx/token-login/imap-urlauth`.
+/// The maximum length of the folder's path. The path of a UNIX socket has at most 107 bytes, and the longest one in the folder is
+/// `/run-xxxxxx/token-login/imap-urlauth`.
 const LONGEST: usize = 70;
 
-/// Who owns the mail on a development machine: a system user that every Debian and Ubuntu has.
+/// The owner of the mail on a development machine: a system user that exists on every Debian and Ubuntu.
 pub(super) const MAIL_USER: &str = "mail";
 
-/// Who may read the look-ups on a development machine: Postfix's own group, which Dovecot's `auth-worker` is added to.
+/// The group that can read the look-ups on a development machine: Postfix's own group. Dovecot's `auth-worker` is a member, too.
 pub(super) const LOOKUP_GROUP: &str = "postfix";
 
 const PRIVATE_QUEUES: [&str; 11] = [
@@ -30,12 +30,12 @@ const PRIVATE_QUEUES: [&str; 11] = [
     "saved", "trace",
 ];
 
-/// Where things are within a stack's folder.
+/// The paths in a stack's folder.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) root: PathBuf,
     pub(super) dovecot: PathBuf,
-    /// What ends sessions with Dovecot (see `[imap] doveadm`).
+    /// The key for ending sessions with Dovecot (see `[imap] doveadm`).
     pub(super) doveadm_key: PathBuf,
     pub(super) postfix: PathBuf,
     pub(super) run: PathBuf,
@@ -44,11 +44,11 @@ pub(super) struct Layout {
     pub(super) mail: PathBuf,
     pub(super) sink: PathBuf,
     pub(super) log: PathBuf,
-    /// The group of Postfix's daemons, by number.
+    /// Returns the number of the group of Postfix's daemons.
     pub(super) postfix_group: u32,
 }
 
-/// Why `folder` cannot be a stack's; none where it can.
+/// Returns why `folder` cannot be used for a stack, or `None` if it can.
 #[must_use]
 pub fn unsuitable(folder: &Path) -> Option<String> {
     let text = folder.to_string_lossy();
@@ -67,7 +67,7 @@ pub fn unsuitable(folder: &Path) -> Option<String> {
             "{text} has characters that cannot stand in the mail servers' configuration"
         ));
     }
-    // The daemons give root away, and then pass only through folders that everybody may pass through.
+    // The daemons drop root privileges and can then only enter folders that are open to all users.
     let closed = folder.ancestors().skip(1).find(|ancestor| {
         fs::metadata(ancestor).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
     });
@@ -80,8 +80,8 @@ pub fn unsuitable(folder: &Path) -> Option<String> {
 }
 
 impl Layout {
-    /// Makes what is missing of a stack's folder. `instance` names the folder of its sockets, so that a predecessor that is still
-    /// ending cannot remove them.
+    /// Creates the missing parts of a stack's folder. `instance` names the folder of its sockets, so that an earlier stack that is still ending cannot remove
+    /// them.
     pub(super) fn make(folder: &Path, instance: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let root = folder
@@ -123,7 +123,7 @@ impl Layout {
         ];
         install("root", "root", "0755", &open)?;
         install(MAIL_USER, MAIL_USER, "0700", &[mail, sink])?;
-        // As `postfix set-permissions` leaves them. A queue/private of anybody else ends the master without a word.
+        // The owners that `postfix set-permissions` sets. If another user owns queue/private, the master ends without a message.
         let private = PRIVATE_QUEUES.map(|name| queue.join(name));
         install("postfix", "root", "0700", &private)?;
         install("postfix", "postfix", "0700", &[data])?;
@@ -133,7 +133,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Writes a configuration file that root and Postfix's daemons alone can read: a look-up may hold a password.
+    /// Writes a configuration file that only root and Postfix's daemons can read, because a look-up may contain a password.
     pub(super) fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
         let write = || {
             let mut file = OpenOptions::new()
@@ -144,8 +144,8 @@ impl Layout {
                 .open(path)?;
             fchown(&file, None, Some(self.postfix_group))?;
             file.write_all(text.as_bytes())?;
-            // Each of Postfix's programs reads a file that was changed a moment ago again and again, 0.3 s apart, until it is sure
-            // that nobody writes it any more.
+            // If a file was changed very recently, each Postfix program reads the file repeatedly, 0.3 s apart, until it is sure that the file is no longer
+            // being written.
             file.set_modified(SystemTime::now() - Duration::from_mins(1))
         };
         write().with_context(|| format!("cannot write {}", path.display()))
@@ -157,11 +157,11 @@ impl Layout {
     }
 }
 
-/// Makes an SQLite look-up file and its folder readable for the mail servers: a reader of a write-ahead log must be able to write
-/// beside the file. An empty file is an empty database, whose tables the directory makes.
+/// Lets the mail servers read an SQLite look-up file and its folder. A reader of a write-ahead log must be able to write in the folder. An empty file is an
+/// empty database, in which the directory creates the tables.
 ///
-/// The mail servers may write in the folder, so whatever has the file's name may be of their making: nothing there is followed, and
-/// only a plain file changes its group and mode.
+/// The mail servers can write in the folder and could replace the file. Therefore links are not followed, and the group and mode of the file change only if it
+/// is a regular file.
 pub(super) fn open_lookup_to_mail(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file
         .parent()
@@ -177,14 +177,14 @@ pub(super) fn open_lookup_to_mail(file: &Path) -> anyhow::Result<PathBuf> {
             .with_context(|| format!("cannot open {} to the mail servers", path.display()))?;
     }
     let file = file.canonicalize()?;
-    // The folder itself is open to the group; the way to it must be open to everybody.
+    // Only the group can enter the folder itself, but all users must be able to enter its parent folders.
     match file.parent().and_then(unsuitable) {
         Some(reason) => bail!("the look-ups cannot be read there: {reason}"),
         None => Ok(file),
     }
 }
 
-/// A file that exists, or a link of its name, is left as it is.
+/// Creates an empty file. An existing file or link is not changed.
 fn make_empty(file: &Path) -> io::Result<()> {
     let made = OpenOptions::new()
         .write(true)
@@ -197,10 +197,10 @@ fn make_empty(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a plain file to `group`; nothing happens where there is no file.
+/// Opens a regular file to `group`. Does nothing if the file does not exist.
 fn give_to_group(path: &Path, group: u32) -> anyhow::Result<()> {
-    // O_PATH is a handle that neither follows a link, nor waits for a pipe's other end, nor, as it is closed, ends the locks that
-    // SQLite may hold on the same file in this process (fcntl(2), "Advisory record locking").
+    // O_PATH does not follow a link and does not wait for the other end of a pipe. Closing such a handle does not release the locks that SQLite may hold on the
+    // file in this process (fcntl(2), "Advisory record locking").
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(handle) => fs::File::from(handle),
@@ -214,14 +214,15 @@ fn give_to_group(path: &Path, group: u32) -> anyhow::Result<()> {
     if found.nlink() != 1 {
         bail!("it has another name too");
     }
-    // What the handle is on, whatever has its name by now (proc(5), "/proc/pid/fd"): fchown and fchmod take no O_PATH handle.
+    // Refers to the file of the handle, even if the name now belongs to another file (proc(5), "/proc/pid/fd"). fchown and fchmod do not accept an O_PATH
+    // handle.
     let held = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
     chown(&held, None, Some(group))?;
     fs::set_permissions(&held, Permissions::from_mode(0o660))?;
     Ok(())
 }
 
-/// `install -d`, which knows users and groups by name wherever they come from.
+/// Runs `install -d`, which resolves users and groups from all name services.
 fn install(
     user: &str,
     group: &str,
@@ -285,7 +286,7 @@ mod tests {
         assert!(reason.contains(closed.to_str().unwrap()), "{reason}");
     }
 
-    /// What a mail daemon that was broken into could leave in the folder it may write.
+    /// Files that a compromised mail daemon could leave in the folder.
     #[test]
     fn a_planted_name_opens_no_file_of_anybody_else() {
         let root = std::env::temp_dir().join(format!("lm-planted-{}", std::process::id()));

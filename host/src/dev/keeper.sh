@@ -1,13 +1,12 @@
-# Keeps one daemon: starts it, and ends it with all its processes when the standard input closes, that is when the host stops it or
-# dies in whatever way. Ends early when the daemon does. Arguments: the file for the daemon's own words, how long it may
-# take to end before it is killed (in fiftieths of a second), its command.
+# Runs one daemon. Starts the daemon, and ends it and all its processes when standard input closes, which happens when the host stops the daemon or dies. Exits
+# early if the daemon exits. Arguments: the file for the daemon's output, the time before the daemon is killed (in fiftieths of a second), and the command.
 
 output=$1
 grace=$2
 shift 2
 exec 3<&0 </dev/null
 
-# A session of its own, so that one signal reaches the daemon with everything it forked.
+# A new session, so that one signal reaches the daemon and all its child processes.
 setsid "$@" >"$output" 2>&1 3<&- &
 daemon=$!
 cat <&3 >/dev/null &
@@ -17,10 +16,10 @@ while kill -0 "$daemon" && kill -0 "$host"; do
     wait -n
 done 2>/dev/null
 
-# Before setsid has run there is no group yet.
+# The group does not exist until setsid has run.
 signal() { kill "-$1" -- "-$daemon" || kill "-$1" "$daemon"; } 2>/dev/null
 
-# Whether anything of the group runs. A zombie does not: whoever adopted it may take seconds to notice its end.
+# Returns whether a process of the group is running. Zombies do not count: their new parent may take seconds to reap them.
 alive() {
     local stat line
     for stat in /proc/[0-9]*/stat; do
@@ -33,7 +32,7 @@ alive() {
 
 kill "$host" 2>/dev/null
 for ((i = 0; i < grace; i++)); do
-    # Again and again: a process that was being forked may have missed it.
+    # The signal is sent repeatedly, because it can miss a process that is being forked.
     ((i % 10)) || signal TERM
     alive || exit 0
     sleep 0.02

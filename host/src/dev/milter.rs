@@ -1,4 +1,4 @@
-//! The service's own milter beside Postfix: its configuration, and waiting until it listens.
+//! Configures and starts the service's milter for Postfix, and waits until the milter listens.
 
 use std::path::PathBuf;
 
@@ -13,17 +13,17 @@ use super::process::{Daemon, Grace};
 use super::settings::quoted;
 use crate::inbound::READY;
 
-/// The milter has nothing to finish: Postfix tells clients to try again.
+/// The time before the milter is killed. It has nothing to complete: Postfix tells clients to retry.
 pub(super) const GRACE: Grace = Grace(5);
 
-/// How a stack's milter is started.
+/// The parameters for starting a stack's milter.
 #[derive(Clone, Debug)]
 pub struct Milter {
-    /// The program `latchmail`.
+    /// The path of the program `latchmail`.
     pub program: PathBuf,
-    /// Lines of its configuration in dotted form, besides those of the database, the address and the log.
+    /// Additional configuration lines in dotted form, besides those for the database, the address and the log.
     pub settings: String,
-    /// Whether it looks names up in the DNS.
+    /// Whether the milter uses the DNS.
     pub dns: bool,
 }
 
@@ -62,7 +62,7 @@ impl Milter {
     }
 }
 
-/// Waits until the milter says that it listens.
+/// Waits until the milter logs that it listens.
 pub(super) async fn listens(daemon: &mut Daemon, deadline: Instant) -> anyhow::Result<Answer> {
     loop {
         if daemon.last_words().contains(READY) {

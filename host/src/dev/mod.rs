@@ -1,7 +1,7 @@
-//! A whole service with its mail servers on one machine: [`Stack`] is Dovecot and Postfix in a private folder on free loopback ports,
-//! [`run`] is `latchmail dev`. The tests start stacks of their own, several side by side.
+//! Runs a complete service with its mail servers on one machine. [`Stack`] is Dovecot and Postfix in a private folder on free loopback ports. [`run`] is
+//! `latchmail dev`. Tests start several stacks side by side.
 //!
-//! Nothing here serves in production; the templates of `host/mailserver`, from which a stack is configured, do.
+//! None of this code runs in production. Production uses the templates of `host/mailserver`, from which a stack is configured.
 
 mod demo;
 mod dovecot;

@@ -1,4 +1,4 @@
-//! Free loopback ports, and waiting until the right program answers on one.
+//! Finds free loopback ports, and waits until the expected program responds on a port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -11,16 +11,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::process::Daemon;
 
-/// Between two attempts.
+/// The time between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
-/// A greeting that takes longer than this is asked for again.
+/// The timeout of one attempt to read a greeting.
 const GREETING: Duration = Duration::from_secs(2);
 
-/// The lowest port that is chosen. Well-known services are below.
+/// The lowest port that is chosen. Well-known services use lower ports.
 const LOWEST: u16 = 10_000;
 
-/// A stack's ports.
+/// The ports of a stack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ports {
     pub(super) imap: u16,
@@ -32,19 +32,19 @@ pub(super) struct Ports {
     pub(super) milter: u16,
 }
 
-/// What came of waiting for a greeting.
+/// The result of waiting for a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The daemon that was meant greets.
+    /// The expected daemon sent its greeting.
     Ready,
-    /// The daemon ended.
+    /// The daemon exited.
     Ended,
-    /// Nothing, or somebody else, answered until the deadline.
+    /// There was no response, or a response of another program, until the deadline.
     Nobody,
 }
 
 impl Ports {
-    /// Ports that are free now. They are let go for the daemons to take, so another process may come first.
+    /// Returns ports that are currently free. They are released for the daemons, so another process may take them first.
     pub(super) fn choose() -> anyhow::Result<Self> {
         let held = [
             free()?,
@@ -70,8 +70,8 @@ impl Ports {
     }
 }
 
-/// A listener on a free loopback port. It is none of those that outgoing connections get: such a connection could take a daemon's port while the daemon
-/// is restarted.
+/// Returns a listener on a free loopback port outside the range for outgoing connections. An outgoing connection could take a daemon's port during a restart of
+/// the daemon.
 pub(crate) fn free() -> io::Result<TcpListener> {
     let end = first_outgoing();
     loop {
@@ -84,7 +84,8 @@ pub(crate) fn free() -> io::Result<TcpListener> {
     }
 }
 
-/// The lowest port of outgoing connections (ip(7), `ip_local_port_range`); Linux's default where it is not known or leaves too few ports below it.
+/// Returns the lowest port of outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's default if the value is unknown or leaves too few ports
+/// below it.
 fn first_outgoing() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let first = range.ok().and_then(|range| {
@@ -94,12 +95,12 @@ fn first_outgoing() -> u16 {
     first.filter(|first| *first >= 2 * LOWEST).unwrap_or(32_768)
 }
 
-/// A port of this machine's loopback.
+/// Returns a loopback address with this port.
 pub(super) fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Waits until `daemon` greets at `port` with a line that holds `instance`: another stack's daemon that came first does not count.
+/// Waits until `daemon` sends a greeting at `port` that contains `instance`. A daemon of another stack on the same port does not count.
 pub(super) async fn greeted(
     port: u16,
     instance: &str,

@@ -1,4 +1,4 @@
-//! Postfix's configuration, from the templates of `host/mailserver/postfix`, and the sink that takes what it sends to the world.
+//! Generates Postfix's configuration from the templates of `host/mailserver/postfix`, and starts the sink that receives outgoing mail.
 
 use std::fs;
 use std::path::Path;
@@ -37,23 +37,22 @@ const MAPS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Where Debian and Ubuntu put Postfix's libraries, among them those that read databases.
+/// The folder of Postfix's libraries on Debian and Ubuntu. It includes the libraries that read databases.
 const LIBRARIES: &str = "/usr/lib/postfix";
 
-/// Postfix's own first process, where Debian and Ubuntu put it. Started directly it is up in a hundredth of the time that
-/// `postfix start` takes with its checks.
+/// The path of Postfix's master on Debian and Ubuntu. Starting it directly takes a hundredth of the time of `postfix start`, which runs checks.
 pub(super) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
 
-/// Told to end, the master ends every other process and then sleeps for a second. Its queue bears being killed.
+/// The time before the master is killed. The master ends all other processes and then sleeps for a second. Killing it does not damage the queue.
 pub(super) const GRACE: Grace = Grace(5);
 
-/// Takes any mail and keeps it in files; comes with Postfix.
+/// The path of the sink, which comes with Postfix. It accepts any mail and stores it in files.
 pub(super) const SINK: &str = "/usr/sbin/smtp-sink";
 
-/// Who reads what is sent to a bare `postmaster`: a stack has no operator, so it ends in the sink. The name is nobody's (RFC 2606).
+/// The recipient of mail to `postmaster` without a domain. A stack has no operator, so the mail goes to the sink. The domain is reserved (RFC 2606).
 const POSTMASTER: &str = "postmaster@sink.invalid";
 
-/// Writes the configuration and answers the command that starts Postfix with it.
+/// Writes the configuration and returns the command that starts Postfix with it.
 pub(super) fn configure(
     layout: &Layout,
     source: &Source,
@@ -105,7 +104,7 @@ pub(super) fn configure(
     {
         layout.write(&layout.postfix.join(name), &fill(template, &values)?)?;
     }
-    // Postfix's programs find their settings here as whoever they run as.
+    // All users that Postfix's programs run as must be able to read the settings.
     for name in ["main.cf", "master.cf"] {
         use std::os::unix::fs::PermissionsExt as _;
         let path = layout.postfix.join(name);
@@ -113,16 +112,16 @@ pub(super) fn configure(
             .with_context(|| format!("cannot open {} to Postfix", path.display()))?;
     }
     copy_library(layout, source.driver)?;
-    // -d: in the foreground, with the streams it was given.
+    // -d: runs in the foreground with the inherited streams.
     Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
 }
 
-/// Copies the library that reads the database into the configuration, and names it there. Postfix loads a library only if root owns it, and in a user
-/// namespace root does not own the files of the machine's packages.
+/// Copies the library that reads the database into the configuration folder and refers to the copy. Postfix loads a library only if root owns it, and in a user
+/// namespace root does not own the files of installed packages.
 fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     let name = format!("postfix-{driver}.so");
     let (from, to) = (Path::new(LIBRARIES).join(&name), layout.postfix.join(&name));
-    // Not in place: a predecessor that is still ending may use it.
+    // The file is not overwritten in place, because an earlier daemon that is still ending may use it.
     let _ = fs::remove_file(&to);
     fs::copy(&from, &to)
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
@@ -132,7 +131,7 @@ fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     )
 }
 
-/// The command that starts the sink: one file a message in its folder.
+/// Returns the command that starts the sink, which writes one file per message into its folder.
 pub(super) fn sink(ports: &Ports, instance: &str) -> Vec<String> {
     let address = format!("127.0.0.1:{}", ports.sink);
     let command = [

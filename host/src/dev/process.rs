@@ -1,8 +1,8 @@
-//! One daemon of the stack, which ends when it is told to and when this process dies in whatever way.
+//! One daemon of the stack. It ends on request and when this process dies for any reason.
 //!
-//! Between this process and the daemon stands a keeper, a few lines of bash. It holds the reading end of a pipe whose writing end is
-//! only here; when that closes, the keeper ends the daemon's whole process group. There is one way of ending, so a stop takes
-//! the same path as a SIGKILL of this process. A daemon that several processes share ends with a pipe of the caller's instead.
+//! A keeper, which is a short bash script, runs between this process and the daemon. The keeper holds the read end of a pipe, and only this process holds the
+//! write end. When the write end closes, the keeper ends the daemon's whole process group. A stop therefore takes the same path as a SIGKILL of this process. A
+//! daemon that several processes share ends with a pipe of the caller instead.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use tokio::time::timeout;
 
 const KEEPER: &str = include_str!("keeper.sh");
 
-/// What the daemons see of the environment: no configuration and no secret of the service.
+/// The environment variables that daemons inherit. They contain no configuration and no secret of the service.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Longer than the keeper waits before it takes SIGKILL.
+/// The timeout for stopping a daemon. It is longer than the time before the keeper sends SIGKILL.
 const STOP: Duration = Duration::from_secs(10);
 
-/// How long a daemon may take to end in order, in fiftieths of a second.
+/// The time that a daemon has for an orderly exit, in fiftieths of a second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grace(pub(super) u32);
 
-/// A daemon that runs. Dropped, it ends shortly after.
+/// A running daemon. It ends shortly after this value is dropped.
 #[derive(Debug)]
 pub(super) struct Daemon {
     name: &'static str,
@@ -34,8 +34,8 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `command` in `folder`; told to end, it has `grace` before it is killed. What it prints goes to a file in `log`.
-    /// With `until`, the daemon outlives this process and ends when the last writer of that pipe closes it.
+    /// Starts `command` in `folder`. A daemon that is stopped has `grace` before it is killed. Its output goes to a file in `log`. With `until`, the daemon
+    /// outlives this process and ends when the last writer of that pipe closes it.
     pub(super) fn start(
         name: &'static str,
         command: &[String],
@@ -61,7 +61,7 @@ impl Daemon {
             .stdin(stdin)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A Ctrl-C in the terminal is for this process alone, which then ends the rest in order.
+            // A Ctrl-C in the terminal must reach only this process, which then ends the daemons in order.
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start bash, which keeps {name}"))?;
@@ -72,22 +72,22 @@ impl Daemon {
         })
     }
 
-    /// What it is called.
+    /// Returns the name of the daemon.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether it ended by itself.
+    /// Returns whether the daemon exited by itself.
     pub(super) fn ended(&mut self) -> anyhow::Result<bool> {
         Ok(self.keeper.try_wait()?.is_some())
     }
 
-    /// The last it printed.
+    /// Returns the last output of the daemon.
     pub(super) fn last_words(&self) -> String {
         tail(&self.output)
     }
 
-    /// Ends it and everything it started. Answers when nothing of it is left.
+    /// Ends the daemon and all its child processes. Returns when none is left.
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         drop(self.keeper.stdin.take());
         match timeout(STOP, self.keeper.wait()).await {
@@ -97,7 +97,7 @@ impl Daemon {
     }
 }
 
-/// The last lines of a file, on one line; empty where there is none.
+/// Returns the last lines of a file as one line, or an empty string if there are none.
 pub(super) fn tail(file: &Path) -> String {
     let text = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

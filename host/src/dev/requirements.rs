@@ -1,4 +1,4 @@
-//! What a stack needs of the machine, each lack told in one sentence.
+//! Checks whether the machine meets the requirements of a stack. Each missing requirement is reported in one sentence.
 
 use std::path::Path;
 
@@ -28,10 +28,10 @@ const POSTGRES: [(&str, &str); 2] = [
     ("/usr/lib/postfix/postfix-pgsql.so", "postfix-pgsql"),
 ];
 
-/// Whether a stack can be started here at all.
+/// Checks whether a stack can be started on this machine.
 ///
 /// # Errors
-/// One sentence that says what is missing and what to do about it.
+/// One sentence that says what is missing and how to install it.
 pub(super) fn check(lookup: &Lookup) -> anyhow::Result<()> {
     let maps = match lookup {
         Lookup::Sqlite(_) => SQLITE,

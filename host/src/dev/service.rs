@@ -19,20 +19,20 @@ use crate::config::{Config, LocalFrom, STATE_FILE};
 use crate::directory::Directory;
 use crate::logging;
 
-/// What the command line and the environment say.
+/// The options from the command line and the environment.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `postgres://…`, where the directory is not to be an SQLite file of the state folder.
+    /// `postgres://…`, if the directory is not an SQLite file in the state folder.
     pub database: Option<String>,
-    /// The folder of the built modules; `$LATCHMAIL_MODULES` or the build's own where none is given.
+    /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`, otherwise the build's own folder.
     pub modules: Option<PathBuf>,
-    /// Folders of modules that are built and swapped when their sources are saved: a crate's, or one that holds crates.
+    /// Folders of modules that are rebuilt and swapped when their sources change. Each is a crate or contains crates.
     pub watch: Vec<PathBuf>,
     /// The process's environment.
     pub environment: HashMap<String, String>,
 }
 
-/// What runs.
+/// The running parts.
 struct Service {
     stack: Stack,
     running: Running,
@@ -40,10 +40,10 @@ struct Service {
     demo: Demo,
 }
 
-/// Runs until SIGINT or SIGTERM, then ends all it started.
+/// Runs until SIGINT or SIGTERM, then ends everything that it started.
 ///
 /// # Errors
-/// One sentence: what could not be done, and what to do about it where that is known.
+/// One sentence that says what failed and, if known, how to correct it.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -58,7 +58,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let (service, watch) = tokio::select! {
         started = started => started?,
-        // What was started is dropped, and ends.
+        // Dropping the started parts ends them.
         () = either(&mut interrupt, &mut terminate) => return Ok(()),
     };
     let told = service.tell(&mut std::io::stdout());
@@ -99,7 +99,7 @@ impl Service {
         let lookup = if config.database.url.starts_with("sqlite:") {
             Lookup::Sqlite(config.database.mailserver.clone())
         } else {
-            // Before the daemons connect: a login whose role is not there yet makes them wait for seconds.
+            // This must happen before the daemons connect: a log-in with a role that does not exist yet makes them wait for seconds.
             let directory = Directory::open(&config.database, &config.registration.domains).await?;
             directory.close().await;
             Lookup::Postgres(config.database.url.clone())
@@ -137,7 +137,7 @@ impl Service {
         self.stack.stop().await
     }
 
-    /// What to try, in lines that work as they are pasted.
+    /// Returns example commands that can be pasted.
     fn tell(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         let (base, stack) = (&self.run_file.base_url, &self.stack);
         let Demo { email, password } = &self.demo;
@@ -168,7 +168,7 @@ Ctrl-C ends everything.",
     }
 }
 
-/// The milter, which looks names up only in a DNS server that is configured: a developer's machine can be offline.
+/// Starts the milter. It uses the DNS only if a DNS server is configured, because a developer's machine can be offline.
 fn milter(config: &Config) -> anyhow::Result<Milter> {
     let inbound = &config.inbound;
     let mut settings = format!(
@@ -193,13 +193,13 @@ fn milter(config: &Config) -> anyhow::Result<Milter> {
     })
 }
 
-/// The folder of the built modules.
+/// Returns the folder of the built modules.
 fn modules(options: &Options) -> anyhow::Result<PathBuf> {
     let named = options.modules.clone().or_else(|| {
         let value = options.environment.get("LATCHMAIL_MODULES")?;
         (!value.is_empty()).then(|| PathBuf::from(value))
     });
-    // <target>/debug/latchmail stands beside <target>/modules.
+    // The program is <target>/debug/latchmail, next to <target>/modules.
     let folder = match named {
         Some(folder) => folder,
         None => std::env::current_exe()?
@@ -220,7 +220,7 @@ fn modules(options: &Options) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(folder)?)
 }
 
-/// The port to listen on: the configured one where it is free, any free one where it is 0.
+/// Returns the port to listen on: the configured one if it is free, or any free port if it is 0.
 fn free(config: &Config) -> anyhow::Result<u16> {
     let listener = TcpListener::bind(config.listen).map_err(|error| {
         anyhow!(

@@ -1,11 +1,11 @@
-//! The configuration of `latchmail dev`: a TOML text as an operator would write it, so that the environment goes over it.
+//! The configuration of `latchmail dev` as TOML text, as an operator would write it. Environment variables override it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::modules::GRANTABLE;
 
-/// The modules that run, as files of the modules' folder.
+/// The enabled modules, as file names in the modules' folder.
 pub(super) const MODULES: [&str; 6] = [MAIL, CREDENTIALS, ALIASES, DOMAINS, TEAMS, MCP];
 const MAIL: &str = "latchmail_mail.wasm";
 const CREDENTIALS: &str = "latchmail_credentials.wasm";
@@ -14,7 +14,7 @@ const DOMAINS: &str = "latchmail_domains.wasm";
 const TEAMS: &str = "latchmail_teams.wasm";
 const MCP: &str = "latchmail_mcp.wasm";
 
-/// Where the mail servers are, once they run.
+/// The addresses of the running mail servers.
 #[derive(Clone, Debug)]
 pub(super) struct Servers {
     pub(super) imap: SocketAddr,
@@ -23,7 +23,7 @@ pub(super) struct Servers {
     pub(super) doveadm_key: PathBuf,
 }
 
-/// The text. Before the mail servers run it lacks their addresses and is good for everything else.
+/// Returns the text. Before the mail servers run, it lacks their addresses and is otherwise complete.
 pub(super) fn text(
     state: &Path,
     mail: &Path,
@@ -115,12 +115,12 @@ address = \"{submission}\"
     text
 }
 
-/// The text as it is kept for the operator's verbs: with the address that the service listens on.
+/// Returns the text that is stored for the operator's commands. It contains the address that the service listens on.
 pub(super) fn kept(listen: SocketAddr, text: &str) -> String {
     format!("# Written by `latchmail dev` at every start.\nlisten = \"{listen}\"\n{text}")
 }
 
-/// A TOML basic string; what JSON escapes, TOML reads (TOML 1.0, "String").
+/// Returns a TOML basic string. TOML accepts the escapes of JSON (TOML 1.0, "String").
 pub(super) fn quoted(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }

@@ -1,4 +1,4 @@
-//! Where the mail servers look things up, as each of the two spells it.
+//! The look-up source of the mail servers, in the configuration syntax of Dovecot and of Postfix.
 
 use std::path::Path;
 
@@ -9,35 +9,35 @@ use url::Url;
 use super::folder::open_lookup_to_mail;
 use super::stack::Lookup;
 
-/// The role that sees what mail servers read and nothing else. The stack takes it on whatever it logs in as, so that a developer's
-/// mail servers have no wider view than real ones.
+/// The role that can read only what mail servers need. The stack sets this role regardless of its login, so that a developer's mail servers have the same
+/// rights as in production.
 const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 
-/// The parameters of a connection that Dovecot 2.4's configuration has, as libpq names them.
+/// The connection parameters that Dovecot 2.4's configuration supports, with libpq's names.
 const PARAMETERS: [&str; 6] = ["host", "port", "user", "password", "dbname", "sslmode"];
 
-/// Each of [`PARAMETERS`] with its value. An empty value means libpq's default.
+/// The value of each of [`PARAMETERS`]. An empty value means libpq's default.
 pub(super) type Parameters = [(&'static str, String); PARAMETERS.len()];
 
-/// A look-up's spelling in the two configurations.
+/// A look-up source in the syntax of both servers.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     /// Dovecot's `driver`.
     pub(super) driver: &'static str,
-    /// Dovecot 2.3's `connect`, and 2.4's file of an SQLite database.
+    /// Dovecot 2.3's `connect`, and the file of an SQLite database for 2.4.
     pub(super) dovecot: String,
-    /// The URL of a `PostgreSQL` database as it was given; see [`parameters`].
+    /// The URL of a `PostgreSQL` database as given; see [`parameters`].
     pub(super) url: Option<String>,
-    /// The same for the last log-ins that it writes.
+    /// The same for the last log-ins, which Dovecot writes.
     pub(super) last_logins: String,
     /// Postfix's map type.
     pub(super) maps: &'static str,
-    /// Postfix's line that says where.
+    /// Postfix's configuration line with the location.
     pub(super) postfix: String,
 }
 
 impl Source {
-    /// Spells `lookup`; an SQLite file is made where it is missing, and opened to the mail servers.
+    /// Converts `lookup`. Creates an SQLite file if it does not exist, and lets the mail servers read it.
     pub(super) fn of(lookup: &Lookup) -> anyhow::Result<Self> {
         match lookup {
             Lookup::Sqlite(file) => {
@@ -61,7 +61,7 @@ impl Source {
     }
 
     fn postgres(given: &str) -> Self {
-        // libpq takes both names of the scheme, Postfix tells a URL by the longer one.
+        // libpq accepts both scheme names. Postfix recognizes only the longer one as a URL.
         let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
         let mark = if rest.contains('?') { '&' } else { '?' };
         let url = format!("postgresql://{rest}{mark}{ROLE}");
@@ -76,7 +76,7 @@ impl Source {
     }
 }
 
-/// Takes a database's URL apart for Dovecot 2.4, which takes no URL, as libpq does (`PostgreSQL` documentation, section "Connection URIs").
+/// Splits a database URL into the parameters of Dovecot 2.4, which accepts no URL, by libpq's rules (`PostgreSQL` documentation, section "Connection URIs").
 pub(super) fn parameters(url: &str) -> anyhow::Result<Parameters> {
     let url = Url::parse(url).context("the database's URL is not valid")?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();

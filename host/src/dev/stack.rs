@@ -13,30 +13,30 @@ use super::ports::{Answer, Ports, greeted, local};
 use super::process::{Daemon, tail};
 use super::{Milter, Source, dovecot, milter, postfix, requirements};
 
-/// A healthy stack takes half a second; a machine with every core busy takes longer.
+/// The timeout for starting a stack. It takes half a second on an idle machine, and longer if every core is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often other ports are chosen when somebody else came first.
+/// The maximum number of attempts with other ports if another process took a port first.
 const ATTEMPTS: u32 = 5;
 
-/// What daemons say when a port was taken, or when a predecessor in the same folder is still ending.
+/// The daemons' error messages if a port is in use, or if an earlier daemon in the same folder is still ending.
 const IN_THE_WAY: [&str; 2] = ["Address already in use", "unable to set exclusive lock"];
 
-/// Where the mail servers look accounts up: the contract `mailserver_*`, see `docs/mailserver.md`.
+/// The source of the accounts for the mail servers: the contract `mailserver_*`, see `docs/mailserver.md`.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// An SQLite file that holds the tables. Where it is missing an empty one is made; its folder is made the mail servers' to write in.
+    /// An SQLite file that contains the tables. An empty file is created if it does not exist. The mail servers get write access to its folder.
     Sqlite(PathBuf),
-    /// The `postgres://` address of a database that holds the views. The login must be allowed the role `latchmail_mailserver`.
+    /// The `postgres://` URL of a database that contains the views. The login must be a member of the role `latchmail_mailserver`.
     Postgres(String),
 }
 
-/// Mail servers that run. Dropped, or when this process dies in whatever way, they end shortly after; [`Stack::stop`] waits for it.
+/// Running mail servers. They end shortly after this value is dropped or this process dies. [`Stack::stop`] waits until they have ended.
 #[derive(Debug)]
 pub struct Stack {
-    /// IMAP, plain (RFC 9051 without TLS).
+    /// IMAP without TLS (RFC 9051).
     pub imap: SocketAddr,
-    /// Submission with log-in, plain (RFC 6409 without TLS).
+    /// Submission with log-in, without TLS (RFC 6409).
     pub submission: SocketAddr,
     /// SMTP without log-in, for local recipients.
     pub smtp: SocketAddr,
@@ -44,19 +44,19 @@ pub struct Stack {
     pub lmtp: SocketAddr,
     /// Dovecot's doveadm API, HTTP, which ends sessions.
     pub doveadm: SocketAddr,
-    /// The file of the key that it asks for.
+    /// The file with the API key of doveadm.
     pub doveadm_key: PathBuf,
-    /// Mail to the world ends here, one file a message; the first lines are the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
+    /// Outgoing mail is stored here, one file per message. The first lines are the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
     pub sink: PathBuf,
-    /// What the servers say of themselves: `dovecot.log`, `postfix.log`.
+    /// The logs of the servers: `dovecot.log`, `postfix.log`.
     pub log: PathBuf,
-    /// Postfix's queue.
+    /// Postfix's queue folder.
     pub queue: PathBuf,
     layout: Layout,
     ports: Ports,
     instance: String,
     dovecot_command: Vec<String>,
-    /// None while it is stopped for a test of an outage.
+    /// `None` while Dovecot is stopped to test an outage.
     dovecot: Option<Daemon>,
     postfix: Daemon,
     sink_daemon: Daemon,
@@ -64,11 +64,11 @@ pub struct Stack {
     milter: Option<Daemon>,
 }
 
-/// A start that did not succeed.
+/// A failed start.
 enum Trouble {
-    /// Another attempt with other ports may.
+    /// Another attempt with other ports may succeed.
     InTheWay(String),
-    /// It will not.
+    /// Another attempt would fail, too.
     Lasting(anyhow::Error),
 }
 
@@ -79,10 +79,10 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
 }
 
 impl Stack {
-    /// Starts the mail servers and answers when every one greets. What `folder` holds of an earlier stack (mail, queue) is kept.
+    /// Starts the mail servers and returns when every one has sent its greeting. Mail and queue of an earlier stack in `folder` are kept.
     ///
     /// # Errors
-    /// One sentence: what is missing, why the folder will not do (see [`super::unsuitable`]), or what a daemon said before it ended.
+    /// One sentence: what is missing, why the folder cannot be used (see [`super::unsuitable`]), or the last output of a daemon that exited.
     pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
         Self::begin(folder, lookup, None, None).await
     }
@@ -90,7 +90,7 @@ impl Stack {
     /// Starts the mail servers with the service's milter, which checks senders.
     ///
     /// # Errors
-    /// As [`Stack::start`].
+    /// The errors of [`Stack::start`].
     pub async fn start_with_milter(
         folder: &Path,
         lookup: &Lookup,
@@ -102,7 +102,7 @@ impl Stack {
     /// Starts mail servers that outlive this process and this value. They end when the last writer of the pipe `until` closes it.
     ///
     /// # Errors
-    /// As [`Stack::start`].
+    /// The errors of [`Stack::start`].
     #[cfg(feature = "testing")]
     pub async fn start_shared(
         folder: &Path,
@@ -188,10 +188,10 @@ impl Stack {
         }
     }
 
-    /// Ends the mail servers. Answers when nothing of them is left but their folder.
+    /// Ends the mail servers. Returns when only their folder is left.
     ///
     /// # Errors
-    /// Where a daemon outlives even SIGKILL.
+    /// A daemon does not end after SIGKILL.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let (imap, postfix, sink, milter) = tokio::join!(
             end(&mut self.dovecot),
@@ -203,27 +203,27 @@ impl Stack {
         imap.and(postfix).and(sink).and(milter)
     }
 
-    /// Ends the milter: Postfix takes no mail.
+    /// Ends the milter. Postfix then accepts no mail.
     ///
     /// # Errors
-    /// Where it outlives even SIGKILL.
+    /// The milter does not end after SIGKILL.
     #[cfg(feature = "testing")]
     pub async fn stop_milter(&mut self) -> anyhow::Result<()> {
         end(&mut self.milter).await
     }
 
-    /// Ends Dovecot: IMAP, LMTP and Postfix's log-ins are out until [`Stack::start_imap`].
+    /// Ends Dovecot. IMAP, LMTP and Postfix's log-ins are unavailable until [`Stack::start_imap`].
     ///
     /// # Errors
-    /// Where it outlives even SIGKILL.
+    /// Dovecot does not end after SIGKILL.
     pub async fn stop_imap(&mut self) -> anyhow::Result<()> {
         end(&mut self.dovecot).await
     }
 
-    /// Starts Dovecot again, on the same ports. Answers when it greets; nothing happens where it runs.
+    /// Starts Dovecot again on the same ports. Returns when Dovecot has sent its greeting. Does nothing if Dovecot is running.
     ///
     /// # Errors
-    /// What it said before it ended; a port that somebody else took meanwhile is one such reason.
+    /// The last output of Dovecot, for example if another process took a port.
     pub async fn start_imap(&mut self) -> anyhow::Result<()> {
         if self.dovecot.is_some() {
             return Ok(());
@@ -245,16 +245,16 @@ impl Stack {
         })
     }
 
-    /// Ends Dovecot and starts it again, on the same ports: every connection is lost, the mail is not.
+    /// Restarts Dovecot on the same ports. All connections are lost; mail is kept.
     ///
     /// # Errors
-    /// As [`Stack::stop_imap`] and [`Stack::start_imap`].
+    /// The errors of [`Stack::stop_imap`] and [`Stack::start_imap`].
     pub async fn restart_imap(&mut self) -> anyhow::Result<()> {
         self.stop_imap().await?;
         self.start_imap().await
     }
 
-    /// Waits for everything that was started, the milter included.
+    /// Waits for the greetings of all started daemons, including the milter.
     async fn all_ready(&mut self) -> Result<(), Trouble> {
         if let Some(milter) = &mut self.milter {
             let deadline = Instant::now() + PATIENCE;
@@ -295,7 +295,7 @@ impl Stack {
     }
 }
 
-/// Ends a daemon, if it runs.
+/// Ends a daemon if it is running.
 async fn end(daemon: &mut Option<Daemon>) -> anyhow::Result<()> {
     match daemon.take() {
         Some(daemon) => daemon.stop().await,
@@ -303,7 +303,7 @@ async fn end(daemon: &mut Option<Daemon>) -> anyhow::Result<()> {
     }
 }
 
-/// Turns anything but a greeting into what the daemon said of its trouble.
+/// Converts any result except a greeting to an error with the daemon's last output.
 fn expect(answer: Answer, port: u16, daemon: &Daemon, log: &Path) -> Result<(), Trouble> {
     let name = daemon.name();
     let told = match answer {
@@ -320,7 +320,7 @@ fn expect(answer: Answer, port: u16, daemon: &Daemon, log: &Path) -> Result<(), 
     }
 }
 
-/// Six hexadecimal digits that tell this stack's greetings and sockets from any other's.
+/// Returns six hexadecimal digits that distinguish this stack's greetings and sockets from those of other stacks.
 fn instance() -> anyhow::Result<String> {
     let mut random = [0_u8; 4];
     getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;

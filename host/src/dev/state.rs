@@ -1,5 +1,5 @@
-//! The state folder of `latchmail dev`: where it is, that one process uses it at a time, where the mail servers' part of it is, and
-//! the file that says what runs.
+//! The state folder of `latchmail dev`: its location, its lock against concurrent use, the mail servers' folder in it, and the file that describes the running
+//! service.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -13,11 +13,11 @@ use super::demo::Demo;
 use super::{Stack, unsuitable};
 use crate::config::{STATE, STATE_FILE};
 
-/// Makes the state folder: `$LATCHMAIL_STATE`, or `.latchmail` where one stands.
+/// Creates the state folder: `$LATCHMAIL_STATE`, or `.latchmail` in the current folder.
 pub(super) fn folder(environment: &HashMap<String, String>) -> anyhow::Result<PathBuf> {
     let named = environment.get("LATCHMAIL_STATE").map(String::as_str);
     let folder = Path::new(named.filter(|name| !name.is_empty()).unwrap_or(STATE));
-    // Passed through by the mail servers' processes, listed by nobody; each secret in it has a mode of its own.
+    // The mail servers' processes can enter the folder but not list it. Each secret in it has its own mode.
     DirBuilder::new()
         .recursive(true)
         .mode(0o711)
@@ -26,7 +26,7 @@ pub(super) fn folder(environment: &HashMap<String, String>) -> anyhow::Result<Pa
         .with_context(|| format!("cannot make the state folder {}", folder.display()))
 }
 
-/// Keeps a second process out for as long as the answer is held.
+/// Locks the folder against other processes until the returned value is dropped.
 pub(super) fn lock(state: &Path) -> anyhow::Result<File> {
     let lock = File::create(state.join("lock"))
         .with_context(|| format!("cannot write in {}", state.display()))?;
@@ -42,15 +42,15 @@ pub(super) fn lock(state: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// The mail servers' folder: `mail` within the state folder; where that will not do (see [`unsuitable`]), a folder in `/var/tmp` that
-/// `mail` is then a link to, for good.
+/// Returns the mail servers' folder: `mail` in the state folder. If that folder cannot be used (see [`unsuitable`]), `mail` becomes a permanent link to a
+/// folder in `/var/tmp`.
 pub(super) fn mail_folder(state: &Path) -> anyhow::Result<PathBuf> {
     let wanted = state.join("mail");
     let Some(reason) = unsuitable(&wanted) else {
         return Ok(wanted);
     };
     if let Ok(kept) = fs::read_link(&wanted) {
-        // It may have been cleared away, and somebody else may have put something in its place.
+        // The folder may have been removed, and another user may have created a file with the same name.
         let found = fs::symlink_metadata(&kept);
         if found.is_ok_and(|found| found.is_dir() && found.uid() == owner()) {
             return Ok(kept);
@@ -75,7 +75,7 @@ fn owner() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Writes down the configuration, for the operator's verbs. It stays when the service ends: they need none that runs.
+/// Writes the configuration for the operator's commands. The file stays after the service ends, because the commands need no running service.
 pub(super) fn keep_settings(state: &Path, text: &str) -> anyhow::Result<()> {
     let file = state.join(STATE_FILE);
     let draft = file.with_extension("toml.new");
@@ -84,13 +84,13 @@ pub(super) fn keep_settings(state: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// `run.json`: what runs, for programs. It is there while, and only while, all of it answers.
+/// `run.json`: a description of the running service for programs. It exists only while all parts of the service respond.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunFile {
     #[serde(skip)]
     path: PathBuf,
-    /// How clients reach the service.
+    /// The addresses for clients of the service.
     pub(super) base_url: String,
     auth_url: String,
     imap: String,
@@ -102,7 +102,7 @@ pub(super) struct RunFile {
 }
 
 impl RunFile {
-    /// Writes it in one step: a reader finds all of it or nothing.
+    /// Writes the file atomically: a reader sees the complete file or none.
     pub(super) fn write(
         state: &Path,
         base_url: &str,
@@ -130,13 +130,13 @@ impl RunFile {
         Ok(file)
     }
 
-    /// Removes it.
+    /// Removes the file.
     pub(super) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Removes what a predecessor that was killed left: it names nothing that runs.
+/// Removes the file of an earlier process that was killed. It describes nothing that runs.
 pub(super) fn forget_run(state: &Path) {
     let _ = fs::remove_file(state.join("run.json"));
 }

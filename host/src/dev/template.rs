@@ -1,12 +1,11 @@
-//! The templates of `host/mailserver`, and how their placeholders are filled: strictly, so that neither a misspelt placeholder nor
-//! a value that would change a file's structure gets through.
+//! Fills the placeholders in the templates of `host/mailserver`. Unknown placeholders and values that would change the structure of a file are errors.
 
 use anyhow::{Context as _, bail};
 
 /// Fills every `{{name}}` of a template.
 ///
 /// # Errors
-/// Names a placeholder that has no value, or a value that holds a line break or braces.
+/// Names a placeholder without a value, or a value that contains a line break or braces.
 pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;

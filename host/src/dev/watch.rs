@@ -1,7 +1,7 @@
-//! The edit-run loop: sources of modules are watched, built again when one is saved, and what comes of it swapped in while the service runs.
+//! Watches the sources of modules, rebuilds a module when a source is saved, and swaps the result in while the service runs.
 //!
-//! Looks at the files twice a second instead of asking the system to be told of changes: that works on every file system and with every editor. Knows cargo;
-//! what an install is, is in [`crate::life`]. A build that fails leaves what serves as it is, and the compiler says why.
+//! The files are polled twice a second, which works on every file system and with every editor. This module runs cargo; [`crate::life`] implements the
+//! installation. If a build fails, the serving version stays, and the compiler's output shows the reason.
 
 mod project;
 mod snapshot;
@@ -21,22 +21,22 @@ use crate::modules::digest;
 use project::Project;
 use snapshot::Snapshot;
 
-/// How often the files are looked at, and how long they have to be as they are before they are built: an editor may save many at once.
+/// The polling interval, and the time that files must be unchanged before a build: an editor may save several files at once.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is watched.
+/// The watched projects.
 pub(super) struct Watch {
     projects: Vec<Project>,
     seen: Snapshot,
     built: Built,
 }
 
-/// The digest of what was built and serves of each component.
+/// The digest of the serving version of each component.
 #[derive(Default)]
 struct Built(BTreeMap<PathBuf, String>);
 
 impl Built {
-    /// Installs what does not serve yet. Only what was installed is remembered: what was refused is tried again when it is saved again.
+    /// Installs the components that do not serve yet. Only installed components are recorded, so a rejected one is tried again after the next save.
     async fn swap<T>(
         &mut self,
         component: PathBuf,
@@ -54,10 +54,10 @@ impl Built {
 }
 
 impl Watch {
-    /// Finds the modules in these folders: each is a crate's or holds such. Nothing is built yet; `served` says which of them serve as they are.
+    /// Finds the modules in these folders. Each folder is a crate or contains crates. Does not build. `served` returns the components that already serve.
     ///
     /// # Errors
-    /// A sentence where a folder holds no module.
+    /// A folder contains no module.
     pub(super) async fn new(folders: &[PathBuf]) -> anyhow::Result<Self> {
         let mut projects = Vec::with_capacity(folders.len());
         for folder in folders {
@@ -77,10 +77,10 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Builds and installs what does not serve yet.
+    /// Builds and installs the components that do not serve yet.
     ///
     /// # Errors
-    /// A sentence where something cannot be built or installed.
+    /// A component cannot be built or installed.
     pub(super) async fn begin(&mut self, app: &Arc<App>) -> anyhow::Result<()> {
         for project in &self.projects {
             let serves = |component: &PathBuf| {
@@ -105,7 +105,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Builds and swaps, for as long as it is let.
+    /// Builds and swaps until the task is cancelled.
     pub(super) async fn run(mut self, app: Arc<App>) {
         if self.projects.is_empty() {
             std::future::pending::<()>().await;
@@ -143,7 +143,7 @@ impl Watch {
         }
     }
 
-    /// Waits until a file was changed, and none is any more.
+    /// Waits until a file has changed and no file changes any more.
     async fn changed(&mut self) {
         loop {
             sleep(PAUSE).await;
@@ -169,7 +169,7 @@ impl Watch {
     }
 }
 
-/// A developer says yes to what a developer wrote.
+/// Modules of the developer need no separate consent.
 async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     let components = vec![Bytes::from(component)];
     let installed = app
@@ -184,13 +184,13 @@ async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     Ok(told.collect::<Vec<_>>().join(", "))
 }
 
-/// For whoever looks at the terminal. Where that is gone, there is nobody to tell.
+/// Prints a line to the terminal. Errors are ignored, because the terminal may be closed.
 fn say(what: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "latchmail: {what}");
 }
 
-/// Whether a path is a folder with a crate in it.
+/// Returns whether a path is a folder that contains a crate.
 fn is_crate(folder: &Path) -> bool {
     folder.join("Cargo.toml").is_file()
 }

@@ -1,4 +1,4 @@
-//! A cargo project of which modules come: a crate, or a folder of crates of one workspace. What cargo says of it is asked of cargo.
+//! A cargo project that contains modules: a crate, or a folder of crates of one workspace. Its structure comes from `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use super::is_crate;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// The profile that a workspace may have for the modules it releases. Such a workspace makes `dev` fit for modules, by the flags of its
-/// `.cargo/config.toml`, and they are built with that here. Others are built with `release`.
+/// A profile for release builds of modules, which a workspace may define. Such a workspace uses `dev` for modules with the flags of its `.cargo/config.toml`,
+/// so `dev` is used here. Other workspaces are built with `release`.
 const OWN_PROFILE: &str = "component";
 
 /// Modules that are built together.
 #[derive(Debug)]
 pub(super) struct Project {
     folder: PathBuf,
-    /// A crate of it, for cargo to find the workspace by.
+    /// A crate of the workspace, from which cargo finds the workspace.
     manifest: PathBuf,
     packages: Vec<String>,
     components: Vec<PathBuf>,
@@ -59,7 +59,7 @@ impl Package {
         self.manifest_path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The library that becomes a component, where there is one.
+    /// Returns the library that becomes a component, if there is one.
     fn component(&self) -> Option<&str> {
         let cdylib = |target: &&Target| target.kind.iter().any(|kind| kind == "cdylib");
         let target = self.targets.iter().find(cdylib)?;
@@ -68,10 +68,10 @@ impl Package {
 }
 
 impl Project {
-    /// The modules in a folder.
+    /// Returns the modules in a folder.
     ///
     /// # Errors
-    /// A sentence where there is none, or cargo cannot read what there is.
+    /// The folder contains no module, or cargo cannot read the project.
     pub(super) async fn find(folder: &Path) -> anyhow::Result<Self> {
         let folder = folder
             .canonicalize()
@@ -130,20 +130,20 @@ impl Project {
         &self.folder
     }
 
-    /// The folders that its modules are made of.
+    /// Returns the source folders of the modules.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Path> {
         self.sources.iter().map(PathBuf::as_path)
     }
 
-    /// Where cargo puts what it builds.
+    /// Returns cargo's target folder.
     pub(super) fn components(&self) -> Vec<PathBuf> {
         self.components.clone()
     }
 
-    /// Builds its modules, and answers whether that went well. The compiler speaks for itself.
+    /// Builds the modules and returns whether the build succeeded. The compiler prints its own messages.
     ///
     /// # Errors
-    /// A sentence where cargo cannot be run.
+    /// cargo cannot be run.
     pub(super) async fn build(&self) -> anyhow::Result<bool> {
         let mut command = Command::new("cargo");
         command
@@ -157,7 +157,7 @@ impl Project {
             ])
             .arg("--manifest-path")
             .arg(&self.manifest)
-            // A project's own toolchain and settings are found from where cargo runs.
+            // cargo finds a project's own toolchain and settings from its working directory.
             .current_dir(&self.folder);
         for package in &self.packages {
             command.args(["--package", package]);
@@ -173,7 +173,7 @@ impl Project {
     }
 }
 
-/// The folders of modules and of what they depend on beside them.
+/// Returns the folders of the modules and of their local dependencies.
 fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<PathBuf> {
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
     let mut left: Vec<PathBuf> = modules.iter().map(|m| m.folder().to_owned()).collect();

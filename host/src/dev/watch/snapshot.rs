@@ -1,19 +1,19 @@
-//! What files there are in some folders, and when each was last written. Two that are equal mean that nothing was saved in between.
+//! The files in some folders with their modification times. If two snapshots are equal, no file was saved between them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Folders that are no sources: what is built, what is fetched.
+/// Folders without sources: build output and downloaded packages.
 const NOT_SOURCES: [&str; 2] = ["target", "node_modules"];
 
-/// Files, with the time and the length that each was last written with.
+/// Files with the time and the length of their last write.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot(BTreeMap<PathBuf, (SystemTime, u64)>);
 
 impl Snapshot {
-    /// Of all files below these folders, but hidden ones and what is no source. What cannot be read is not there.
+    /// Reads all files in these folders, except hidden files and folders without sources. Unreadable files are skipped.
     pub(super) fn of<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
         let mut files = BTreeMap::new();
         for folder in folders {
@@ -31,7 +31,7 @@ fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
             continue;
         }
         let path = entry.path();
-        // Of what a link leads to: a project's contract may be one.
+        // Links are followed, because a project's contract may be a link.
         let Ok(found) = fs::metadata(&path) else {
             continue;
         };
