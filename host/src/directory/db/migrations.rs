@@ -1,7 +1,6 @@
-//! The migrations, embedded: every step stands here once, its two dialects side by side.
+//! The embedded migrations. Each step is listed once with its SQL for both databases.
 //!
-//! Not `sqlx::migrate!`: it would bring sqlx's query macros into every build, and does not notice a new file in a build that is
-//! not from scratch.
+//! `sqlx::migrate!` is not used: it would add sqlx's query macros to every build, and an incremental build would not notice a new file.
 
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{PgConnection, SqlStr, SqliteConnection};
@@ -9,12 +8,12 @@ use sqlx::{PgConnection, SqlStr, SqliteConnection};
 struct Step {
     version: i64,
     description: &'static str,
-    /// Empty where there is nothing to do.
+    /// Empty if the step does nothing on SQLite.
     sqlite: &'static str,
     postgres: &'static str,
 }
 
-/// What was released is never changed: a database remembers the digest of every step it took.
+/// Released steps must never change, because databases store the digest of every applied step.
 const STEPS: &[Step] = &[
     Step {
         version: 1,
@@ -132,17 +131,17 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Takes the steps that are missing. The caller holds a transaction: the migrator takes no lock on SQLite.
+/// Applies the missing steps. The caller holds a transaction, because the migrator takes no lock on SQLite.
 pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
     run(|step| step.sqlite, connection).await
 }
 
-/// Takes the steps that are missing, under an advisory lock.
+/// Applies the missing steps under an advisory lock.
 pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), MigrateError> {
     run(|step| step.postgres, connection).await
 }
 
-/// Names the schema that the steps make, for tests that copy a database instead of taking the steps again.
+/// Names the resulting schema. Tests use the name to copy a database instead of applying the steps again.
 #[cfg(any(test, feature = "testing"))]
 pub(in crate::directory) fn digest() -> String {
     let texts: Vec<&str> = STEPS
@@ -152,7 +151,7 @@ pub(in crate::directory) fn digest() -> String {
     crate::auth::secrets::sha256_hex(&texts.concat())[..16].to_owned()
 }
 
-/// `run_direct`, since the future of `run` is not `Send` enough to be spawned.
+/// Uses `run_direct`, because the future of `run` cannot be spawned: the compiler cannot prove that it is `Send`.
 async fn run<C: Migrate>(
     dialect: fn(&Step) -> &'static str,
     connection: &mut C,

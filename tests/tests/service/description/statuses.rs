@@ -74,7 +74,7 @@ async fn every_operation_describes_the_failures_of_any_request() {
     assert_eq!(missing, Vec::<String>::new());
 }
 
-/// Checks that an answer to an operation has a status, a media type and headers that are described.
+/// Checks that the status, the media type and the headers of a response are described for the operation.
 #[track_caller]
 fn is_described(description: &Value, operation: (&str, &str), answer: &Answer, status: u16) {
     assert_eq!(answer.status, status, "{operation:?}: {}", answer.json);

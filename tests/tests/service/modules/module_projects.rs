@@ -40,7 +40,7 @@ async fn run(project: &Path, commands: &str, bin: &Path) {
 
 #[tokio::test]
 async fn the_tests_of_a_new_project_pass() {
-    // The tests of the one in Rust run where it is built (scripts/build-project).
+    // The tests of the Rust project run where the project is built (scripts/build-project).
     for (language, test) in [
         ("javascript", "npm test\n"),
         ("python", ".venv/bin/python -m unittest\n"),

@@ -308,7 +308,7 @@ async fn a_file_of_an_older_shape_is_made_anew() {
     on_sqlite(body).await.unwrap();
 }
 
-/// The service does not depend on the file that mail servers write, so nothing in its place prevents a start.
+/// The service does not depend on the file that mail servers write, so no content of that path prevents a start.
 #[tokio::test]
 async fn a_service_starts_whatever_stands_where_last_log_ins_belong() {
     let body = async |fresh: Fresh| {
