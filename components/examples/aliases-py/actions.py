@@ -1,5 +1,5 @@
-"""The actions of the routes. An action gets the host's interfaces and the request, and returns the JSON of the response. What it raises becomes the response
-of a failure (latchmail.py). The host decides which names are valid and who owns them.
+"""The actions of the routes. An action receives the host's interfaces and the request, and returns the JSON of the response. An exception becomes
+a failure response (latchmail.py). The host decides which names are valid and who owns them.
 """
 
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
-"""The routes of an account's aliases once more, in Python: route for route what components/aliases is in Rust.
+"""The alias routes of components/aliases, written in Python.
 
-This file is the route list. What an action does is in actions.py, how its route is described in description.py; latchmail.py is what any module in Python
-would share.
+This file is the list of routes. actions.py contains the actions, description.py the API description, and latchmail.py the code that other modules in Python
+could share.
 """
 
 from types import SimpleNamespace

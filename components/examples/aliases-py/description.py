@@ -1,5 +1,5 @@
-"""The module's part of the API description, as OpenAPI 3.1 has it. Who may call a route, which scope it needs and the failures that all routes share are
-added by the host.
+"""The module's part of the API description (OpenAPI 3.1). The host adds the credentials and scopes of each route, and the failures that all routes
+share.
 """
 
 

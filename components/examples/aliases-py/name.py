@@ -1,8 +1,8 @@
-"""Random names that people can say to each other and nobody can guess: 64 random bits as `lusab-babad-gutih-tugad`."""
+"""Random names that people can pronounce and that cannot be guessed: 64 random bits as `lusab-babad-gutih-tugad`."""
 
 import secrets
 
-# Letters that sound apart from each other, so that a name survives being read aloud.
+# Letters with distinct sounds, so that a name can be read aloud.
 CONSONANTS = "bdfghjklmnprstvz"
 VOWELS = "aiou"
 WORD = (CONSONANTS, VOWELS, CONSONANTS, VOWELS, CONSONANTS)

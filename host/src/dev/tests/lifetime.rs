@@ -1,4 +1,4 @@
-//! How a stack starts, goes through an outage, ends, and leaves nothing of itself.
+//! Tests of a stack's start, outage and end. Nothing of the stack is left after its end.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn mail_is_there_when_a_stack_starts_again_in_the_same_folder() {
     arrived(&mut imap(&stack).await, 1).await;
     stack.stop().await.unwrap();
     let stack = Stack::start(&folder.0, &lookup).await.unwrap();
-    // One or two: Postfix delivers again what it was not told of before it was stopped (RFC 5321, section 4.5.4.1).
+    // One or two copies: Postfix delivers a message again if it was stopped before it received the confirmation (RFC 5321, section 4.5.4.1).
     let inbox = imap(&stack).await.imap("SELECT INBOX").await;
     assert!(!inbox.contains("* 0 EXISTS"), "{inbox}");
     stack.stop().await.unwrap();
@@ -101,14 +101,14 @@ async fn a_stack_whose_host_is_killed_leaves_no_process() {
     nothing_left(&folder.0).await;
 }
 
-/// The other process of the test above; it is nothing by itself.
+/// The second process of the test above. It tests nothing by itself.
 #[tokio::test]
 #[ignore = "started by a_stack_whose_host_is_killed_leaves_no_process"]
 async fn a_host_to_be_killed() {
     let folder = PathBuf::from(std::env::var_os("LATCHMAIL_STATE").unwrap());
     let lookup = Lookup::Sqlite(folder.join("mailserver").join("mailserver.db"));
     let stack = Stack::start(&folder, &lookup).await.unwrap();
-    // A connection keeps a process of Dovecot busy.
+    // An open connection keeps a Dovecot process busy.
     let _imap = imap(&stack).await;
     let mut out = tokio::io::stdout();
     out.write_all(b"ready\n").await.unwrap();
@@ -120,7 +120,7 @@ async fn a_host_to_be_killed() {
 #[tokio::test]
 async fn a_daemon_that_cannot_start_says_why() {
     let folder = Folder::new("broken");
-    // A look-up that is a folder.
+    // The look-up file is a folder.
     let file = folder.0.join("mailserver").join("mailserver.db");
     std::fs::create_dir_all(&file).unwrap();
     let error = Stack::start(&folder.0, &Lookup::Sqlite(file))
@@ -129,7 +129,7 @@ async fn a_daemon_that_cannot_start_says_why() {
     assert!(error.to_string().contains("mailserver.db"), "{error}");
 }
 
-/// The command lines of processes that work in `folder`, and of those whose standard error is there.
+/// Returns the command lines of processes whose working folder is in `folder` or whose standard output or standard error goes to a file there.
 fn processes(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -155,7 +155,7 @@ async fn nothing_left(folder: &Path) {
     .unwrap_or_else(|_| panic!("left: {:?}", processes(folder)));
 }
 
-/// On SQLite the daemons make no file of their own beside the service's, and remove none.
+/// On SQLite, the daemons neither create files beside the service's file nor remove any.
 #[tokio::test]
 async fn mail_flows_while_the_service_is_down() {
     let folder = Folder::new("alone");

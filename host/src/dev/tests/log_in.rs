@@ -1,4 +1,4 @@
-//! Who gets into a mailbox, and what it is like when it is new.
+//! Tests of log-ins to a mailbox, and of the state of a new mailbox.
 
 use super::{
     ANN, Folder, PASSWORD, Talk, an_app_password_opens_and_nothing_else_does, execute, imap, stack,

@@ -1,4 +1,4 @@
-//! The stack on real daemons and a real directory: what Dovecot and Postfix do with the contract of `docs/mailserver.md`.
+//! Tests of the stack with real daemons and a real directory. They show how Dovecot and Postfix use the contract of `docs/mailserver.md`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +30,7 @@ const ANN: &str = "ann@latchmail.test";
 const PASSWORD: &str = "abcdefghijklmnopqrstuvwxyz234567";
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// A folder that goes away with a test that succeeds.
+/// A folder that is removed if the test succeeds.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -43,7 +43,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A failure's logs stay.
+        // The logs of a failed test are kept.
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -95,7 +95,7 @@ async fn execute(directory: &Directory, query: &'static str) {
     on!(directory.db(), pool => sqlx::raw_sql(query).execute(pool).await.map(drop)).unwrap();
 }
 
-/// As [`directory`], in SQLite files below `folder`.
+/// Creates the same directory in SQLite files in `folder`.
 async fn sqlite(folder: &Path) -> (Lookup, Directory) {
     let file = folder.join("mailserver").join("mailserver.db");
     let database = config::Database {
@@ -106,7 +106,7 @@ async fn sqlite(folder: &Path) -> (Lookup, Directory) {
     (Lookup::Sqlite(file), directory(&database).await)
 }
 
-/// The same in a new database of the PostgreSQL server.
+/// Creates the same directory in a new database of the PostgreSQL server.
 async fn postgres() -> (Lookup, Directory) {
     let url = PostgresDatabase::create().await.unwrap().url;
     let database = config::Database {
@@ -121,7 +121,7 @@ async fn stack(folder: &Folder) -> (Stack, Directory) {
     (Stack::start(&folder.0, &lookup).await.unwrap(), directory)
 }
 
-/// A conversation in lines.
+/// A line-based connection to a server.
 struct Talk(BufReader<TcpStream>);
 
 impl Talk {
@@ -138,7 +138,7 @@ impl Talk {
         line
     }
 
-    /// The last line of an SMTP answer.
+    /// Sends a command and returns the last line of the SMTP reply.
     async fn smtp(&mut self, command: &str) -> String {
         self.0
             .write_all(format!("{command}\r\n").as_bytes())
@@ -152,12 +152,12 @@ impl Talk {
         }
     }
 
-    /// Waits until the other side hangs up.
+    /// Waits until the server closes the connection.
     async fn ends(&mut self) {
         while !self.line().await.is_empty() {}
     }
 
-    /// The whole IMAP answer.
+    /// Sends a command and returns the complete IMAP response.
     async fn imap(&mut self, command: &str) -> String {
         self.0
             .write_all(format!("t {command}\r\n").as_bytes())
@@ -198,7 +198,7 @@ async fn deliver(stack: &Stack, to: &str, subject: &str) -> String {
         .await
 }
 
-/// Waits until INBOX holds as many messages.
+/// Waits until INBOX contains this number of messages.
 async fn arrived(imap: &mut Talk, messages: u32) {
     timeout(PATIENCE, async {
         while !imap
@@ -213,7 +213,7 @@ async fn arrived(imap: &mut Talk, messages: u32) {
     .expect("the mail to arrive");
 }
 
-/// Waits until the sink holds a mail with `text`, and answers it.
+/// Waits until the sink contains a message with `text`, and returns the message.
 async fn sent(stack: &Stack, text: &str) -> String {
     timeout(PATIENCE, async {
         loop {
@@ -280,7 +280,7 @@ async fn an_app_password_opens_and_nothing_else_does(stack: &Stack) {
         .map(|password| (ANN, password))
         .into_iter()
         .chain(users.map(|user| (user, PASSWORD)));
-    // A refusal takes Dovecot half a second.
+    // Dovecot delays a rejection by half a second.
     join_all(attempts.map(|(user, password)| async move {
         let mut talk = Talk::with(stack.imap).await;
         let answer = talk.imap(&format!("LOGIN \"{user}\" \"{password}\"")).await;

@@ -1,4 +1,4 @@
-//! The settings of a real server, `production.conf`, beside those of a developer's machine.
+//! Tests of `production.conf`, the settings for a production server, together with those of a developer's machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ const CERTIFICATE: &str = concat!(
 );
 const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/fetch/tests/key.pem");
 
-/// Logs in by TLS with openssl's client, and returns what the client printed.
+/// Logs in over TLS with openssl's client, and returns its output.
 async fn told_by_tls(folder: &Folder, port: u16) -> String {
     let commands = folder.0.join("commands");
     let text = format!("a LOGIN {ANN} {PASSWORD}\nb SELECT INBOX\nc LOGOUT\n");

@@ -1,4 +1,4 @@
-//! What Postfix does not take: mail that could only bounce, what is smuggled behind a message, a sender that is nobody.
+//! Tests of mail that Postfix rejects: mail that could only bounce, a message smuggled behind another, and senders that do not exist.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -54,7 +54,7 @@ async fn a_bare_postmaster_is_taken_and_has_a_reader() {
     stack.stop().await.unwrap();
 }
 
-/// What CVE-2023-51764 is about: an end of data that another server on the way would not have seen as one.
+/// CVE-2023-51764: an end of data that another server on the way would not recognize.
 #[tokio::test]
 async fn nothing_is_smuggled_behind_a_message() {
     let folder = Folder::new("smuggle");
@@ -73,7 +73,7 @@ async fn nothing_is_smuggled_behind_a_message() {
             ))
             .await;
         assert!(answer.starts_with("250"), "{end:?}: {answer}");
-        // An answer to a smuggled command would come before this one's.
+        // The reply to a smuggled command would precede this reply.
         let answer = smtp.smtp("NOOP").await;
         assert!(answer.starts_with("250 2.0.0 Ok\r\n"), "{end:?}: {answer}");
     }
@@ -113,7 +113,7 @@ async fn submission_wants_a_sender_and_the_world_may_do_without() {
     let answer = smtp.smtp("RCPT TO:<friend@there.example>").await;
     assert!(answer.starts_with("553"), "{answer}");
 
-    // How the world's servers tell that a mail could not be delivered (RFC 5321, section 4.5.5).
+    // Other servers report undeliverable mail with an empty sender (RFC 5321, section 4.5.5).
     let mut smtp = Talk::with(stack.smtp).await;
     smtp.smtp("EHLO there.example").await;
     smtp.smtp("MAIL FROM:<>").await;

@@ -1,4 +1,4 @@
-//! The sessions of mail clients: ended with their app password and with no other, and remembered.
+//! Tests of the sessions of mail clients: they end with their own app password only, and their log-ins are recorded.
 
 use secrecy::SecretString;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ const PHONE: &str = "phonephonephonephonephonephoneph";
 const DESK: &str = "deskdeskdeskdeskdeskdeskdeskdesk";
 const BOBS: &str = "bobsbobsbobsbobsbobsbobsbobsbobs";
 
-/// Mail servers with Ann, whose mail clients and whose web session are known, and Bob, who has a mail client.
+/// Mail servers with Ann, who has mail clients and a web session, and Bob, who has a mail client.
 struct World {
     stack: Stack,
     directory: Directory,
@@ -98,7 +98,7 @@ impl World {
         logged_in(&self.stack, address, password).await
     }
 
-    /// How often anybody logged in as the service does.
+    /// Returns the number of log-ins, by any client, with the service's log-in name.
     fn log_ins(&self) -> usize {
         let log = std::fs::read_to_string(self.stack.log.join("dovecot.log")).unwrap();
         // "Login:" in Dovecot 2.3, "Logged in:" in 2.4.
@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-/// What the service itself holds of Ann: her web session's app password.
+/// The credential that the service uses for Ann: the app password of her web session.
 fn service() -> Access {
     Access {
         account: "m1".into(),
@@ -144,7 +144,7 @@ async fn sessions_end_with_their_app_password(world: World) {
     mail.folders(&service()).await.unwrap();
     assert_eq!(world.log_ins(), 1, "the service's own connection stands");
 
-    // The service's own, held by its pool and by somebody who stole it.
+    // One connection is in the service's pool, and an attacker who stole the credential holds the other.
     let mut thief = world.client(ANN, PASSWORD).await;
     mail.end(&["p1".into(), "nobody".into()]).await;
     thief.ends().await;
@@ -164,7 +164,7 @@ async fn sessions_end_with_their_app_password_and_no_other_on_postgresql() {
     sessions_end_with_their_app_password(World::on_postgres().await).await;
 }
 
-/// A log-in that the mail server had just accepted, and did not list yet.
+/// A log-in that the mail server accepted just before and does not list yet.
 #[tokio::test]
 async fn a_session_that_began_as_its_app_password_was_revoked_ends_a_little_later() {
     let world = World::on_sqlite().await;
@@ -177,7 +177,7 @@ async fn a_session_that_began_as_its_app_password_was_revoked_ends_a_little_late
     world.stack.stop().await.unwrap();
 }
 
-/// Postfix asks for a password at a session's beginning alone, and who may send before every message.
+/// Postfix requires the password only at the start of a session, but checks the sender before every message.
 async fn an_open_submission_session_sends_nothing_once_its_app_password_is_revoked(world: World) {
     let mut phone = submission_of(&world.stack, ANN, PHONE).await;
     let mut desk = submission_of(&world.stack, ANN, DESK).await;
@@ -239,7 +239,7 @@ async fn the_mailbox_is_the_same_whatever_app_password_opens_it() {
     world.stack.stop().await.unwrap();
 }
 
-/// As after a crash, and while doveadm does not answer.
+/// The state after a crash, while doveadm does not respond.
 async fn what_was_not_ended_is_ended_later(world: World) {
     let mut phone = world.client(ANN, PHONE).await;
     let mut desk = world.client(ANN, DESK).await;
@@ -265,7 +265,7 @@ async fn what_was_not_ended_is_ended_later(world: World) {
     answers(&mut desk).await;
     assert_eq!(remembered(&world.directory).await, 0);
 
-    // What is ended at once need not be ended later.
+    // Sessions that were ended immediately need not be ended later.
     let gone = "DELETE FROM app_passwords WHERE id = 'desk'";
     execute(&world.directory, gone).await;
     assert_eq!(remembered(&world.directory).await, 1);
@@ -279,7 +279,7 @@ async fn what_was_not_ended_is_ended_later(world: World) {
     .await
     .expect("it to be forgotten");
 
-    // And where nobody can be asked nothing is kept for good.
+    // Without a configured doveadm, ended app passwords are forgotten after a day.
     let gone = "DELETE FROM app_passwords WHERE id = 'bobs'";
     execute(&world.directory, gone).await;
     let alone = world.mail(&config::Imap {
@@ -311,7 +311,7 @@ async fn what_was_not_ended_is_ended_later_on_postgresql() {
     what_was_not_ended_is_ended_later(World::on_postgres().await).await;
 }
 
-/// A verb's process ends: what it does once more it does before.
+/// The process of a command exits, so it makes its retries before that.
 #[tokio::test]
 async fn a_verb_ends_a_session_that_began_as_its_app_password_was_revoked() {
     let world = World::on_sqlite().await;
@@ -367,19 +367,19 @@ async fn a_doveadm_that_is_silent_holds_nobody_up_for_long_and_is_reported() {
     world.stack.stop().await.unwrap();
 }
 
-/// What is logged while sessions of a mail client are ended, which takes no longer than that.
+/// Returns the log output while sessions of a mail client are ended. Ending them takes no longer than the time limit.
 async fn ended(mail: &Mail, most: Duration) -> String {
     logged(async {
         let asked = Instant::now();
         mail.end(&["phone".into()]).await;
         assert!(asked.elapsed() < most, "{:?}", asked.elapsed());
-        // The bound and the report are each other's neighbours.
+        // The report may be logged shortly after the time limit.
         sleep(Duration::from_millis(200)).await;
     })
     .await
 }
 
-/// The key is for ending sessions. Whoever has it reads no mail with it.
+/// The key can only end sessions. It does not give access to mail.
 #[tokio::test]
 async fn the_key_opens_nothing_else() {
     use tokio::io::AsyncReadExt as _;
@@ -426,7 +426,7 @@ async fn a_mail_client_s_last_log_in_is_known(world: World) {
     let _desk = world.client(ANN, DESK).await;
     let _bobs = world.client(BOB, BOBS).await;
     first(&["desk", "phone"]).await;
-    // And once more, in a later second.
+    // Logs in again in a later second.
     while crate::clock::Clock::system().now().seconds() <= told["phone"].seconds() {
         sleep(Duration::from_millis(20)).await;
     }
@@ -438,13 +438,13 @@ async fn a_mail_client_s_last_log_in_is_known(world: World) {
     })
     .await
     .expect("the later log-in to be known");
-    // What was to be written is written by now, and nothing of the web session is.
+    // All log-ins have been recorded by now, and none of the web session is among them.
     let log = std::fs::read_to_string(world.stack.log.join("dovecot.log")).unwrap();
     assert!(!log.contains("Error:"), "{log}");
     world.stack.stop().await.unwrap();
 }
 
-/// Waits until exactly these app passwords of Ann's have been used.
+/// Waits until exactly these app passwords of Ann are recorded as used.
 async fn wait_for(
     directory: &Directory,
     expected: &[&str],

@@ -1,4 +1,4 @@
-//! Mail on its way: in, out, and how large it may be.
+//! Tests of the transport of mail: incoming, outgoing, and the size limit.
 
 use futures_util::future::join_all;
 
@@ -64,7 +64,7 @@ async fn a_message_as_large_as_the_service_takes_is_taken() {
     stack.stop().await.unwrap();
 }
 
-/// As many as Postfix makes at the same time (`default_destination_concurrency_limit`).
+/// The number of concurrent deliveries of Postfix (`default_destination_concurrency_limit`).
 #[tokio::test]
 async fn twenty_deliveries_to_one_account_at_the_same_time_are_taken() {
     let folder = Folder::new("crowd");
@@ -75,7 +75,7 @@ async fn twenty_deliveries_to_one_account_at_the_same_time_are_taken() {
         lmtp.smtp("MAIL FROM:<friend@there.example>").await;
         (lmtp.smtp(&format!("RCPT TO:<{ANN}>")).await, lmtp)
     });
-    // None goes on before all have named the account.
+    // No client continues before all have sent RCPT for the account.
     for (answer, mut lmtp) in join_all(deliveries).await {
         assert!(answer.starts_with("250"), "{answer}");
         lmtp.smtp("DATA").await;
