@@ -25,7 +25,7 @@ SUCCESS = {"success": True}
 
 
 class Failure(Exception):
-    """An answer that is not a success: `{"error": text}` with a status."""
+    """A response that is not a success: `{"error": text}` with a status."""
 
     def __init__(self, status, text, headers=()):
         super().__init__(text)
@@ -35,14 +35,14 @@ class Failure(Exception):
 
 
 class Created:
-    """An answer with the status 201."""
+    """A response with the status 201."""
 
     def __init__(self, value):
         self.value = value
 
 
 def scoped(scope, *, oauth=False):
-    """Open to API tokens that hold a scope too; with `oauth` to OAuth access tokens as well."""
+    """Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set."""
     return Access_Scoped(ScopedAccess(scope, oauth))
 
 
@@ -79,11 +79,11 @@ class Routes:
         self._actions[operation] = action
 
     def manifest(self):
-        """What the host is told when it asks what the module is."""
+        """Returns the manifest, with which the module describes itself to the host."""
         return Manifest(self._name, self._version, self._routes, json.dumps(self._description))
 
     def serve(self, operation, request):
-        """Serves one request. What is raised besides a failure is the module's own fault: it ends the request and is told in the host's log."""
+        """Serves one request. Any exception except a failure is a bug of the module. It ends the request and is logged by the host."""
         try:
             answer = self._actions[operation](self._host, Request(request))
         except Failure as failure:
@@ -102,7 +102,7 @@ def _answer(status, value, headers=()):
 
 
 def _failed(error, host):
-    """What a capability's error means to a client."""
+    """Converts a capability's error to a failure for the client."""
     match error:
         case types.Error_NotFound():
             return Failure(404, "Not found")
@@ -131,26 +131,26 @@ def _failed(error, host):
 
 
 class Request:
-    """A request as an action sees it."""
+    """A request as an action receives it."""
 
     def __init__(self, request):
         self._request = request
 
     def query(self, name):
-        """The first value of a query parameter."""
+        """Returns the first value of a query parameter."""
         return next((value for key, value in self._request.query if key == name), None)
 
     def number(self, name):
-        """A segment of the path as a number written in digits alone; none where it is anything else. No number of the contract has more digits."""
+        """Returns a segment of the path as a number, or None unless it consists of digits. No number of the contract has more digits."""
         text = next((value for key, value in self._request.path if key == name), "")
         return int(text) if re.fullmatch("0*[0-9]{1,20}", text) else None
 
     def json(self):
-        """The body, which is to be a JSON object."""
+        """Returns the body, which must be a JSON object."""
         try:
-            # As text: of bytes the parser would guess the encoding.
+            # Decoded first, because the parser would guess the encoding of bytes.
             value = json.loads(self._request.body.value.decode(), parse_constant=_no_number)
-            # Half a surrogate pair is no text.
+            # Half of a surrogate pair is not valid text.
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise Failure(400, "Invalid JSON body") from None
@@ -164,7 +164,7 @@ def _no_number(name):
 
 
 class Fields:
-    """The fields of a JSON object. One that is null is as good as absent; one of another type is a failure that names it."""
+    """The fields of a JSON object. A field with the value null counts as absent. A field of another type causes a failure that names the field."""
 
     _WORDS = {str: "a string", bool: "a boolean", int: "an integer"}
 
@@ -172,7 +172,7 @@ class Fields:
         self._fields = fields
 
     def field(self, name, kind):
-        """A field's value; none where there is none."""
+        """Returns a field's value, or None if it is absent."""
         value = self._fields.get(name)
         # `True` is an instance of `int`.
         if value is not None and type(value) is not kind:

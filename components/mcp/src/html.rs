@@ -228,7 +228,7 @@ impl Writer<'_> {
                 return;
             }
         } else {
-            // Beyond the bound nothing is shown again.
+            // Content beyond the depth limit stays hidden.
             if !self.stack.has_room()
                 && let Some(top) = self.stack.top_mut()
             {
@@ -264,12 +264,12 @@ impl Writer<'_> {
         }
     }
 
-    /// How text is seen where the next would be.
+    /// Returns the visibility of text at the current position.
     fn top(&self) -> Shown {
         self.stack.top().copied().unwrap_or(OUTSIDE)
     }
 
-    /// The style of an element: from attributes, from sheets, and from its own `style`.
+    /// Returns the style of an element from its attributes, the style sheets and its own `style`.
     fn style(&self, tag: &StartTag<()>, node: Option<usize>) -> Style {
         let mut cascade = Cascade::default();
         tree::hints(tag, |property, value| cascade.hint(property, value));
@@ -281,7 +281,7 @@ impl Writer<'_> {
         cascade.style(&tag.name)
     }
 
-    /// Considers again how text is seen in the open elements from this one on.
+    /// Recomputes the visibility of text in the open elements from this index on.
     fn reconsider(&mut self, from: Option<usize>) {
         let Some(from) = from else { return };
         let mut around = self.stack.before(from).copied().unwrap_or(OUTSIDE);
@@ -291,7 +291,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether text would be hidden here.
+    /// Returns whether text at the current position would be hidden.
     fn is_hidden(&self) -> bool {
         let top = self.top();
         top.hides() || top.blends() && !self.sheet.unread_background
@@ -352,10 +352,10 @@ impl Writer<'_> {
         self.space |= text.ends_with(is_space);
     }
 
-    /// Writes what is due, and then a word.
+    /// Writes the pending line breaks and spaces, and then a word.
     fn word(&mut self, word: &str) {
         if !self.text.is_empty() {
-            // No more than one empty line.
+            // At most one empty line.
             for _ in 0..self.lines.min(2) {
                 self.text.push('\n');
             }
@@ -373,7 +373,7 @@ impl Writer<'_> {
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        // Images of a pixel tell the sender that the mail was opened.
+        // Images of one pixel tell the sender that the mail was opened.
         let is_pixel = [&b"width"[..], b"height"]
             .iter()
             .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));
@@ -393,7 +393,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A part of an image that is a link.
+    /// Writes the link of an `area` element, which is a part of an image.
     fn area(&mut self, tag: &StartTag<()>) {
         if let Some(target) = link::target(&attribute(tag, b"href"), self.base.as_ref()) {
             self.alt(tag);
@@ -412,7 +412,7 @@ impl Writer<'_> {
         });
     }
 
-    /// A link says where it goes, unless its text does.
+    /// Writes the target of a link, unless its text already names the target.
     fn end_link(&mut self) {
         let Some(link) = self.link.take() else {
             return;
@@ -435,7 +435,7 @@ impl Writer<'_> {
     }
 }
 
-/// The value of an attribute; empty where there is none.
+/// Returns the value of an attribute, or an empty string if it is absent.
 fn attribute(tag: &StartTag<()>, name: &[u8]) -> String {
     let found = tag
         .attributes
@@ -445,7 +445,7 @@ fn attribute(tag: &StartTag<()>, name: &[u8]) -> String {
     found.unwrap_or_default()
 }
 
-/// Elements whose content is no text for people.
+/// Returns whether the content of an element is not text for people.
 fn is_no_text(name: &[u8]) -> bool {
     matches!(
         name,
@@ -469,7 +469,7 @@ fn is_no_text(name: &[u8]) -> bool {
     )
 }
 
-/// Elements that have no end.
+/// Returns whether an element has no end tag.
 fn is_void(name: &[u8]) -> bool {
     matches!(
         name,
@@ -490,7 +490,7 @@ fn is_void(name: &[u8]) -> bool {
     )
 }
 
-/// Line ends before and behind an element.
+/// Returns the number of line breaks before and after an element.
 fn lines_around(name: &[u8]) -> usize {
     match name {
         b"p" | b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"blockquote" | b"ul" | b"ol"

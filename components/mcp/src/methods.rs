@@ -55,8 +55,8 @@ pub(crate) struct Served {
 
 /// Serves one request.
 ///
+/// # Errors
 /// Errors of the protocol. A failure of a tool is a result, not an error.
-/// Those of the protocol. What a tool fails with is a result.
 pub(crate) fn serve(
     host: &impl Capabilities,
     revision: Revision,

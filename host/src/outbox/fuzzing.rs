@@ -10,8 +10,8 @@ use crate::mail::fuzzing::read;
 /// Checks that an address is either rejected or has a form that a mail server reads as the same address: on one line, without brackets and spaces outside
 /// quotes.
 ///
+/// # Panics
 /// Panics if this is not the case.
-/// If it is not.
 pub fn recipient(address: &str) {
     let Some(one) = mailbox(address) else {
         return;
@@ -24,8 +24,8 @@ pub fn recipient(address: &str) {
 
 /// Writes a message and checks its lines. Checks that no text of a client creates a header field, and that a reader gets the values that the client set.
 ///
+/// # Panics
 /// Panics if a property does not hold.
-/// If a property does not hold.
 pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u8]) {
     let draft = Draft {
         from: "ada@example.org".into(),

@@ -1,4 +1,4 @@
-//! GET `/api/v1/digest`: what is new.
+//! GET `/api/v1/digest`: returns the new messages.
 
 use latchmail_sdk::capability::{Caller, Error, Mailbox, Page, Store, Summary};
 use latchmail_sdk::time::iso8601;
@@ -9,44 +9,44 @@ use utoipa::ToSchema;
 use crate::mark;
 use crate::settings::Settings;
 
-/// The newest messages of a folder that are looked at: one page. What lies deeper is no news.
+/// The number of messages of a folder that are checked: one page of the newest ones. Older messages never count as new.
 const LOOKED_AT: u32 = 100;
 
 const SEEN: &str = "\\Seen";
 
-/// A message that is new.
+/// A new message.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DigestMessage {
-    /// Names the message across the whole mailbox.
+    /// The number of the message, which is unique in the mailbox.
     #[schema(minimum = 1)]
     uid: u64,
-    /// The folder it is in.
+    /// The folder of the message.
     folder: String,
-    /// Who sent it: the name where there is one, else the address; empty where neither is told.
+    /// The sender: the name, or the address if there is no name, or an empty string if there is neither.
     from: String,
     /// The subject, or an empty string if there is none.
     subject: String,
-    /// When it was written.
+    /// The date of the message.
     #[schema(format = DateTime)]
     date: String,
-    /// The beginning of its text. The sender's own words: show it as text, never as HTML.
+    /// The beginning of the sender's text. Show it as text, never as HTML.
     preview: String,
 }
 
-/// What is new.
+/// A digest of new messages.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Digest {
-    /// The unread messages that came since the last mark, newest first.
+    /// The unread messages that arrived after the last mark, newest first.
     messages: Vec<DigestMessage>,
-    /// How many more there are than are shown.
+    /// The number of new messages that are not shown.
     more: usize,
-    /// What to mark once this was read: the highest number in it, or the last mark where there is nothing new.
+    /// The value to send as the next mark: the highest number in the digest, or the last mark if there are no new messages.
     upto: u64,
 }
 
 /// What is new
 ///
-/// The unread messages of the chosen folders that came since the last mark. Reading the digest changes nothing: neither the messages nor the mark.
+/// Returns the unread messages of the chosen folders that arrived after the last mark. Reading the digest changes neither the messages nor the mark.
 #[utoipa::path(
     get,
     path = "/api/v1/digest",
@@ -72,7 +72,7 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
             limit: LOOKED_AT,
         };
         let listing = match host.list_messages(&folder, page) {
-            // It was there when it was chosen.
+            // A chosen folder may have been deleted later.
             Err(Error::NotFound) => continue,
             other => other?,
         };

@@ -1,8 +1,8 @@
-//! An example of a module: a digest of what is new in a mailbox. It remembers for each account how far its owner has read, and which folders they want
-//! to hear of.
+//! An example of a module: a digest of new messages in a mailbox. The module stores for each account how far the user has read, and which folders the digest
+//! includes.
 //!
-//! This file is the route list; an action is a file of its own. Which mailbox it is, and whose values are kept, are the host's to say: no line here
-//! names an account.
+//! This file is the list of routes; each action has its own file. The host determines the mailbox and the account of stored values, so no code here names an
+//! account.
 
 mod digest;
 mod mark;
@@ -12,7 +12,7 @@ use latchmail_sdk::capability::{Caller, Mailbox, Scope, Store};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The largest body of any route, in bytes.
+/// The maximum size of the body of any route, in bytes.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]
@@ -37,7 +37,7 @@ pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
                 .with_oauth(),
         )
         .route(
-            // What a token that only reads may change, nobody would expect to be the list of what they have not seen.
+            // Users do not expect that a token for reading can change which messages count as unread news.
             Route::post("/api/v1/digest/mark", "markDigest", mark::mark_digest)
                 .scoped(Scope::MailWrite)
                 .takes(SMALL),

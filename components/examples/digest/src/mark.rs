@@ -1,21 +1,21 @@
-//! POST `/api/v1/digest/mark`: how far the caller has read.
+//! POST `/api/v1/digest/mark`: records how far the caller has read.
 
 use latchmail_sdk::capability::{Caller, Error, Store};
 use latchmail_sdk::{Failure, Reply, Request, stored};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Where the mark is kept.
+/// The key of the mark in the store.
 const KEY: &str = "mark";
 
 /// How far the caller has read.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct Mark {
-    /// The number of the last message that is no news any more.
+    /// The number of the newest message that is not new any more.
     upto: u64,
 }
 
-/// The mark; 0 where there is none.
+/// Returns the mark, or 0 if there is none.
 pub(crate) fn kept(host: &impl Store) -> Result<u64, Error> {
     let mark: Option<Mark> = stored::read(host, KEY)?;
     Ok(mark.map_or(0, |mark| mark.upto))
@@ -23,7 +23,7 @@ pub(crate) fn kept(host: &impl Store) -> Result<u64, Error> {
 
 /// Mark what was read
 ///
-/// A mark only moves forward: of two requests at once the higher one stays. The answer is where it is now.
+/// A mark only moves forward: of two concurrent requests, the higher mark stays. The response contains the current mark.
 #[utoipa::path(
     post,
     path = "/api/v1/digest/mark",

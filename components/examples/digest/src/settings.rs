@@ -1,26 +1,26 @@
-//! GET and PUT `/api/v1/digest/settings`: what the caller wants to hear of.
+//! GET and PUT `/api/v1/digest/settings`: the caller's settings of the digest.
 
 use latchmail_sdk::capability::{Caller, Error, Store};
 use latchmail_sdk::{Failure, Reply, Request, stored};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Where the settings are kept.
+/// The key of the settings in the store.
 const KEY: &str = "settings";
 
-/// Folders that may be chosen: each is a question to the mail server in every digest.
+/// The maximum number of folders. Each folder needs one request to the mail server per digest.
 const MOST_FOLDERS: usize = 10;
 
-/// Messages that a digest may show.
+/// The maximum number of messages in a digest.
 const MOST_MESSAGES: usize = 100;
 
-/// What a digest is made of.
+/// The settings of a digest.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct Settings {
-    /// The paths of the folders, 1 to 10; one that is not there counts for nothing.
+    /// The paths of the folders, 1 to 10. Folders that do not exist are ignored.
     #[schema(min_items = 1, max_items = 10)]
     pub(crate) folders: Vec<String>,
-    /// How many messages it shows at most.
+    /// The maximum number of messages in the digest.
     #[schema(minimum = 1, maximum = 100)]
     pub(crate) limit: usize,
 }
@@ -35,7 +35,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The caller's; the usual ones where they chose none.
+    /// Returns the caller's settings, or the defaults if there are none.
     pub(crate) fn kept(host: &impl Store) -> Result<Self, Error> {
         Ok(stored::read(host, KEY)?.unwrap_or_default())
     }
