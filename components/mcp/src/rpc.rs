@@ -138,7 +138,7 @@ pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)>
     }
     if message.contains_key("result") || message.contains_key("error") {
         // Such an id belongs to a request of this server, not of the client.
-        let error = "There is no request of this server that could be answered";
+        let error = "This server sends no requests, so it accepts no responses";
         return Err((None, RpcError::invalid_request(error)));
     }
     if id.is_some() && known.is_none() {

@@ -190,11 +190,11 @@ fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
         (&json!(true), None)
     );
     let warning = format!(
-        "Message {uid} has more than is answered here, in: from, to, subject, cc, attachments, file names"
+        "Message {uid} has more than is returned here, in: from, to, subject, cc, attachments, file names"
     );
     assert_eq!(answer["warnings"], json!([warning]));
     assert!(text.len() < 60_000, "{}", text.len());
-    let warning = format!("Message {uid} has more than is answered here, in: from, to, subject");
+    let warning = format!("Message {uid} has more than is returned here, in: from, to, subject");
     for (tool, arguments) in [
         ("list_messages", json!({})),
         ("search_messages", json!({ "query": "x" })),

@@ -59,7 +59,7 @@ impl Bounds {
     pub(super) fn warning(&self, message: &str) -> Option<String> {
         let cut = || self.cut.join(", ");
         (!self.cut.is_empty())
-            .then(|| format!("{message} has more than is answered here, in: {}", cut()))
+            .then(|| format!("{message} has more than is returned here, in: {}", cut()))
     }
 
     fn headline(&mut self, headline: &mut Headline) {

@@ -163,7 +163,7 @@ fn about_html(uid: u64, readable: &Readable, as_text: bool) -> Vec<String> {
             "Message {uid} has text in its HTML that people are not shown; it was left out"
         ));
     } else if readable.hidden {
-        warnings.push(format!("Message {uid} has text in its HTML that people are not shown; ask with format \"text\" to have it left out"));
+        warnings.push(format!("Message {uid} has text in its HTML that people are not shown; use format \"text\" to leave it out"));
     }
     if readable.unread {
         warnings.push(format!("Message {uid} has style sheets that could not be evaluated completely; its HTML may have more text that people are not shown"));
