@@ -136,7 +136,7 @@ export const description = {
         },
       },
       CreatedAlias: {
-        description: 'An alias that was made.',
+        description: 'A created alias.',
         type: 'object',
         required: ['alias', 'id'],
         properties: {

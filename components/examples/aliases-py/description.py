@@ -157,7 +157,7 @@ DESCRIPTION = {
                 },
             ),
             "CreatedAlias": _object(
-                "An alias that was made.",
+                "A created alias.",
                 ["alias", "id"],
                 alias={**_ADDRESS, "description": "The address."},
                 id={**_ID, "description": "Its id."},

@@ -42,7 +42,7 @@ enum Format {
     Text,
 }
 
-/// A message with a piece of its body: `text` where it has plain text that is not blank, else `html`.
+/// A message with a piece of its body: `text` if it has plain text other than white space, otherwise `html`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Message {
