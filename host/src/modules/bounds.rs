@@ -1,5 +1,5 @@
-//! What a guest may ask of its host and hand to it in one request, and how much CPU time it may take: its own and what the host takes for it.
-//! Its memory is bounded in [`super::sandbox`], its wall-clock time in [`super::call`].
+//! Limits of one request of a guest: host calls, size of passed values, handles, and CPU time. The CPU time includes the time of host functions. The
+//! memory limit is in [`super::sandbox`], the wall-clock limit in [`super::call`].
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -15,21 +15,21 @@ use super::engine::Runs;
 use crate::api::MOST_HANDLES;
 use crate::cpu::{Elsewhere, thread_time};
 
-/// The least of the host's memory that what a guest hands over at once may take: the arguments of a call, a manifest.
+/// The minimum limit on the size of the values that a guest passes to the host at once: the arguments of a call, a manifest.
 const LEAST_HANDOVER: usize = 16 * 1024 * 1024;
 
-/// The CPU time from which on a request counts as long: some ten times what a usual one takes.
+/// The CPU time above which a request is long: about ten times that of a usual request.
 const LONG: Duration = Duration::from_millis(1);
 
-/// Ticks of the engine between two looks at the CPU time of a request that works apart from the others: nobody waits for it to give way, and to be taken
-/// up again costs more than to go on.
+/// Engine ticks between two yields of a long request, which runs with its thread to itself. No other task waits for that thread, and resuming a guest
+/// has a cost.
 const APART_TICKS: u64 = 5;
 
 thread_local! {
     static APART: Cell<bool> = const { Cell::new(false) };
 }
 
-/// As long as there is this, what runs on the thread runs apart.
+/// While this value exists, no other task waits for the current thread.
 struct Apart {
     before: bool,
 }
@@ -48,20 +48,20 @@ impl Drop for Apart {
     }
 }
 
-/// After how many ticks of the engine the guest that runs on this thread is to give way.
+/// Returns the number of engine ticks until the guest on this thread yields again.
 pub(crate) fn ticks() -> u64 {
     if APART.get() { APART_TICKS } else { 1 }
 }
 
-/// What an answer has beside its body.
+/// The size allowed for the rest of a response, in bytes.
 const BESIDE_THE_BODY: usize = 1024 * 1024;
 
-/// What a guest may hand over at once, where the body of its answer may have so many bytes.
+/// Returns the limit on the size of the values that a guest passes at once, from the limit on its response body.
 pub(crate) fn handover(response: usize) -> usize {
     LEAST_HANDOVER.max(response.saturating_add(BESIDE_THE_BODY))
 }
 
-/// What a guest may still ask of its host in the request at hand.
+/// The number of host calls that are left in a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostCalls {
     most: u32,
@@ -73,7 +73,7 @@ impl HostCalls {
         Self { most, left: most }
     }
 
-    /// Counts one where `hook` says that the guest asks for something.
+    /// Counts a call if `hook` reports that the guest calls the host.
     pub(crate) fn count(&mut self, hook: CallHook) -> wasmtime::Result<()> {
         if matches!(hook, CallHook::CallingHost) {
             self.left = self
@@ -85,8 +85,8 @@ impl HostCalls {
     }
 }
 
-/// The CPU time of one request. It is the thread's own clock that tells it, so that a busy machine costs a guest nothing, and what the host does for it
-/// does; it is looked at whenever the guest yields, which it does at every tick of the engine, or every few.
+/// The CPU time of one request, measured with the clock of the thread. Waiting for a busy machine does not count; the work of host functions does.
+/// The limit is checked whenever the guest yields, which is at every engine tick or every few ticks.
 #[derive(Debug)]
 pub(crate) struct CpuTime {
     most: Duration,
@@ -103,8 +103,8 @@ impl CpuTime {
         }
     }
 
-    /// Does something of the request's. Where the request has worked for long, another thread takes over what waits for this one: the system then shares
-    /// the CPU between them as between any two programs, and nobody waits until a guest gives way.
+    /// Runs `does`. If the request has used much CPU time, another thread takes over the tasks of this thread. The operating system then
+    /// schedules the two threads, and no task waits for the guest to yield.
     pub(crate) fn apart<T>(&self, does: impl FnOnce() -> T) -> T {
         if self.taken >= LONG && has_others() {
             block_in_place(|| {
@@ -116,12 +116,12 @@ impl CpuTime {
         }
     }
 
-    /// Runs what is done for the request, as long as there is time left.
+    /// Runs a future of the request until it is ready or the CPU time is used up.
     pub(crate) fn spend<T>(
         &mut self,
         future: impl Future<Output = wasmtime::Result<T>>,
     ) -> impl Future<Output = wasmtime::Result<T>> {
-        // On the heap: it is large, and would be moved about as part of those that wait for it.
+        // On the heap, because the future is large and the futures that await it would contain it.
         let mut future = Box::pin(future);
         poll_fn(move |context| {
             let _runs = Runs::begin();
@@ -136,30 +136,30 @@ impl CpuTime {
     }
 }
 
-/// Whether the thread is one of several that take turns at what there is to do: only there others can take over what this one leaves.
+/// Returns whether the runtime has several threads. Only then can another thread take over tasks.
 fn has_others() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// Why a guest was ended that did nothing wrong but took too much.
+/// The exceeded limit of a guest that was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Exceeded {
-    /// Of the CPU.
-    #[error("it used up its CPU time of {} s", .0.as_secs_f64())]
+    /// The CPU time.
+    #[error("it exceeded its CPU time of {} s", .0.as_secs_f64())]
     CpuTime(Duration),
-    /// Of the host's answers.
-    #[error("it asked more than {0} things of the host")]
+    /// The number of host calls.
+    #[error("it exceeded {0} host calls")]
     HostCalls(u32),
-    /// Of the host's resources.
+    /// The number of handles.
     #[error("it held more than {0} handles")]
     Handles(usize),
-    /// Of the host's memory.
-    #[error("it handed over more than {} MiB at once", .0 / (1024 * 1024))]
+    /// The size of values passed at once, in bytes.
+    #[error("it passed more than {} MiB to the host at once", .0 / (1024 * 1024))]
     Handover(usize),
 }
 
-/// The bound that `error` is about, where it is about one; `handover` is what could be handed over.
+/// Returns the exceeded limit that caused `error`, if a limit did. `handover` is the limit on the size of values passed at once.
 pub(crate) fn exceeded(error: &wasmtime::Error, handover: usize) -> Option<Exceeded> {
     error.chain().find_map(|cause| {
         if let Some(exceeded) = cause.downcast_ref::<Exceeded>() {
@@ -168,7 +168,7 @@ pub(crate) fn exceeded(error: &wasmtime::Error, handover: usize) -> Option<Excee
         if let Some(ResourceTableError::Full) = cause.downcast_ref() {
             return Some(Exceeded::Handles(MOST_HANDLES));
         }
-        // These have no types of their own that could be asked for.
+        // Wasmtime has no error types for these, so their texts are compared.
         let said = cause.to_string();
         if said.ends_with("store handle limit exceeded") {
             return Some(Exceeded::Handles(MOST_HANDLES));
@@ -178,7 +178,7 @@ pub(crate) fn exceeded(error: &wasmtime::Error, handover: usize) -> Option<Excee
     })
 }
 
-/// Whether no instance could be made because all that there may be are at work, which is nobody's fault.
+/// Returns whether the instantiation failed because the pool is full.
 pub(crate) fn no_room(error: &wasmtime::Error) -> bool {
     error.is::<PoolConcurrencyLimitError>()
         || error
@@ -232,7 +232,7 @@ mod tests {
         };
         let error = time.spend(works).await.unwrap_err();
         assert_eq!(exceeded(&error, 0), Some(Exceeded::CpuTime(most)));
-        // Used up is used up.
+        // The CPU time does not become available again.
         let again = time.spend(pending::<wasmtime::Result<()>>()).await;
         assert!(again.is_err());
     }
@@ -255,7 +255,7 @@ mod tests {
             }
         });
         begun.notified().await;
-        // The only other thread there is for tasks is at work.
+        // The only worker thread of the runtime is busy.
         let other = tokio::spawn(async move { done.store(true, Ordering::Relaxed) });
         other.await.unwrap();
         assert_eq!(works.await.unwrap().unwrap(), (true, APART_TICKS));

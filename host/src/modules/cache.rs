@@ -1,4 +1,4 @@
-//! Where compiled components are kept, so that a start need not compile them again.
+//! The folder of compiled components. With it, a start does not compile them again.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
@@ -8,25 +8,25 @@ use wasmtime::{Cache, CacheConfig};
 
 use crate::error::StartError;
 
-/// What is in the name of a file of wasmtime's that is not whole yet. While it is there nobody else writes the same.
+/// The part of a file name that Wasmtime gives to an unfinished file. While such a file exists, no other process writes the same file.
 const UNFINISHED: &str = ".wip-atomic-write-";
 
-/// One that nobody wrote for so long was left by a service that was killed, or a disk that was full. Services may share the folder, so what is younger stays:
-/// to write one takes far less.
+/// An unfinished file of this age was left by a service that was killed or by a full disk. Younger files stay, because another service may share the
+/// folder; writing one takes much less time.
 const OVER: Duration = Duration::from_mins(1);
 
-/// Folders within each other below the cache's own.
+/// The maximum depth of folders below the cache folder.
 const DEPTH: u32 = 3;
 
-/// The folder, made where there is none, and rid of what was left behind.
+/// Opens the folder. Creates it if it does not exist, and removes old unfinished files.
 ///
 /// # Errors
-/// A sentence where it cannot be used, or somebody else may write there.
+/// The folder cannot be used, or another user can write to it.
 pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     let unusable = |e: &dyn std::fmt::Display| {
         StartError::new(format!("`cache_dir` {} cannot be used: {e}", dir.display()))
     };
-    // Compiled code is run as it is found: nobody else may write it.
+    // The service runs compiled code without a check, so no other user may write it.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -36,7 +36,7 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     let metadata = dir.metadata().map_err(|e| unusable(&e))?;
     let owners = [0, rustix::process::geteuid().as_raw()];
     if !owners.contains(&metadata.uid()) || metadata.mode() & 0o022 != 0 {
-        return Err(unusable(&"somebody else may write there"));
+        return Err(unusable(&"another user can write to it"));
     }
     sweep(&dir, 0, SystemTime::now());
     let mut config = CacheConfig::new();
@@ -44,7 +44,7 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     Cache::new(config).map_err(|e| unusable(&e))
 }
 
-/// Removes what a write left behind that came to no end. What cannot be removed costs time at every start and nothing else.
+/// Removes old unfinished files. An error is only logged: a remaining file costs time at every start and has no other effect.
 fn sweep(dir: &Path, depth: u32, now: SystemTime) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else {
@@ -63,7 +63,7 @@ fn sweep(dir: &Path, depth: u32, now: SystemTime) {
             match std::fs::remove_file(&file) {
                 Ok(()) => tracing::debug!(file = %file.display(), "removed an unfinished file"),
                 Err(error) => {
-                    tracing::warn!(file = %file.display(), %error, "an unfinished file stays");
+                    tracing::warn!(file = %file.display(), %error, "failed to remove an unfinished file");
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! One request through one sandbox: wait for a place, make an instance or take one that is kept, call it under the deadline, check its answer.
+//! Runs one request in one sandbox: waits for permits, takes an idle instance or makes one, calls the guest under the deadline, and checks its
+//! response.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,17 +14,18 @@ use crate::caller::{Caller, Origin};
 use crate::error::Failure;
 use crate::module_log::{Level, Source};
 
-/// How long a request waits for a sandbox to become free before it is told that there is none.
+/// How long a request waits for its permits before it fails with [`CallError::Busy`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the making of a sandbox that nobody waits for may keep a place.
+/// The maximum time for making a sandbox ahead, during which it holds a permit.
 const AHEAD: Duration = Duration::from_secs(1);
 
 impl Module {
-    /// Serves one request of `route` in a sandbox, a fresh one unless the operator lets the module keep its own. The deadline covers everything from here on, what the guest asks of the host included.
+    /// Serves one request of `route`, in a fresh sandbox or, with `reuse`, in an idle one. The deadline covers the wait for permits and all host
+    /// calls of the guest.
     ///
     /// # Errors
-    /// Any of [`CallError`]; a failure that the module answered itself is a [`Response`].
+    /// Any [`CallError`]. An error response that the module itself returns is a [`Response`].
     pub async fn handle(
         self: &Arc<Self>,
         route: &Route,
@@ -36,7 +38,7 @@ impl Module {
             Err(error) => {
                 self.report(&id, error);
                 if self.health.failed(error, self.clock.now()) {
-                    // Nobody listens any more where the service ends.
+                    // The receiver is dropped when the service stops.
                     let _ = self.failing.send(Failing {
                         module: Arc::clone(&self.name),
                         digest: Arc::clone(&self.digest),
@@ -47,7 +49,7 @@ impl Module {
         served
     }
 
-    /// What is done within the deadline of the module and of the route, whatever the guest waits for.
+    /// Runs `done` within the deadlines of the module and of the route.
     pub(super) async fn in_time<T>(
         &self,
         route: &Route,
@@ -66,7 +68,7 @@ impl Module {
     /// Adds a failed request to the module's log.
     fn report(&self, request: &str, error: &CallError) {
         let backtrace = match error {
-            // The client has the response, which the host chose.
+            // The host chose this response, and the client received it.
             CallError::Refused { .. } => return,
             CallError::Trapped { backtrace, .. } => backtrace.clone(),
             _ => Vec::new(),
@@ -93,12 +95,12 @@ impl Module {
             };
             Some((turn, place, seat, kept))
         };
-        // Given up in the opposite order: the place of a sandbox after the sandbox.
+        // Released in the opposite order: the permit of a sandbox after the sandbox.
         let admitted = tokio::time::timeout(PATIENCE, admitted).await;
         let Ok(Some((turn, place, seat, kept))) = admitted else {
             return Err(self.busy());
         };
-        // Apart: what waits for a place is small then.
+        // Boxed, so that the future of a request that waits for permits stays small.
         let (response, instance) = Box::pin(self.run(route, request, kept)).await?;
         let spent = if self.room.may_rest() {
             self.idle
@@ -107,7 +109,8 @@ impl Module {
             Some((seat, instance))
         };
         if let Some((seat, instance)) = spent {
-            // When the answer is on its way its memory is wiped and the next one made: only the next request waits for the place.
+            // Wiping the memory and making the next sandbox happen after the response is returned. Only the next request of this permit
+            // waits for it.
             let (module, span) = (Arc::clone(self), tracing::Span::current());
             tokio::spawn(async move {
                 span.in_scope(|| drop(instance));
@@ -119,8 +122,8 @@ impl Module {
         Ok(response)
     }
 
-    /// Makes the sandbox of the next request, in a place that was used for the last one, unless one waits already. Where that fails, the next request is told, if it
-    /// fails there too. The caller holds a place of the module's: nobody waits for the place of a sandbox that waits for a request.
+    /// Makes the sandbox of the next request with the permit of the last one, unless a sandbox is idle. If it fails, the next request makes its
+    /// own sandbox and reports the error. The caller holds one of the module's permits, so no request waits for the permit of an idle sandbox.
     async fn make_ahead(&self, seat: Seat) {
         if !self.room.may_rest() {
             return;
@@ -135,12 +138,16 @@ impl Module {
                     drop(seat);
                 }
             }
-            Err(_) => tracing::debug!(module = &*self.name, "none was made ahead in time"),
-            Ok(Err(error)) => tracing::debug!(module = &*self.name, error, "none was made ahead"),
+            Err(_) => tracing::debug!(module = &*self.name, "timed out making a sandbox ahead"),
+            Ok(Err(error)) => tracing::debug!(
+                module = &*self.name,
+                error,
+                "failed to make a sandbox ahead"
+            ),
         }
     }
 
-    /// One request in a sandbox that is kept or, where none is, in a fresh one, for which the caller has a place.
+    /// Runs one request in the given idle sandbox or, without one, in a fresh sandbox. The caller holds the permits.
     pub(super) async fn run(
         &self,
         route: &Route,
@@ -165,7 +172,7 @@ impl Module {
                     if bounds::no_room(&e) {
                         self.busy()
                     } else {
-                        trapped(format!("no instance of it can be made: {e:#}"))
+                        trapped(format!("it cannot be instantiated: {e:#}"))
                     }
                 })?,
         };
@@ -193,7 +200,7 @@ impl Module {
                     detail: sandbox::trap(store, &error),
                     backtrace: sandbox::backtrace(&error),
                 };
-                // To wipe its memory may take long, too.
+                // Wiping the memory can take long.
                 cpu.apart(|| drop(instance));
                 return Err(trapped);
             }
@@ -219,13 +226,13 @@ impl Module {
         }
     }
 
-    /// Drops the sandboxes that are kept, and keeps none any more: for a module that no longer serves, so that they take no place of what does. Requests that are at work end as
-    /// they would, and the module with the last of them.
+    /// Drops the idle sandboxes and keeps none from now on. For a module that no longer serves, so that it holds no permits. Running requests
+    /// finish normally, and the module is dropped after the last of them.
     pub fn retire(&self) {
         self.idle.close();
     }
 
-    /// A call of this module's.
+    /// Makes the call state of a request of this module.
     pub(super) fn call(&self, caller: Option<Caller>, origin: Origin) -> Call {
         Call::new(
             self.services.clone(),

@@ -1,5 +1,5 @@
-//! Whether a component was built against a contract that this host speaks, and where it was not, what of it does not fit. Versions with one first number
-//! fit each other as far as a component uses what both have (`docs/contract.md`).
+//! Checks that a component fits the contract of this host, and describes what does not fit. Versions with the same major number are compatible if the
+//! component uses only what both versions have (`docs/contract.md`).
 
 use latchmail_bindings::VERSION;
 use wasmtime::Engine;
@@ -8,14 +8,14 @@ use wasmtime::component::types::ComponentItem;
 
 use super::linker::{GRANTABLE, UNGRANTED};
 
-/// The beginning of every name of the contract's.
+/// The prefix of all interface names of the contract.
 const PACKAGE: &str = "latchmail:host/";
 
 /// The interface that every module exports, and its functions.
 const EXPORT: &str = "module";
 const FUNCTIONS: [&str; 2] = ["describe", "handle"];
 
-/// What can be told by names alone: the version, interfaces that there are not, what a module has to export.
+/// Checks what names show: the version, unknown interfaces, and missing exports.
 pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String> {
     let component = component.component_type();
     let imports: Vec<&str> = component.imports(engine).map(|(name, _)| name).collect();
@@ -23,7 +23,7 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
     for (interface, version) in imports.iter().chain(&exports).filter_map(|name| own(name)) {
         if major(version) != major(VERSION) {
             return Err(format!(
-                "it was built against version {version} of the contract ({PACKAGE}{interface}), and this host speaks {VERSION}"
+                "it was built against version {version} of the contract ({PACKAGE}{interface}), but this host supports {VERSION}"
             ));
         }
     }
@@ -43,7 +43,7 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
             exports => exports.join(", "),
         };
         return Err(format!(
-            "it does not export {PACKAGE}{EXPORT}@{VERSION}, as every module does; it exports {exports}"
+            "it does not export {PACKAGE}{EXPORT}@{VERSION}, which every module must export; it exports {exports}"
         ));
     };
     let has = |function: &str| match &module.ty {
@@ -61,7 +61,7 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
     }
 }
 
-/// Why a component could not be linked: which function, and whether there is none such or one of another shape.
+/// Describes a link error: the function, and whether the function is missing or has another type.
 pub(crate) fn unlinkable(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     let named: Option<(&str, &str)> = match causes.as_slice() {
@@ -81,28 +81,28 @@ pub(crate) fn unlinkable(error: &wasmtime::Error) -> String {
             format!("{imports}, which this host does not have{contract}")
         }
         differences => format!(
-            "{imports} in another shape than this host has it{contract}: {}",
+            "{imports} with a type that differs from this host's{contract}: {}",
             differences.join(": ")
         ),
     }
 }
 
-/// Why no instance of a component could be made that could be linked.
+/// Describes a failed instantiation of a component that was linked.
 pub(crate) fn uninstantiable(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     match causes.as_slice() {
-        // What an export is, is found out with an instance only.
+        // The types of exports are checked only at instantiation.
         [exported, differences @ ..] if exported.starts_with("failed to convert function") => {
             format!(
-                "it exports {PACKAGE}{EXPORT} in another shape than this host's contract, version {VERSION}, gives it: {}",
+                "it exports {PACKAGE}{EXPORT} with a type that differs from the contract, version {VERSION}: {}",
                 differences.join(": ")
             )
         }
-        _ => format!("no instance of it can be made: {error:#}"),
+        _ => format!("it cannot be instantiated: {error:#}"),
     }
 }
 
-/// Interface and version, where a name is one of the contract's.
+/// Returns the interface and the version if the name belongs to the contract.
 fn own(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "unknown")))
@@ -112,7 +112,7 @@ fn major(version: &str) -> Option<&str> {
     version.split('.').next()
 }
 
-/// What stands in the first backticks.
+/// Returns the text in the first pair of backticks.
 fn quoted(text: &str) -> Option<&str> {
     text.split('`').nth(1)
 }

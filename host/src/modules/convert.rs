@@ -1,4 +1,4 @@
-//! Between WIT and the host's own types: a manifest on its way in (checked), a request on its way in, an answer on its way out (checked).
+//! Conversion between WIT types and host types. Manifests and responses are checked.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use super::sandbox::Budget;
 use super::{Access, BodyForm, Content, Manifest, Request, Response, Route, headers};
 use crate::api::held;
 
-/// The largest request body that a module may ask for: a message of 25 MB in base64, and room to spare.
+/// The maximum request body of a route, in bytes: a message of 25 MB in base64 and some reserve.
 const LARGEST_BODY: u32 = 40 * 1024 * 1024;
 
-/// Routes of one module, and the bytes of what it says of them: every one is compared with every other when it is loaded.
+/// The maximum number of routes of a module, and the maximum size of its API description in bytes. Loading compares every route with every other
+/// route.
 const MOST_ROUTES: usize = 1000;
 const LARGEST_DESCRIPTION: usize = 1024 * 1024;
 
-/// Request headers that are of use to a module. Never credentials.
+/// The request headers that a module receives. None of them carries credentials.
 const HANDED_IN: [&str; 12] = [
     "accept",
     "accept-language",
@@ -34,7 +35,7 @@ const HANDED_IN: [&str; 12] = [
     "user-agent",
 ];
 
-/// A module's word on itself, checked as far as it can be on its own. The error is what follows "its manifest".
+/// Converts and checks a manifest. The error is a phrase that follows "its manifest".
 pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
     let name = &manifest.name;
     if name.is_empty()
@@ -59,17 +60,17 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
         ));
     }
     if manifest.routes.is_empty() {
-        return Err("names no route".into());
+        return Err("has no route".into());
     }
     if manifest.routes.len() > MOST_ROUTES {
         return Err(format!(
-            "names {} routes; it may name {MOST_ROUTES}",
+            "has {} routes; the maximum is {MOST_ROUTES}",
             manifest.routes.len()
         ));
     }
     if manifest.description.len() > LARGEST_DESCRIPTION {
         return Err(format!(
-            "describes its routes in {} bytes; it may use {LARGEST_DESCRIPTION}",
+            "has a description of {} bytes; the maximum is {LARGEST_DESCRIPTION}",
             manifest.description.len()
         ));
     }
@@ -94,7 +95,7 @@ fn route(route: wit::Route) -> Result<Route, String> {
     let named = format!("route {:?}", route.path);
     if !pattern(&route.path) {
         return Err(format!(
-            "has the {named}, which is not an absolute path of whole or whole-named segments"
+            "has the {named}, which is not an absolute path; each segment must be plain text or one {{name}}"
         ));
     }
     if route.operation.is_empty() || !route.operation.bytes().all(|b| b.is_ascii_alphanumeric()) {
@@ -109,22 +110,22 @@ fn route(route: wit::Route) -> Result<Route, String> {
         .find(|field| !field.starts_with('/'))
     {
         return Err(format!(
-            "asks for the blob field {odd:?} on {named}, which is no JSON pointer"
+            "requests the blob field {odd:?} on {named}, which is not a JSON pointer"
         ));
     }
     if !route.blob_fields.is_empty() && !matches!(route.body, wit::BodyForm::Bytes) {
         return Err(format!(
-            "asks for blob fields of a body that is a blob on {named}"
+            "requests blob fields on {named}, whose body is a blob"
         ));
     }
     if route.max_body > LARGEST_BODY {
         return Err(format!(
-            "takes a body of {} bytes on {named}; the largest is {LARGEST_BODY}",
+            "allows a body of {} bytes on {named}; the maximum is {LARGEST_BODY}",
             route.max_body
         ));
     }
     if route.deadline == 0 {
-        return Err(format!("gives {named} no time at all"));
+        return Err(format!("sets a deadline of 0 on {named}"));
     }
     Ok(Route {
         method: match route.method {
@@ -156,7 +157,7 @@ fn route(route: wit::Route) -> Result<Route, String> {
     })
 }
 
-/// Whether every segment is either plain or `{name}` whole.
+/// Returns whether each segment of the path is either plain text or one `{name}`.
 fn pattern(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else {
         return false;
@@ -179,7 +180,7 @@ fn pattern(path: &str) -> bool {
     })
 }
 
-/// The module's part of the API description: it must describe the module's routes, all of them and no other.
+/// Parses the module's part of the API description. It must describe exactly the routes of the module.
 fn description(text: &str, routes: &[Route]) -> Result<serde_json::Value, String> {
     let value: serde_json::Value = serde_json::from_str(text)
         .map_err(|e| format!("has a description that is not JSON: {e}"))?;
@@ -216,7 +217,7 @@ fn description(text: &str, routes: &[Route]) -> Result<serde_json::Value, String
     }
 }
 
-/// A request on its way into the sandbox that `table` belongs to.
+/// Converts a request for the sandbox that owns `table`.
 pub(crate) fn request(
     request: Request,
     table: &mut ResourceTable,
@@ -246,7 +247,7 @@ pub(crate) fn request(
     })
 }
 
-/// Checks a response on its way out of the sandbox that `table` belongs to, within what `budget` allows. The error says what is wrong with it.
+/// Converts and checks a response of the sandbox that owns `table`, within `budget`. The error describes the invalid part.
 pub(crate) fn response(
     response: wit::Response,
     budget: Budget,
@@ -261,7 +262,7 @@ pub(crate) fn response(
     let body = match response.body {
         wit::Body::Bytes(bytes) if bytes.len() > largest => {
             return Err(format!(
-                "a body of {} bytes; it may have {largest}, and what is larger goes as a blob",
+                "a body of {} bytes; the maximum is {largest}, and larger bodies must be blobs",
                 bytes.len()
             ));
         }
@@ -269,7 +270,7 @@ pub(crate) fn response(
         wit::Body::Blob(blob) => Content::Blob(
             table
                 .delete(blob)
-                .map_err(|e| format!("a blob that is not its own: {e}"))?,
+                .map_err(|e| format!("an invalid blob: {e}"))?,
         ),
     };
     Ok(Response {

@@ -1,7 +1,7 @@
-//! The engine: how every sandbox is made, bounded and interrupted. One for the whole service.
+//! The Wasmtime engine of the service: settings for allocation, limits and interruption of all sandboxes.
 //!
-//! What is measured behind the choices: a pool with `PAGEMAP_SCAN` and memory that is reset by copy-on-write makes a fresh
-//! sandbox in some 20 µs; without the support for concurrent guest tasks, which no interface of ours uses, a call is cheaper.
+//! Measurements behind the settings: a pool with `PAGEMAP_SCAN` and memory that is reset by copy-on-write makes a fresh sandbox in about 20 µs. A
+//! call is cheaper without support for concurrent guest tasks, which no interface of this host uses.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,32 +12,32 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 use super::cache::cache;
 use crate::error::StartError;
 
-/// How often a guest that runs gives way to what else there is to do. Where as many guests run as there are threads, everybody else waits so long at
-/// each of a request's steps.
+/// The interval at which a running guest yields. If as many guests run as there are threads, every other task waits up to this long at each step of a
+/// request.
 const TICK: Duration = Duration::from_millis(1);
-/// The same while none runs: nobody waits then, and the machine may rest.
+/// The interval while no guest runs. No task waits then, and the machine can sleep.
 const IDLE_TICK: Duration = Duration::from_millis(10);
 
-/// The largest memory a module may be given, in MiB: the pool's slots are made for it.
+/// The maximum memory of a module, in MiB. Every entry of the pool has this size.
 pub(crate) const LARGEST_MEMORY_MIB: u32 = 256;
 
-/// What a component may consist of: a Rust component is two core modules and the adapters' shims; a Python one is 14, because its interpreter's
-/// libraries are modules of their own.
+/// The limits of one component. A Rust component has two core modules and the shims of adapters. A Python component has 14, because the libraries of
+/// its interpreter are separate modules.
 const CORE_INSTANCES_EACH: u32 = 16;
 const TABLES_EACH: u32 = 4;
 
-/// Memory that stays mapped in an idle slot: what a small request touches anyway.
+/// The memory that stays mapped in an unused entry of the pool: about as much as a small request touches.
 const KEEP_RESIDENT: usize = 256 * 1024;
 
-/// The stack of a guest's calls (Wasm frames), and that of the fiber it runs on, which host functions share.
+/// The stack size for Wasm frames, and the stack size of a fiber, which includes host functions.
 const GUEST_STACK: usize = 512 * 1024;
 const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
 
-/// Makes the engine, with room for `sandboxes` at a time, and its ticker. Compiled components are kept in `cache_dir` by the digest of their
-/// bytes, the engine's version and its settings.
+/// Makes the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled components are cached in `cache_dir` under the digest of
+/// their bytes, the version of the engine and its settings.
 ///
 /// # Errors
-/// Where the cache's folder cannot be used, or the machine has no room for the pool.
+/// The cache folder cannot be used, or the machine has too little memory for the pool.
 pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(sandboxes)
@@ -62,20 +62,20 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
         .async_stack_size(FIBER_STACK)
         .cache(Some(cache(cache_dir)?));
     let engine = Engine::new(&config)
-        .map_err(|e| StartError::new(format!("the sandbox engine cannot be made: {e:#}")))?;
+        .map_err(|e| StartError::new(format!("failed to create the sandbox engine: {e:#}")))?;
     tick(&engine)?;
     Ok(engine)
 }
 
-/// Guests that run at this moment, and whether one did since the epoch was moved on.
+/// The number of running guests, and whether one ran since the last tick.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicBool = AtomicBool::new(false);
 
-/// A guest runs for as long as there is this: the next ticks come soon.
+/// While this value exists, a guest is running and ticks have the short interval.
 pub(crate) struct Runs;
 
 impl Runs {
-    /// It begins.
+    /// Records that a guest starts to run.
     pub(crate) fn begin() -> Self {
         RUNNING.fetch_add(1, Ordering::Relaxed);
         RAN.store(true, Ordering::Relaxed);
@@ -89,8 +89,8 @@ impl Drop for Runs {
     }
 }
 
-/// Moves the engine's epoch on for as long as the engine lives. On a thread of its own: guests that never yield may hold every thread of
-/// the runtime, and it is this that makes them yield.
+/// Increments the epoch until the engine is dropped. This needs a separate thread: guests may occupy every thread of the runtime, and the epoch makes
+/// them yield.
 fn tick(engine: &Engine) -> Result<(), StartError> {
     let engine = engine.weak();
     std::thread::Builder::new()
@@ -104,5 +104,9 @@ fn tick(engine: &Engine) -> Result<(), StartError> {
             }
         })
         .map(drop)
-        .map_err(|e| StartError::new(format!("the sandbox's ticker cannot be started: {e}")))
+        .map_err(|e| {
+            StartError::new(format!(
+                "failed to start the thread of the sandbox ticker: {e}"
+            ))
+        })
 }

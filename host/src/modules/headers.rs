@@ -27,10 +27,10 @@ const ALLOWED: [&str; 11] = [
 /// The prefix of the MCP headers, which a module may set.
 const MCP_PREFIX: &str = "mcp-";
 
-/// The response headers that a client receives. Headers that a module may not set are dropped and logged.
+/// Returns the response headers that a client receives. Headers that a module may not set are dropped and logged.
 ///
 /// # Errors
-/// What is wrong with the headers. Without `active_content` this includes a content type that a browser runs.
+/// A description of the invalid header. Without `active_content`, a content type that a browser runs is an error.
 pub(super) fn response(
     headers: Vec<(String, String)>,
     active_content: bool,
@@ -58,7 +58,7 @@ pub(super) fn response(
     if !dropped.is_empty() {
         tracing::warn!(target: "module", headers = ?dropped, "dropped response headers that modules may not set");
     }
-    // Without a type some browsers guess one.
+    // Some browsers guess the type if the header is missing.
     let content_type = kept
         .entry(header::CONTENT_TYPE)
         .or_insert(HeaderValue::from_static("application/octet-stream"));

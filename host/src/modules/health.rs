@@ -1,6 +1,6 @@
-//! How a module does: what became of its requests, and whether most of the latest ended in a trap.
+//! The health of a module: counts of the results of its requests, and whether most of the latest requests failed.
 //!
-//! Counts and remembers; what is done about it is decided by who loaded the module.
+//! This module only counts. The caller decides what to do about a failing module.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,52 +8,52 @@ use super::CallError;
 use crate::api::bounded;
 use crate::clock::Timestamp;
 
-/// The latest requests that are looked at together.
+/// The number of latest requests that decide whether a module is failing.
 const WINDOW: u32 = 20;
 
-/// With fewer than these nothing is said of most.
+/// The minimum number of requests for that decision.
 const ENOUGH: u32 = 10;
 
-/// What became of the requests of a module since it was loaded.
+/// The results of the requests of a module since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests that came to an end, one way or another.
+    /// All finished requests.
     pub requests: u64,
-    /// Of these, those that trapped, its memory and its CPU time among the reasons.
+    /// Requests that trapped, including those that exceeded the memory or CPU limit.
     pub trapped: u64,
-    /// Those whose answer could not be sent.
+    /// Requests with an invalid response.
     pub wrong: u64,
-    /// Those that passed their deadline.
+    /// Requests that exceeded their deadline.
     pub late: u64,
-    /// Those for which no sandbox became free in time.
+    /// Requests for which no sandbox became free in time.
     pub busy: u64,
-    /// The last of these, in words, and when it was.
+    /// The time and the text of the last error.
     pub last: Option<(Timestamp, String)>,
-    /// Whether most of the latest requests trapped or could not be answered.
+    /// Whether most of the latest requests trapped or had an invalid response.
     pub failing: bool,
 }
 
-/// One module's.
+/// The health of one module.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     counts: Counts,
-    /// The latest requests, the newest in the lowest bit: whether each failed.
+    /// One bit for each of the latest requests, the newest in the lowest bit. A set bit is a failure.
     latest: u32,
     seen: u32,
 }
 
 impl Health {
-    /// A request was answered.
+    /// Records a successful request.
     pub(crate) fn answered(&self) {
         let mut state = self.state();
         state.counts.requests += 1;
         state.saw(false);
     }
 
-    /// A request was not answered. Whether the module is failing from this one on.
+    /// Records a failed request. Returns whether the module became failing with this request.
     pub(crate) fn failed(&self, error: &CallError, now: Timestamp) -> bool {
         let mut state = self.state();
         state.counts.requests += 1;
@@ -74,19 +74,19 @@ impl Health {
         state.saw(true)
     }
 
-    /// As things stand.
+    /// Returns the current counts.
     pub(crate) fn counts(&self) -> Counts {
         self.state().counts.clone()
     }
 
-    /// Counting goes on where a thread panicked in the middle of it.
+    /// Ignores a poisoned lock: the counts remain usable after a panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Whether this one makes the module a failing one.
+    /// Records one result. Returns whether the module became failing with it.
     fn saw(&mut self, failed: bool) -> bool {
         self.latest = ((self.latest << 1) | u32::from(failed)) & ((1 << WINDOW) - 1);
         self.seen = (self.seen + 1).min(WINDOW);
@@ -105,7 +105,7 @@ mod tests {
     fn trap() -> CallError {
         CallError::Trapped {
             module: "x".into(),
-            detail: "it gave up".into(),
+            detail: "it aborted".into(),
             backtrace: Vec::new(),
         }
     }

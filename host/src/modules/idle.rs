@@ -1,5 +1,5 @@
-//! Sandboxes that wait for a request: those that served one, where the operator lets a module keep them; elsewhere one that served none and was made
-//! ahead. Each serves one request at a time: it is in here only while it serves none.
+//! Idle sandboxes of a module. With `reuse` these have served requests. Otherwise at most one unused sandbox is made ahead. A sandbox is here only
+//! while it serves no request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -8,40 +8,40 @@ use super::room::Seat;
 use super::sandbox::Instance;
 use crate::api::Call;
 
-/// How long a sandbox is kept that nobody needs.
+/// How long an idle sandbox is kept.
 const KEPT: Duration = Duration::from_mins(1);
 
-/// The sandboxes of one module that serve nobody at this moment.
+/// The idle sandboxes of one module.
 pub(super) struct Idle {
-    /// Whether those that served may serve again.
+    /// Whether a sandbox serves several requests.
     reuse: bool,
     room: Arc<Mutex<Room>>,
 }
 
 #[derive(Default)]
 struct Room {
-    /// Those used last at the end, so that those that are not needed grow old at the beginning.
+    /// In order of their last use, the most recent at the end. The oldest are dropped first.
     kept: Vec<Kept>,
-    /// Whether one is being made.
+    /// Whether a sandbox is being made ahead.
     making: bool,
-    /// Whether somebody looks after the old ones.
+    /// Whether the sweep task is running.
     swept: bool,
-    /// Whether none is kept any more.
+    /// Whether the module is retired, so that sandboxes are no longer kept.
     closed: bool,
 }
 
 struct Kept {
     instance: Instance,
     since: Instant,
-    /// Given up after the instance.
+    /// Released after the instance is dropped.
     seat: Seat,
 }
 
-/// The making of one sandbox ahead: nobody else makes one for this module until it is dropped.
+/// The right to make one sandbox ahead. While this value exists, no other task makes one for the module.
 pub(super) struct Ahead(Arc<Mutex<Room>>);
 
 impl Idle {
-    /// For a module that may keep its sandboxes, or may not.
+    /// Makes an empty set. `reuse` is whether sandboxes serve several requests.
     pub(super) fn new(reuse: bool) -> Self {
         Self {
             reuse,
@@ -49,13 +49,14 @@ impl Idle {
         }
     }
 
-    /// One to use, in the place that it has.
+    /// Takes the most recently used sandbox and its permit.
     pub(super) fn take(&self) -> Option<(Seat, Instance)> {
         let Kept { instance, seat, .. } = open(&self.room).kept.pop()?;
         Some((seat, instance))
     }
 
-    /// What makes one ahead, where none waits, nobody else makes one, and those that served do not serve again.
+    /// Returns the right to make a sandbox ahead. Returns `None` with `reuse`, if a sandbox is idle, if another task makes one, or after
+    /// [`close`](Self::close).
     pub(super) fn ahead(&self) -> Option<Ahead> {
         let mut room = open(&self.room);
         if self.reuse || room.closed || room.making || !room.kept.is_empty() {
@@ -65,8 +66,9 @@ impl Idle {
         Some(Ahead(Arc::clone(&self.room)))
     }
 
-    /// Keeps one whose request ended well, and its place; answers both where it is not kept. `nobody` is the call of no request. There are never more
-    /// than were at work at once, as long as their callers hold a place each.
+    /// Keeps a sandbox after a successful request, together with its permit. Returns both if the sandbox is not kept. `nobody` makes a call
+    /// without a request. The number of idle sandboxes never exceeds the highest number of concurrent requests, because every caller holds a
+    /// permit.
     pub(super) fn keep(
         &self,
         seat: Seat,
@@ -82,7 +84,7 @@ impl Idle {
         }
     }
 
-    /// Drops those that there are, and keeps none from now on.
+    /// Drops all idle sandboxes and keeps none from now on.
     pub(super) fn close(&self) {
         let mut room = open(&self.room);
         room.closed = true;
@@ -93,7 +95,7 @@ impl Idle {
 }
 
 impl Ahead {
-    /// Keeps what was made, and its place; answers both where nothing is kept any more.
+    /// Keeps the new sandbox and its permit. Returns both after [`Idle::close`].
     pub(super) fn made(self, seat: Seat, instance: Instance) -> Option<(Seat, Instance)> {
         put(&self.0, seat, instance)
     }
@@ -123,7 +125,7 @@ fn put(shared: &Arc<Mutex<Room>>, seat: Seat, instance: Instance) -> Option<(Sea
     None
 }
 
-/// Drops what nobody needs, for as long as there is something.
+/// Drops sandboxes that were idle for too long. Ends when none is left.
 async fn sweep(room: Weak<Mutex<Room>>) {
     loop {
         tokio::time::sleep(KEPT).await;

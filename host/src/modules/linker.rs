@@ -1,4 +1,4 @@
-//! The linker: a module gets the interfaces that its operator granted, and what every module has; nothing else is there to be found.
+//! The linker: links a module with the interfaces that its operator granted and with those that every module has.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use wasmtime_wasi::p2::bindings::{cli, filesystem, random, sockets};
 use super::sandbox::Sandbox;
 use crate::api::Call;
 
-/// Interfaces of `latchmail:host` that every module has: none of them reaches anything of a caller's.
+/// Interfaces of `latchmail:host` that every module has. None of them gives access to data of a caller.
 pub(super) const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
@@ -28,9 +28,8 @@ pub const GRANTABLE: [&str; 10] = [
     "http-client",
 ];
 
-/// The part of WASI 0.2 that a language's standard library leans on. There is nothing behind it: no arguments, no environment, no
-/// files. Sockets are here because Python's imports them whether a module uses them or not; whoever asks for one, or for an address of a name, is denied
-/// ([`super::sandbox`]).
+/// The interfaces of WASI 0.2 that standard libraries of languages need. They give access to nothing: no arguments, no environment, no files. Sockets
+/// are included because Python's standard library always imports them. Creating a socket and resolving a name are denied ([`super::sandbox`]).
 const WASI: [&str; 19] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -53,7 +52,7 @@ const WASI: [&str; 19] = [
     "wasi:sockets/",
 ];
 
-/// What `component` imports, by name.
+/// Returns the names of the imports of `component`.
 pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
     component
         .component_type()
@@ -62,7 +61,7 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
         .collect()
 }
 
-/// Whether `grants`, or what every module has, cover an import.
+/// Returns whether an import is in `grants` or in the set that every module has.
 #[must_use]
 pub fn covered(import: &str, grants: &[String]) -> bool {
     let interface = import.split('@').next().unwrap_or(import);
@@ -77,7 +76,7 @@ pub fn covered(import: &str, grants: &[String]) -> bool {
     })
 }
 
-/// A linker that holds what `grants` name and what every module has.
+/// Returns a linker with the granted interfaces and those that every module has.
 pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Linker<Sandbox>> {
     let mut linker = Linker::new(engine);
     wasi(&mut linker)?;
@@ -107,11 +106,11 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
     Ok(linker)
 }
 
-/// A linker that holds all that there is, whatever was granted: enough to ask a component what it is. Behind it all is nobody's request: what needs a
-/// caller is denied.
+/// Returns a linker with all interfaces, for calling `describe` before the grants are known. The call has no caller, so functions that need one are
+/// denied.
 ///
 /// # Errors
-/// A sentence where `component` imports what no module may have.
+/// A sentence, if `component` imports an interface that the host does not have.
 pub(crate) fn whatever_it_imports(
     engine: &Engine,
     component: &Component,
@@ -121,7 +120,7 @@ pub(crate) fn whatever_it_imports(
     strange.retain(|import| !covered(import, &all));
     if !strange.is_empty() {
         return Err(format!(
-            "it imports what no module may have: {}",
+            "it imports interfaces that this host does not have: {}",
             strange.join(", ")
         ));
     }

@@ -1,7 +1,7 @@
-//! From a component's bytes to a module that can be called. First what it says of itself is learnt ([`Loader::examine`]), from an instance that
-//! reaches nothing; then it is held against what its operator granted, linked and made ready ([`Loader::load`]).
+//! The module loader: makes a callable module from the bytes of a component. [`Loader::examine`] reads the manifest from an instance that has no
+//! access to user data. [`Loader::load`] checks the component against its policy, links it and tests it.
 //!
-//! Whatever goes wrong is a sentence that follows the module's name. What serves is not decided here.
+//! Each error is a sentence that follows the name of the module. This module does not decide which modules serve requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -32,10 +32,10 @@ use crate::hexadecimal;
 use crate::module_log::ModuleLog;
 use crate::turns::Turns;
 
-/// How long a module may take to say what it is.
+/// The maximum duration of `describe`.
 const DESCRIBE: Duration = Duration::from_secs(5);
 
-/// What it may use for that, where it is not known yet what it may use.
+/// The budget of `describe` if the policy of the component is not known yet.
 const DESCRIBE_BUDGET: Budget = Budget {
     memory: LARGEST_MEMORY_MIB as usize * 1024 * 1024,
     cpu: DESCRIBE,
@@ -44,21 +44,21 @@ const DESCRIBE_BUDGET: Budget = Budget {
     active_content: false,
 };
 
-/// How a component begins, and how a core module does.
+/// The first bytes of a component and of a core module.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
-/// Calls of one account at a time, in all modules together. As many as it may have connections to the mail server by default: more
-/// would only wait there.
+/// The maximum number of concurrent calls of one account, in all modules together. It equals the default number of connections of one account to the
+/// mail server: more calls would only wait for a connection.
 const SHARE: usize = 8;
 
-/// The largest body of an answer that a module may be given, in MiB: it is in the host's memory as a whole, beside what the sandbox has of it.
+/// The maximum response body that a policy can allow, in MiB. The host holds the whole body in memory, in addition to the copy in the sandbox.
 const LARGEST_RESPONSE_MIB: u32 = 64;
 
-/// Modules of which compiled versions are remembered.
+/// The maximum number of modules whose compiled versions are cached.
 const MOST_REMEMBERED: usize = 64;
 
-/// Makes modules of components.
+/// Makes modules from components.
 #[derive(Debug)]
 pub struct Loader {
     engine: Engine,
@@ -66,40 +66,40 @@ pub struct Loader {
     clock: Clock,
     turns: Arc<Turns>,
     rooms: Rooms,
-    /// How many sandboxes each module may have, its versions together: while one replaces another both are at work.
+    /// The sandbox permits of each module. All versions of a module share them, because two versions run while one replaces the other.
     places: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     /// The log of each module.
     logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,
     failing: mpsc::UnboundedSender<Failing>,
-    /// What was loaded last of each module: to swap it in again takes no compiling.
+    /// The versions of each module that were loaded last. Loading one of them again needs no compilation.
     recent: Mutex<BTreeMap<String, VecDeque<Examined>>>,
 }
 
-/// A module of which most requests began to trap.
+/// The notification that most of the latest requests of a module trapped.
 #[derive(Clone, Debug)]
 pub struct Failing {
-    /// Its name.
+    /// The name of the module.
     pub module: Arc<str>,
-    /// Which version of it.
+    /// The digest of its version.
     pub digest: Arc<str>,
 }
 
-/// What a component is told from all others by: SHA-256 of its bytes, 64 hexadecimal digits.
+/// Returns the identifier of a component: the SHA-256 digest of its bytes as 64 hexadecimal digits.
 #[must_use]
 pub fn digest(component: &[u8]) -> String {
     hexadecimal::lower(&Sha256::digest(component))
 }
 
-/// A component that was compiled and said what it is. It may not fit what was granted to it.
+/// A compiled component and its manifest. Its imports are not yet checked against its grants.
 #[derive(Clone)]
 pub struct Examined {
-    /// What it says of itself.
+    /// The manifest.
     pub manifest: Manifest,
-    /// SHA-256 of its bytes, 64 hexadecimal digits.
+    /// The SHA-256 digest of the bytes, as 64 hexadecimal digits.
     pub digest: Arc<str>,
-    /// The interfaces that it imports, with their versions.
+    /// The imported interfaces, with their versions.
     pub imports: Arc<[String]>,
-    /// Its bytes.
+    /// The bytes of the component. Empty if the component was read from the cache.
     pub bytes: Bytes,
     component: Component,
 }
@@ -114,7 +114,7 @@ impl std::fmt::Debug for Examined {
 }
 
 impl Examined {
-    /// The imports that a ceiling does not cover, all of them.
+    /// Returns all imports that a policy does not cover.
     #[must_use]
     pub fn ungranted(&self, ceiling: &config::Module) -> Vec<String> {
         let covered = |import: &&String| !linker::covered(import, &ceiling.grants);
@@ -123,10 +123,10 @@ impl Examined {
 }
 
 impl Loader {
-    /// Makes the engine. What is received is told by modules of which most requests began to trap.
+    /// Makes the engine. The returned channel receives a message when most of the latest requests of a module trapped.
     ///
     /// # Errors
-    /// A sentence where the engine cannot be made, or names a ceiling that cannot be.
+    /// The engine cannot be made, or a policy in the configuration is invalid.
     pub fn new(
         config: &Config,
         services: Services,
@@ -156,11 +156,11 @@ impl Loader {
         Ok((loader, told))
     }
 
-    /// Compiles a component and asks it what it is, as nobody's request: whatever it imports, it can reach nothing. `ceiling` bounds it, where its name
-    /// is known before it says it.
+    /// Compiles a component and calls its `describe` function, without a caller: none of its imports has access to user data. `ceiling` is the
+    /// policy of the component, if its name is already known.
     ///
     /// # Errors
-    /// A sentence that follows the component's name.
+    /// A sentence that follows the name of the component.
     pub async fn examine(
         &self,
         bytes: Bytes,
@@ -190,10 +190,11 @@ impl Loader {
         })
     }
 
-    /// Makes a module of it, within its ceiling.
+    /// Makes a module from a component, within its policy.
     ///
     /// # Errors
-    /// A sentence that follows the module's name: what was not granted, which route lies elsewhere, what does not fit.
+    /// A sentence that follows the name of the module: an import that is not granted, a route outside the allowed paths, or a component that does
+    /// not fit the host.
     pub async fn load(
         &self,
         examined: &Examined,
@@ -203,7 +204,7 @@ impl Loader {
         let missing = examined.ungranted(ceiling);
         if !missing.is_empty() {
             return Err(format!(
-                "it imports what it was not granted: {}",
+                "it imports interfaces that are not granted: {}",
                 missing.join(", ")
             ));
         }
@@ -214,7 +215,7 @@ impl Loader {
             .find(|route| !ceiling.paths.iter().any(|own| route.path.starts_with(own)));
         if let Some(route) = elsewhere {
             return Err(format!(
-                "it has the route {}, and its paths begin with {}",
+                "its route {} is outside its allowed paths, which start with {}",
                 route.path,
                 ceiling.paths.join(" or ")
             ));
@@ -235,7 +236,7 @@ impl Loader {
             log: self.log(&manifest.name),
             budget: Budget::of(ceiling),
             deadline: ceiling.deadline,
-            // There is no more room than at the start, even where it may have more by now.
+            // The pool keeps the size that it had at the start, even if the configuration was reloaded with a higher concurrency.
             places: self.places(&manifest.name, ceiling.concurrency.min(room.size())),
             room: room.clone(),
             idle: Idle::new(ceiling.reuse),
@@ -246,7 +247,7 @@ impl Loader {
             ceiling: ceiling.clone(),
             manifest,
         };
-        // Not one of its own: those may all be at work for the version that serves.
+        // The permit comes from the spare pool, because the current version of the module may use all permits of the module.
         let _seat = self.rooms.spare().seat().await;
         module.stands().await?;
         module.probed().await?;
@@ -254,7 +255,7 @@ impl Loader {
         Ok(module)
     }
 
-    /// What was loaded last, where it is still at hand: without its bytes.
+    /// Returns the cached component with this digest, without its bytes.
     #[must_use]
     pub fn recalled(&self, digest: &str) -> Option<Examined> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,7 +263,7 @@ impl Loader {
         all.find(|examined| &*examined.digest == digest).cloned()
     }
 
-    /// Keeps what was compiled, of each module the two that were loaded last.
+    /// Caches a compiled component. The cache holds two versions of each module.
     fn remember(&self, examined: &Examined) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.len() >= MOST_REMEMBERED {
@@ -271,7 +272,7 @@ impl Loader {
         let of_module = recent.entry(examined.manifest.name.clone()).or_default();
         of_module.retain(|other| other.digest != examined.digest);
         of_module.truncate(1);
-        // Its bytes are in the database.
+        // The database has the bytes.
         of_module.push_front(Examined {
             bytes: Bytes::new(),
             ..examined.clone()
@@ -336,23 +337,23 @@ impl Loader {
 }
 
 impl Module {
-    /// Makes one sandbox, so that what cannot be made is found before anybody asks.
+    /// Makes one sandbox, so that an error is found before the first request.
     async fn stands(&self) -> Result<(), String> {
         self.made().await.map(drop)
     }
 
-    /// A sandbox that serves nobody yet, made within the budget and the deadline of a request.
+    /// Makes a sandbox without a request, within the CPU budget and the deadline of a request.
     pub(super) async fn made(&self) -> Result<Instance, String> {
         let call = self.call(None, Origin::default());
         let mut cpu = CpuTime::new(self.budget.cpu);
         let made = cpu.spend(Instance::make(&self.engine, &self.pre, call, self.budget));
         match tokio::time::timeout(self.deadline, made).await {
             Ok(made) => made.map_err(|e| uninstantiable(&e)),
-            Err(_) => Err("no instance of it was made within its deadline".into()),
+            Err(_) => Err("it was not instantiated within its deadline".into()),
         }
     }
 
-    /// Asks the route that the configuration names, where it names one, within its deadline.
+    /// Calls the route in `probe`, if the policy has one, within its deadline.
     async fn probed(&self) -> Result<(), String> {
         let path = &self.ceiling.probe;
         if path.is_empty() {
@@ -366,17 +367,17 @@ impl Module {
         });
         let Some(route) = route else {
             return Err(format!(
-                "its `probe` is {path}, and it has no public GET route of that path without named segments"
+                "its `probe` is {path}, but it has no public GET route with that path and without named segments"
             ));
         };
         let asked = Box::pin(self.run(route, super::Request::probe(), None));
         match self.in_time(route, asked).await {
             Ok((response, _)) if response.status.is_server_error() => Err(format!(
-                "its probe {path} was answered with {}",
+                "its probe {path} returned status {}",
                 response.status.as_u16()
             )),
             Ok(_) => Ok(()),
-            Err(error) => Err(format!("its probe {path} had no answer: {error}")),
+            Err(error) => Err(format!("its probe {path} failed: {error}")),
         }
     }
 }
@@ -393,39 +394,39 @@ impl Budget {
     }
 }
 
-/// Why no instance could be made.
+/// Returns the reason of a failed instantiation.
 fn uninstantiable(error: &wasmtime::Error) -> String {
     if bounds::no_room(error) {
-        "there is no room for a sandbox of it now".into()
+        "the sandbox pool is full".into()
     } else {
         contract::uninstantiable(error)
     }
 }
 
-/// Whether a ceiling is one that this host can keep to.
+/// Checks that the host supports a policy.
 fn check(ceiling: &config::Module) -> Result<(), String> {
     let known: BTreeSet<&str> = linker::GRANTABLE.into_iter().collect();
     if let Some(unknown) = ceiling.grants.iter().find(|g| !known.contains(g.as_str())) {
         return Err(format!(
-            "its grants name `{unknown}`; there are {}",
+            "its grants contain the unknown interface `{unknown}`; the known ones are {}",
             linker::GRANTABLE.join(", ")
         ));
     }
     if ceiling.memory == 0 || ceiling.memory > LARGEST_MEMORY_MIB {
         return Err(format!(
-            "its memory is {} MiB; it may be 1 to {LARGEST_MEMORY_MIB}",
+            "its memory is {} MiB; the allowed range is 1 to {LARGEST_MEMORY_MIB}",
             ceiling.memory
         ));
     }
     if !(1..=1000).contains(&ceiling.concurrency) {
         return Err(format!(
-            "its concurrency is {}; it may be 1 to 1000",
+            "its concurrency is {}; the allowed range is 1 to 1000",
             ceiling.concurrency
         ));
     }
     if !(1..=LARGEST_RESPONSE_MIB).contains(&ceiling.response) {
         return Err(format!(
-            "its response is {} MiB; it may be 1 to {LARGEST_RESPONSE_MIB}",
+            "its response is {} MiB; the allowed range is 1 to {LARGEST_RESPONSE_MIB}",
             ceiling.response
         ));
     }
@@ -433,10 +434,10 @@ fn check(ceiling: &config::Module) -> Result<(), String> {
     Ok(())
 }
 
-/// Compiles a component into the cache below `cache_dir`, where a service with the same folder finds it.
+/// Compiles a component into the cache in `cache_dir`. A service with the same folder uses the compiled code.
 ///
 /// # Errors
-/// A sentence: the folder cannot be used, or it is not a component that can be compiled.
+/// The folder cannot be used, or the component cannot be compiled.
 pub async fn precompile(cache_dir: &Path, component: Bytes) -> Result<(), StartError> {
     let engine = engine::engine(1, cache_dir)?;
     compile(&engine, component)
@@ -445,17 +446,17 @@ pub async fn precompile(cache_dir: &Path, component: Bytes) -> Result<(), StartE
         .map_err(StartError::new)
 }
 
-/// Compiles on a thread of its own, fenced: the compiler panics once in a thousand times, and that must not end the service.
+/// Compiles on a separate thread and catches panics: the compiler panics on rare inputs, and that must not end the service.
 async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, String> {
     match bytes.get(..8) {
         Some(COMPONENT) => {}
         Some(MODULE) => {
             return Err(
-                "it is a WebAssembly module and no component: in Rust, build it for wasm32-wasip2"
+                "it is a core WebAssembly module, not a component; in Rust, build it for wasm32-wasip2"
                     .into(),
             );
         }
-        _ => return Err("it is no WebAssembly component".into()),
+        _ => return Err("it is not a WebAssembly component".into()),
     }
     let engine = engine.clone();
     let compiled = tokio::task::spawn_blocking(move || {
@@ -464,7 +465,7 @@ async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, String> {
     .await;
     match compiled {
         Ok(Ok(Ok(component))) => Ok(component),
-        Ok(Ok(Err(e))) => Err(format!("it is not a component that can be compiled: {e:#}")),
-        Ok(Err(_)) | Err(_) => Err("the compiler failed on it".into()),
+        Ok(Ok(Err(e))) => Err(format!("it cannot be compiled: {e:#}")),
+        Ok(Err(_)) | Err(_) => Err("the compiler panicked".into()),
     }
 }

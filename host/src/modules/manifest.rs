@@ -1,5 +1,5 @@
-//! What a module says of itself, as the host understands it: the WIT manifest, checked and in the host's own types.
-//! The host's own routes are described in the same words, so that one router and one API description serve both.
+//! The manifest of a module in the host's own types, checked. The host's own routes use the same types, so that one router and one API description
+//! serve both.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::caller::Scope;
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anybody.
+    /// Any client, without a credential.
     Public,
-    /// A signed-in web session only.
+    /// Web sessions only.
     Session,
-    /// A web session or an API token with the scope; with `oauth` an OAuth access token too.
+    /// Web sessions and API tokens with the scope. With `oauth` also OAuth access tokens.
     Scoped {
-        /// The scope a token needs.
+        /// The scope that a token needs.
         scope: Scope,
-        /// Whether an OAuth access token may use it.
+        /// Whether OAuth access tokens are accepted.
         oauth: bool,
     },
-    /// An OAuth access token only.
+    /// OAuth access tokens only.
     OAuth,
-    /// A signed-in web session of an administrator's account. For the host's own routes: no module can ask for it.
+    /// Web sessions of administrators. Only for the host's own routes: a module cannot request it.
     Admin,
 }
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Public => f.write_str("anybody"),
+            Self::Public => f.write_str("any client"),
             Self::Session => f.write_str("web sessions"),
             Self::Scoped {
                 scope,
@@ -46,10 +46,10 @@ impl fmt::Display for Access {
     }
 }
 
-/// In what form a request's body is handed over.
+/// How a module receives the body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyForm {
-    /// Copied into the sandbox.
+    /// As bytes, copied into the sandbox.
     Bytes,
     /// As a blob.
     Blob,
@@ -62,31 +62,31 @@ pub struct Route {
     pub method: Method,
     /// The path, with named segments: `/api/v1/mail/messages/{uid}`.
     pub path: String,
-    /// The operation's id.
+    /// The id of the operation.
     pub operation: String,
     /// Who may call it.
     pub access: Access,
-    /// The rate-limit area, a key of `[limits]`; empty: not limited.
+    /// The rate-limit bucket, a key of `[limits]`. If empty, the route has no rate limit.
     pub area: String,
-    /// The largest body in bytes.
+    /// The maximum size of a request body, in bytes.
     pub max_body: usize,
     /// The form of the body.
     pub body: BodyForm,
-    /// JSON pointers of fields handed over as blobs.
+    /// JSON pointers of fields that are passed as blobs.
     pub blob_fields: Vec<String>,
-    /// How long a call may take.
+    /// The maximum duration of a call.
     pub deadline: Duration,
 }
 
-/// A module's word on itself.
+/// The checked manifest of a module.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// Its routes.
+    /// The routes.
     pub routes: Vec<Route>,
-    /// Its part of the API description: an object with `paths` and `components`.
+    /// The module's part of the API description: an object with `paths` and `components`.
     pub description: serde_json::Value,
 }

@@ -1,6 +1,6 @@
-//! The sandbox: components compiled, linked with what they were granted, asked what they are, and called once per request.
+//! The sandbox: compiles components, links them with the granted interfaces, reads their manifests and calls one per request.
 //!
-//! Knows WIT and components; knows neither HTTP connections nor SQL. What a component may call is in [`crate::api`].
+//! This module knows WIT and components. It knows neither HTTP connections nor SQL. The interfaces that a component can call are in [`crate::api`].
 
 mod bounds;
 mod cache;
@@ -44,37 +44,37 @@ use idle::Idle;
 use room::Room;
 use sandbox::{Budget, Sandbox};
 
-/// A request on its way into a sandbox: routed, admitted and read.
+/// A request for a sandbox: routed, admitted and read.
 #[derive(Debug)]
 pub struct Request {
     /// The request's id.
     pub id: String,
-    /// The path's named segments, decoded, in the path's order.
+    /// The named segments of the path, decoded, in the order of the path.
     pub path: Vec<(String, String)>,
-    /// The query's names and values, decoded.
+    /// The names and values of the query, decoded.
     pub query: Vec<(String, String)>,
-    /// All headers; those of use to a module are handed on.
+    /// All headers. Only those on an allow-list are passed to a module.
     pub headers: HeaderMap,
     /// The body.
     pub body: Content,
     /// Decoded blob fields.
     pub blobs: Vec<Blob>,
-    /// Who asks; none on a public route.
+    /// The caller. `None` on a public route.
     pub caller: Option<Caller>,
-    /// Where it comes from.
+    /// The origin of the request.
     pub origin: Origin,
 }
 
-/// A body, in either direction.
+/// The body of a request or a response.
 #[derive(Debug)]
 pub enum Content {
     /// Bytes.
     Bytes(Bytes),
-    /// Bytes that a sandbox never held.
+    /// A blob, whose bytes are not copied into the sandbox.
     Blob(Blob),
 }
 
-/// A module's answer, checked.
+/// The response of a module, after the checks.
 #[derive(Debug)]
 pub struct Response {
     /// 200 to 599.
@@ -85,15 +85,15 @@ pub struct Response {
     pub body: Content,
 }
 
-/// Why a call had no answer. The detail is for the log.
+/// An error of a call without a response. The detail is for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The guest trapped, or exhausted its memory or CPU budget.
     #[error("module {module} trapped: {detail}")]
     Trapped {
-        /// Which module.
+        /// The name of the module.
         module: String,
-        /// What the sandbox says.
+        /// The reason of the trap.
         detail: String,
         /// The functions that were active, the innermost first. Empty if they are not known.
         backtrace: Vec<String>,
@@ -101,34 +101,34 @@ pub enum CallError {
     /// The call's deadline passed.
     #[error("module {module} passed its deadline")]
     Deadline {
-        /// Which module.
+        /// The name of the module.
         module: String,
     },
-    /// As many sandboxes as may be are at work.
+    /// All sandboxes of the module are in use.
     #[error("module {module} has no free sandbox")]
     Busy {
-        /// Which module.
+        /// The name of the module.
         module: String,
     },
     /// The host ended the call with a response of its own.
     #[error("module {module}: {failure}")]
     Refused {
-        /// Which module.
+        /// The name of the module.
         module: String,
         /// The response.
         failure: Failure,
     },
-    /// The guest's answer is not one that may be sent.
-    #[error("module {module} answered wrongly: {detail}")]
+    /// The host cannot send the response of the guest.
+    #[error("module {module} returned an invalid response: {detail}")]
     Answer {
-        /// Which module.
+        /// The name of the module.
         module: String,
-        /// What is wrong with it.
+        /// The reason.
         detail: String,
     },
 }
 
-/// A module, loaded and linked. Dropped when the last request that uses it is done.
+/// A loaded and linked module. It is dropped after the last request that uses it.
 pub struct Module {
     manifest: Manifest,
     name: Arc<str>,
@@ -160,31 +160,31 @@ impl fmt::Debug for Module {
 }
 
 impl Module {
-    /// What it says of itself.
+    /// Returns the manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// SHA-256 of its component, 64 hexadecimal digits.
+    /// Returns the SHA-256 digest of the component as 64 hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The interfaces that it imports, with their versions.
+    /// Returns the names of the imported interfaces, with their versions.
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
     }
 
-    /// What it may do and use.
+    /// Returns the policy of the module: its grants and limits.
     #[must_use]
     pub fn ceiling(&self) -> &config::Module {
         &self.ceiling
     }
 
-    /// What became of its requests.
+    /// Returns the counts of the results of its requests.
     #[must_use]
     pub fn health(&self) -> Counts {
         self.health.counts()
@@ -192,7 +192,7 @@ impl Module {
 }
 
 impl Request {
-    /// One that nobody made.
+    /// Returns a request of the host itself, for the probe of a module.
     fn probe() -> Self {
         Self {
             id: "probe".into(),

@@ -1,5 +1,5 @@
-//! Room for sandboxes. The pool is made once, at the start, and each of its places is somebody's from then on: a module that the configuration names has its
-//! own, the others share some, and a few are kept for asking new modules what they are. So no module takes what another was promised.
+//! Permits for sandboxes. The pool is made once, at the start, and divided: each module with a section in the configuration has its own permits, the
+//! other modules share a group, and a few spare permits are for examining new modules. So no module uses the permits of another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
 
-/// Places of all modules together that the configuration does not name, where there may be such.
+/// The permits that all modules without a section share, if such modules are allowed.
 const UNNAMED: u32 = 256;
 
-/// The same where there may be none: for a module that gets a section of its own while the service runs.
+/// The same number if such modules are not allowed: for a module that gets a section while the service runs.
 const LATER: u32 = 32;
 
-/// Places for asking a module what it is, and for trying it, while all others are at work.
+/// The permits for examining and testing a module while all others are in use.
 const SPARE: u32 = 4;
 
-/// A place for one sandbox. It is to be given up after the sandbox.
+/// A permit for one sandbox. It must be released after the sandbox is dropped.
 pub(super) type Seat = OwnedSemaphorePermit;
 
-/// All the room there is.
+/// All permits of the pool.
 #[derive(Debug)]
 pub(super) struct Rooms {
     named: BTreeMap<String, Room>,
@@ -28,7 +28,7 @@ pub(super) struct Rooms {
     spare: Room,
 }
 
-/// A part of it.
+/// The permits of one module or of one group of modules.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     seats: Arc<Semaphore>,
@@ -37,7 +37,7 @@ pub(super) struct Room {
 }
 
 impl Rooms {
-    /// As the configuration has it.
+    /// Divides the pool as the configuration says.
     pub(super) fn new(config: &Config) -> Self {
         let own = |(name, ceiling): (&String, &crate::config::Module)| {
             (name.clone(), Room::new(ceiling.concurrency, false))
@@ -50,18 +50,18 @@ impl Rooms {
         }
     }
 
-    /// How many sandboxes there may be at a time.
+    /// Returns the size of the pool: the maximum number of sandboxes at a time.
     pub(super) fn size(&self) -> u32 {
         let named = self.named.values().map(|room| room.size).sum::<u32>();
         named + self.unnamed.size + self.spare.size
     }
 
-    /// That of a module's.
+    /// Returns the permits that a module uses.
     pub(super) fn of_module(&self, name: &str) -> &Room {
         self.named.get(name).unwrap_or(&self.unnamed)
     }
 
-    /// That for what does not serve yet.
+    /// Returns the spare permits, for modules that do not serve yet.
     pub(super) fn spare(&self) -> &Room {
         &self.spare
     }
@@ -76,17 +76,17 @@ impl Room {
         }
     }
 
-    /// How many sandboxes it holds.
+    /// Returns the total number of permits.
     pub(super) fn size(&self) -> u32 {
         self.size
     }
 
-    /// Waits for a place. Always one in the end.
+    /// Waits for a permit. The result is always `Some`, because the semaphore is never closed.
     pub(super) async fn seat(&self) -> Option<Seat> {
         Arc::clone(&self.seats).acquire_owned().await.ok()
     }
 
-    /// Whether a sandbox may keep its place between two requests. Where several modules share the room half of it is for those at work.
+    /// Returns whether an idle sandbox may hold a permit. In a shared group at least half of the permits must be free.
     pub(super) fn may_rest(&self) -> bool {
         !self.shared || self.seats.available_permits() * 2 >= self.size as usize
     }

@@ -1,5 +1,5 @@
-//! One sandbox: a store with an instance. It is made for one request and dropped after it, so that no byte of one request can reach another, unless the
-//! operator lets its module keep it: then it serves the next request with everything of the host's made new, and only the guest's own memory is kept.
+//! A sandbox: a store with an instance. By default it is made for one request and dropped after it, so that no data of one request can reach another.
+//! With `reuse` it serves several requests: all host state is replaced between them, and only the memory of the guest stays.
 
 use std::time::Duration;
 
@@ -12,36 +12,38 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use super::bounds::{self, HostCalls};
 use crate::api::{self, Call};
 
-/// What a guest may write to its standard error in one call: a panic's message and a little more.
+/// The maximum size of the standard output and error of a guest, in bytes: the message of a panic and a little more.
 const LARGEST_OUTPUT: usize = 64 * 1024;
 
-/// Random bytes that a guest may ask for at once: they are made in the host's memory.
+/// The maximum number of random bytes of one call. They are made in the host's memory.
 const LARGEST_RANDOM: u64 = 64 * 1024;
 
 /// Maximum number of functions in a backtrace, and the maximum length of each in characters.
 const MAX_FRAMES: usize = 32;
 const LONGEST_FRAME: usize = 256;
 
-/// Requests that a sandbox serves at most, where it may serve several: what a guest forgets to free does not grow for ever.
+/// The maximum number of requests of a reused sandbox. It limits leaks in the guest.
 const MOST_REQUESTS: u32 = 1_000;
 
-/// What the store holds: the call at hand, and the empty world that a standard library expects.
+/// The data of a store: the state of the current call, and the WASI context without any access.
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
-    /// The standard library's own resources. Apart from the call's, because it may keep them for as long as there is the sandbox.
+    /// The resources of WASI. They are separate from those of the call, because the standard library may keep them for the lifetime of the
+    /// sandbox.
     wasi_table: ResourceTable,
     limits: Limits,
     host_calls: HostCalls,
     output: MemoryOutputPipe,
-    /// How much of the output is of earlier requests.
+    /// The length of the output of earlier requests.
     told: usize,
-    /// Requests that were begun.
+    /// The number of started requests.
     served: u32,
 }
 
 impl Sandbox {
-    /// Whether it may serve another request after one that ended well: it holds nothing of that request's in the host, and has room left.
+    /// Returns whether the sandbox may serve another request after a successful one: the last request left no resources in the host, and enough
+    /// memory and output space are left.
     fn is_fit(&self) -> bool {
         self.served < MOST_REQUESTS
             && self.limits.has_room()
@@ -59,41 +61,41 @@ impl WasiView for Sandbox {
     }
 }
 
-/// How much a sandbox may use.
+/// The limits of a sandbox.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// Its memory, in bytes.
+    /// The memory, in bytes.
     pub(crate) memory: usize,
-    /// Its time on the CPU.
+    /// The CPU time of one request.
     pub(crate) cpu: Duration,
-    /// What it may ask of the host.
+    /// The number of host calls of one request.
     pub(crate) host_calls: u32,
-    /// The body of its answer, in bytes of its own.
+    /// The response body, in bytes, unless the body is a blob.
     pub(crate) response: usize,
     /// Whether it may respond with content that a browser runs.
     pub(crate) active_content: bool,
 }
 
-/// What a guest's memory and tables may grow to. What goes beyond is refused, and remembered: a guest that gets no memory most often ends itself
-/// in a way that does not tell why.
+/// The limits on the memory and tables of a guest. A refused growth is recorded, because a guest without memory usually traps in a way that does not
+/// show the cause.
 struct Limits {
     memory: usize,
     refused: bool,
-    /// What it has.
+    /// The current size of the memory.
     held: usize,
-    /// What it had before its first request.
+    /// The size of the memory before the first request.
     initial: usize,
 }
 
 impl Limits {
-    /// Whether half of what it may grow by is left.
+    /// Returns whether at most half of the allowed growth is used.
     fn has_room(&self) -> bool {
         let grown = self.held.saturating_sub(self.initial);
         !self.refused && grown <= self.memory.saturating_sub(self.initial) / 2
     }
 }
 
-/// Entries of a table: some have one for every function of theirs.
+/// The maximum number of entries of a table. Some components have one for each function.
 const LARGEST_TABLE: usize = 100_000;
 
 impl ResourceLimiter for Limits {
@@ -128,7 +130,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// A fresh one, for `call`. It yields as often as [`bounds::ticks`] says: whoever runs it keeps its time.
+    /// Makes a fresh instance for `call`. The guest yields as often as [`bounds::ticks`] says. The caller measures its time.
     pub(crate) async fn make(
         engine: &Engine,
         pre: &EverythingPre<Sandbox>,
@@ -140,7 +142,7 @@ impl Instance {
             .stdout(output.clone())
             .stderr(output.clone())
             .max_random_size(LARGEST_RANDOM)
-            // Refused before the system is asked for a socket.
+            // Denied before a socket is created.
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false)
@@ -168,7 +170,7 @@ impl Instance {
         );
         store.limiter(|sandbox| &mut sandbox.limits);
         store.set_hostcall_fuel(bounds::handover(budget.response));
-        // Each counts where the guest has it, and once more while it is lent to the host.
+        // A handle counts once in the guest, and once more while it is lent to the host.
         store.set_max_component_handles(2 * api::MOST_HANDLES);
         store.call_hook(|mut store, hook| store.data_mut().host_calls.count(hook));
         store.set_epoch_deadline(1);
@@ -184,7 +186,7 @@ impl Instance {
         Ok(Self { store, guest })
     }
 
-    /// One that has served before, for `call`.
+    /// Prepares a used instance for `call`.
     pub(crate) fn again(mut self, call: Call, budget: Budget) -> Self {
         let sandbox = self.store.data_mut();
         sandbox.call = call;
@@ -194,7 +196,8 @@ impl Instance {
         self
     }
 
-    /// After a request that ended well: the same for another one, holding nothing of this one's caller; as it was where it is not fit to serve again.
+    /// Prepares the instance for idling after a successful request and removes all data of the caller. Returns the instance unchanged as an error
+    /// if it may not serve again.
     pub(crate) fn rest(mut self, nobody: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
         if !sandbox.is_fit() {
@@ -206,8 +209,8 @@ impl Instance {
     }
 }
 
-/// How a call ended that had no answer, for the log: in words where it is one of the usual ways, and the last of what the guest wrote (a panic's
-/// message).
+/// Returns the reason of a trap for the log: a short description of a usual reason, and the end of the guest's output, such as the message of a
+/// panic.
 pub(crate) fn trap(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
     let sandbox = store.data();
     let causes = || error.chain();
@@ -215,14 +218,14 @@ pub(crate) fn trap(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
         exceeded.to_string()
     } else {
         match causes().find_map(|e| e.downcast_ref::<Trap>()) {
-            Some(Trap::StackOverflow) => "it used up its stack".into(),
+            Some(Trap::StackOverflow) => "it exceeded its stack".into(),
             Some(Trap::UnreachableCodeReached) if sandbox.limits.refused => format!(
-                "it used up its memory of {} MiB",
+                "it exceeded its memory of {} MiB",
                 sandbox.limits.memory / (1024 * 1024)
             ),
-            Some(Trap::UnreachableCodeReached) => "it gave up".into(),
+            Some(Trap::UnreachableCodeReached) => "it aborted".into(),
             Some(trap) => trap.to_string(),
-            // What the host says of a call that it would not take; without the guest's frames.
+            // The error of a host function, without the frames of the guest.
             None => error.root_cause().to_string(),
         }
     };
@@ -249,7 +252,7 @@ pub(crate) fn backtrace(error: &wasmtime::Error) -> Vec<String> {
         .collect()
 }
 
-/// What the guest wrote to its standard output and error in this request, fit for one line of the log; none where it wrote nothing.
+/// Returns what the guest wrote to its standard output and error in this request, as one line for the log. Returns `None` if the guest wrote nothing.
 pub(crate) fn written(store: &Store<Sandbox>) -> Option<String> {
     let sandbox = store.data();
     let output = sandbox.output.contents();

@@ -200,7 +200,7 @@ async fn an_incompatible_component_is_refused_with_both_versions() {
             "@2.0.0",
             vec![
                 "it was built against version 2.0.0 of the contract (latchmail:host/",
-                "), and this host speaks ",
+                "), but this host supports ",
                 CONTRACT,
             ],
         ),
@@ -232,7 +232,7 @@ async fn an_incompatible_component_is_refused_with_both_versions() {
             "preview",
             "teasers",
             vec![
-                "of latchmail:host/mailbox@1.0.0 in another shape than this host has it",
+                "of latchmail:host/mailbox@1.0.0 with a type that differs from this host's",
                 &ends,
                 "teasers",
             ],
@@ -241,7 +241,7 @@ async fn an_incompatible_component_is_refused_with_both_versions() {
             "credential-refused",
             "credential-revoked",
             vec![
-                "in another shape than this host has it",
+                "with a type that differs from this host's",
                 &ends,
                 "credential-revoked",
             ],
@@ -250,7 +250,7 @@ async fn an_incompatible_component_is_refused_with_both_versions() {
             "max-body",
             "top-body",
             vec![
-                "it exports latchmail:host/module in another shape than this host's contract, version ",
+                "it exports latchmail:host/module with a type that differs from the contract, version ",
                 CONTRACT,
                 "top-body",
             ],
@@ -265,7 +265,7 @@ async fn an_incompatible_component_is_refused_with_both_versions() {
             "latchmail:host/modest",
             vec![
                 "it does not export latchmail:host/module@",
-                "as every module does; it exports latchmail:host/modest@1.0.0",
+                "which every module must export; it exports latchmail:host/modest@1.0.0",
             ],
         ),
     ] {
@@ -294,7 +294,7 @@ async fn a_file_that_is_not_a_component_is_not_loaded() {
     let core_module = b"\0asm\x01\0\0\0";
     let said = refused(core_module).await;
     assert!(
-        said.starts_with("it is a WebAssembly module and no component"),
+        said.starts_with("it is a core WebAssembly module, not a component"),
         "{said}"
     );
 }

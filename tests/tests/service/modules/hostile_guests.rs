@@ -53,31 +53,21 @@ fn settings(source: &Path, more: &str) -> String {
 
 /// What a module does with a request, the client's status and error, and the operator's log line.
 const DEEDS: [(&str, u16, &str, &str); 26] = [
-    ("spin", 500, FAILED, "it used up its CPU time of 0.2 s"),
-    (
-        "call",
-        500,
-        FAILED,
-        "it asked more than 2000 things of the host",
-    ),
-    (
-        "log",
-        500,
-        FAILED,
-        "it asked more than 2000 things of the host",
-    ),
+    ("spin", 500, FAILED, "it exceeded its CPU time of 0.2 s"),
+    ("call", 500, FAILED, "it exceeded 2000 host calls"),
+    ("log", 500, FAILED, "it exceeded 2000 host calls"),
     ("handles", 500, FAILED, "it held more than 1024 handles"),
     ("poll", 500, FAILED, "it held more than 1024 handles"),
-    ("log-much", 500, FAILED, "it used up its CPU time of 0.2 s"),
+    ("log-much", 500, FAILED, "it exceeded its CPU time of 0.2 s"),
     ("print", 500, FAILED, "it wrote: xxxx"),
-    ("grow", 500, FAILED, "it used up its memory of 8 MiB"),
-    ("recurse", 500, FAILED, "it used up its stack"),
-    ("trap", 500, FAILED, "it gave up"),
+    ("grow", 500, FAILED, "it exceeded its memory of 8 MiB"),
+    ("recurse", 500, FAILED, "it exceeded its stack"),
+    ("trap", 500, FAILED, "it aborted"),
     ("panic", 500, FAILED, "it was asked to"),
     ("exit", 500, FAILED, "exit"),
     ("exit-1", 500, FAILED, "exit"),
     ("wait", 503, LATE, "passed its deadline"),
-    ("much", 500, FAILED, "it used up its memory of 8 MiB"),
+    ("much", 500, FAILED, "it exceeded its memory of 8 MiB"),
     ("header-break", 500, FAILED, "value of header \"x-a\""),
     ("header-name", 500, FAILED, "header name \"x a\""),
     ("headers", 500, FAILED, "10000 headers"),
@@ -169,11 +159,14 @@ async fn a_response_above_the_limit_is_not_sent() {
     let answer = does(&service, &format!("bytes-{}", MIB + 1)).await;
     assert!(logged(
         &answer,
-        "a body of 1048577 bytes; it may have 1048576"
+        "a body of 1048577 bytes; the maximum is 1048576"
     ));
     answer.fails(500, FAILED);
     let answer = does(&service, "much").await;
-    assert!(logged(&answer, "it handed over more than 16 MiB at once"));
+    assert!(logged(
+        &answer,
+        "it passed more than 16 MiB to the host at once"
+    ));
     answer.fails(500, FAILED);
     does(&service, "nothing").await.succeeds(200);
 }
@@ -212,17 +205,17 @@ async fn a_panic_of_the_hosts_own_ends_one_request_and_not_the_service() {
 async fn a_module_that_misbehaves_in_describe_is_not_loaded() {
     for (describe, reason) in [
         ("panic", "it would not say"),
-        ("spin", "it used up its CPU time of 0.2 s"),
-        ("grow", "it used up its memory of 8 MiB"),
-        ("recurse", "it used up its stack"),
+        ("spin", "it exceeded its CPU time of 0.2 s"),
+        ("grow", "it exceeded its memory of 8 MiB"),
+        ("recurse", "it exceeded its stack"),
         ("wait", "longer than 5 s"),
-        ("call", "it asked more than 2000 things of the host"),
-        ("many routes", "names 4000 routes"),
+        ("call", "it exceeded 2000 host calls"),
+        ("many routes", "has 4000 routes"),
         (
             "a million routes",
-            "it handed over more than 16 MiB at once",
+            "it passed more than 16 MiB to the host at once",
         ),
-        ("long", "describes its routes in 2097"),
+        ("long", "has a description of 2097"),
         ("deep", "recursion limit"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -247,7 +240,7 @@ async fn an_import_that_was_not_granted_is_named() {
     assert_eq!(
         sentence,
         format!(
-            "module `hostile` cannot be loaded: it imports what it was not granted: latchmail:host/caller@{CONTRACT}"
+            "module `hostile` cannot be loaded: it imports interfaces that are not granted: latchmail:host/caller@{CONTRACT}"
         )
     );
 }

@@ -144,9 +144,9 @@ async fn a_module_that_cannot_be_loaded_is_reported_and_the_rest_of_the_service_
     let mailbox = format!("latchmail:host/mailbox@{CONTRACT}");
     for (name, mentions) in [
         ("none", ["`none`", "cannot be read"]),
-        ("garbage", ["`garbage`", "no WebAssembly component"]),
+        ("garbage", ["`garbage`", "not a WebAssembly component"]),
         ("mail", ["`mail`", &mailbox]),
-        ("post", ["`post`", "calls itself `mail`"]),
+        ("post", ["`post`", "has the name `mail`"]),
         ("probe", ["`probe`", "/probe/do/{what}"]),
     ] {
         let problem = problem(name);

@@ -53,7 +53,7 @@ async fn one_request_checks_three_passwords_and_no_more() {
         let ended = ada.post("/guesser/guess", &body).await;
         ended.fails(500, "The operation could not be completed");
         let lines = log.about(ended.header("x-request-id").unwrap());
-        let reason = "it had more than 3 passwords checked";
+        let reason = "it exceeded 3 password checks";
         assert!(lines.iter().any(|line| line.contains(reason)), "{lines:?}");
     }
     still_has_its_password(&ada).await;
@@ -107,6 +107,6 @@ async fn the_work_of_checking_a_password_is_charged_to_the_module() {
     let ended = ada.post("/guesser/guess", &body).await;
     ended.fails(500, "The operation could not be completed");
     let lines = log.about(ended.header("x-request-id").unwrap());
-    let reason = "it used up its CPU time of 0.005 s";
+    let reason = "it exceeded its CPU time of 0.005 s";
     assert!(lines.iter().any(|line| line.contains(reason)), "{lines:?}");
 }
