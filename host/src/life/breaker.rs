@@ -1,5 +1,5 @@
-//! Versions of which most requests began to trap: each is reported, and rolled back where its operator chose so. What could not be rolled back is tried again
-//! for as long as it serves and fails.
+//! The circuit breaker: logs failing versions of modules and rolls them back if their policy says so. A failed roll back is repeated while the
+//! version serves and fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::api::bounded;
 use crate::config::Breaker;
 use crate::modules::Failing;
 
-/// How long it waits before it tries again for the first time, and at most: each time it is twice as long.
+/// The first and the maximum pause before a failed roll back is repeated. The pause doubles each time.
 const AGAIN: Duration = Duration::from_secs(2);
 const AT_MOST: Duration = Duration::from_mins(5);
 
 impl Life {
-    /// Looks after those that `failing` tells of, for as long as it may.
+    /// Handles the failing versions from `failing` until the channel is closed.
     pub async fn look_after(
         &self,
         surface: &dyn Surface,
@@ -45,7 +45,7 @@ impl Life {
                 };
                 tracing::error!(
                     module = &**module,
-                    "it could not be rolled back: {}",
+                    "failed to roll back a module: {}",
                     bounded(&why.to_string())
                 );
                 if may_pass(&why) {
@@ -59,7 +59,7 @@ impl Life {
     }
 }
 
-/// Whether the same may be done later: the database answers again, or there is room for a sandbox.
+/// Returns whether a later attempt may succeed, because the database or the sandbox pool is available again.
 fn may_pass(why: &Refusal) -> bool {
     match why {
         Refusal::Failed(_) | Refusal::Unusable(_) => true,

@@ -1,4 +1,4 @@
-//! What the configuration lets modules do: read anew at every change, so that an operator who edits the file need not restart the service.
+//! The policies of modules from the configuration. The file is read again at every change, so that an edit needs no restart.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,19 +6,19 @@ use std::path::PathBuf;
 use super::Refusal;
 use crate::config::{self, Config};
 
-/// Where ceilings come from.
+/// The source of policies.
 #[derive(Debug)]
 pub(super) struct Ceilings {
     file: Option<PathBuf>,
-    /// The service's address as it started.
+    /// The base URL that the service started with.
     base_url: String,
     at_start: Allowed,
 }
 
-/// What modules may do.
+/// The policies of all modules.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
-    /// Those that are named.
+    /// The policies of modules that have a section.
     pub(super) named: BTreeMap<String, config::Module>,
     unnamed: Option<config::Module>,
 }
@@ -34,16 +34,16 @@ impl Allowed {
         }
     }
 
-    /// What a module of this name may do; none where there may be no such module.
+    /// Returns the policy of a module. Returns `None` if the configuration does not allow the module.
     pub(super) fn of_module(&self, name: &str) -> Option<&config::Module> {
         self.named.get(name).or(self.unnamed.as_ref())
     }
 
-    /// The same, or why there may be no such module.
+    /// Returns the policy of a module, or an error if the configuration does not allow the module.
     pub(super) fn ceiling(&self, name: &str) -> Result<&config::Module, Refusal> {
         self.of_module(name).ok_or_else(|| {
             Refusal::Conflict(format!(
-                "the configuration does not allow a module `{name}`: it needs a section [modules.{name}] that says what it may import, as \
+                "the configuration does not allow a module `{name}`: it needs a section [modules.{name}] with the interfaces that it may import, as \
                  `grants`"
             ))
         })
@@ -59,19 +59,19 @@ impl Ceilings {
         }
     }
 
-    /// As they were at the start.
+    /// Returns the policies at the start of the service.
     pub(super) fn at_start(&self) -> &Allowed {
         &self.at_start
     }
 
-    /// As they are now.
+    /// Reads the current policies.
     pub(super) fn now(&self) -> Result<Allowed, Refusal> {
         let Some(file) = &self.file else {
             return Ok(self.at_start.clone());
         };
         match Config::load(Some(file)) {
             Ok(mut config) => {
-                // The address that the service has is the one that it started with.
+                // The base URL of a running service does not change.
                 config.base_url.clone_from(&self.base_url);
                 config.tell_agents_module();
                 Ok(Allowed::of(&config))

@@ -1,4 +1,4 @@
-//! Changes while the service runs. Each is prepared whole, then written down, then swapped in.
+//! Changes while the service runs. Each change is prepared completely, then written to the database, then swapped in.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::directory;
 use crate::directory::modules::{NewVersion, Version};
 use crate::modules::{Examined, Module};
 
-/// The fewest digits that a digest may be named by.
+/// The minimum length of an abbreviated digest, in digits.
 const SHORTEST_DIGEST: usize = 8;
 
 impl Life {
-    /// Installs components, all of them or none; each serves from then on. `accept` is the operator's yes to what a new version may do that the one before
-    /// could not.
+    /// Installs components, all of them or none. They serve when this function returns. `accept` is the consent of the operator to additional
+    /// permissions of the new versions.
     ///
     /// # Errors
     /// Any [`Refusal`].
@@ -66,10 +66,10 @@ impl Life {
         Ok(reports)
     }
 
-    /// What installing components would come to: what each is, what it imports, and what stands in its way. Nothing is changed.
+    /// Reports what installing components would do: their manifests, their imports, and the problems. Changes nothing.
     ///
     /// # Errors
-    /// [`Refusal::Unusable`] where one is no component that can be asked what it is.
+    /// [`Refusal::Unusable`] if one of them cannot be examined. [`Refusal::Conflict`] if the configuration cannot be read.
     pub async fn inspect(
         &self,
         surface: &dyn Surface,
@@ -104,11 +104,11 @@ impl Life {
         Ok(inspections)
     }
 
-    /// Lets an earlier version serve again: that of a digest or its beginning, or the one that served before the one that serves now. What it takes the place of is
-    /// not gone back to unless it is named.
+    /// Rolls a module back to an earlier version: the one with the given digest or prefix of a digest, or by default the one that served before
+    /// the current version. A later roll back does not return to the replaced version unless its digest is given.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] where there is no such module or version; any other [`Refusal`] where it cannot be loaded any more.
+    /// [`Refusal::Unknown`] if the module or version does not exist. Any other [`Refusal`] if the version can no longer be loaded.
     pub async fn roll_back(
         &self,
         surface: &dyn Surface,
@@ -120,10 +120,10 @@ impl Life {
         self.rolled_back(surface, name, to, origin).await
     }
 
-    /// The same for a version of which most requests fail, where it still serves.
+    /// Rolls a module back if the given version still serves and still fails. Otherwise returns `None`.
     ///
     /// # Errors
-    /// As [`Life::roll_back`].
+    /// The same as [`Life::roll_back`].
     pub async fn roll_back_from(
         &self,
         surface: &dyn Surface,
@@ -173,7 +173,7 @@ impl Life {
         Ok(self.report(name, versions))
     }
 
-    /// Switches a module on, or loads the one that serves anew, with the configuration as it is now.
+    /// Enables a module, or loads its current version again, with the current configuration.
     ///
     /// # Errors
     /// Any [`Refusal`].
@@ -186,7 +186,7 @@ impl Life {
         let _turn = self.turn.lock().await;
         let Some(digest) = self.slot(name)?.digest else {
             return Err(Refusal::Unknown(format!(
-                "no version of module `{name}` was ever installed"
+                "no version of module `{name}` was installed"
             )));
         };
         let allowed = self.ceilings.now()?;
@@ -203,10 +203,10 @@ impl Life {
         Ok(self.report(name, versions))
     }
 
-    /// Switches a module off: its routes are gone, its versions are kept.
+    /// Disables a module. Its routes are removed and its versions are kept.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] where there is no such module.
+    /// [`Refusal::Unknown`] if the module does not exist.
     pub async fn disable(
         &self,
         surface: &dyn Surface,
@@ -229,10 +229,11 @@ impl Life {
         Ok(self.report(name, versions))
     }
 
-    /// Removes a module and every version of it; with `purge` what it stored for accounts, too, and that of a module that was removed without it.
+    /// Removes a module and all its versions. With `purge` also removes the data that the module stored for accounts, even if the module itself
+    /// was removed earlier.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] where there is no such module; [`Refusal::Conflict`] for one that the configuration brings.
+    /// [`Refusal::Unknown`] if the module does not exist. [`Refusal::Conflict`] if the configuration has a `source` for the module.
     pub async fn remove(
         &self,
         surface: &dyn Surface,
@@ -252,7 +253,7 @@ impl Life {
             .is_some_and(|own| own.source.is_some())
         {
             return Err(Refusal::Conflict(format!(
-                "the configuration brings module `{name}` with its `source`: disable it, or take it out there first"
+                "the configuration installs module `{name}` with `source`: disable the module, or remove that setting first"
             )));
         }
         let now = self.clock.now();
@@ -263,15 +264,15 @@ impl Life {
             self.loader.discard_log(name);
         } else if !removed.await? {
             return Err(Refusal::Unknown(format!(
-                "there is no module `{name}`, and nothing that one of this name stored"
+                "there is no module `{name}`, and no stored data of a module with this name"
             )));
         }
         tracing::info!(module = name, purge, "removed");
         Ok(())
     }
 
-    /// What needs the operator's consent. A new version is compared with the version that serves or, if none does, with the one that was to; a new module needs
-    /// consent to its public routes. That a module does not serve at present is reported too.
+    /// Returns what needs the operator's consent. A new version is compared with the serving version or, if none serves, with the one that should
+    /// serve. A new module needs consent to its public routes. The result also says if the module does not serve at present.
     async fn more_than_before(&self, slots: &Slots, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let slot = slots.get(name);
@@ -283,7 +284,8 @@ impl Life {
                     Some(digest) => self.kept(name, digest, new.ceiling()).await.ok(),
                     None => None,
                 };
-                let mut more = vec!["it does not serve at present, and would".to_owned()];
+                let mut more =
+                    vec!["it does not serve at present and would start to serve".to_owned()];
                 more.extend(match before {
                     Some(before) => consent::more(&before.manifest, &before.imports, new),
                     None => consent::all(new),
@@ -296,7 +298,7 @@ impl Life {
             .collect()
     }
 
-    /// A module within its ceiling.
+    /// Loads a module within its policy.
     pub(super) async fn loaded(
         &self,
         examined: &Examined,
@@ -309,7 +311,7 @@ impl Life {
             .map_err(|why| Refusal::unusable(&examined.manifest.name, &why))
     }
 
-    /// Puts one slot in the place of another.
+    /// Replaces the entry of one module.
     async fn put(
         &self,
         surface: &dyn Surface,
@@ -322,7 +324,7 @@ impl Life {
         self.replace(surface, slots, written).await
     }
 
-    /// Puts other slots in the place of those there are: routed together, written down, swapped.
+    /// Replaces all entries: prepares the routes, writes the change to the database, and swaps the pointer.
     async fn replace(
         &self,
         surface: &dyn Surface,
@@ -338,7 +340,7 @@ impl Life {
         Ok(())
     }
 
-    /// Takes these for what serves. Modules that no longer do give up the sandboxes that they keep.
+    /// Swaps in the entries. Modules that no longer serve release their idle sandboxes.
     fn serve(&self, slots: Slots) {
         let now = serving(&slots);
         let before = self.slots.swap(Arc::new(slots));
@@ -359,7 +361,9 @@ impl Life {
 
     async fn examined_set(&self, components: Vec<Bytes>) -> Result<Vec<Examined>, Refusal> {
         if components.is_empty() {
-            return Err(Refusal::Unusable("there is no component in it".into()));
+            return Err(Refusal::Unusable(
+                "the request contains no component".into(),
+            ));
         }
         let several = components.len() > 1;
         let mut examined: Vec<Examined> = Vec::with_capacity(components.len());
@@ -377,7 +381,7 @@ impl Life {
                 .any(|other| other.manifest.name == one.manifest.name)
             {
                 return Err(Refusal::Unusable(format!(
-                    "two of the components call themselves `{}`",
+                    "two of the components have the name `{}`",
                     one.manifest.name
                 )));
             }
@@ -408,23 +412,23 @@ fn new_version(examined: &Examined) -> NewVersion<'_> {
     }
 }
 
-/// The version of this digest, or of the one that begins so.
+/// Finds a version by its digest or by a prefix of it.
 fn named<'a>(module: &str, versions: &'a [Version], digest: &str) -> Result<&'a Version, Refusal> {
     let unknown = |why: &str| Err(Refusal::Unknown(format!("module `{module}`: {why}")));
     if digest.len() < SHORTEST_DIGEST {
-        return unknown("a version is named by at least 8 digits of its digest");
+        return unknown("give at least 8 digits of the digest of a version");
     }
     let mut found = versions
         .iter()
         .filter(|version| version.digest.starts_with(digest));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => unknown("two versions have digests that begin so"),
-        (None, _) => unknown("no version of that digest is kept"),
+        (Some(_), Some(_)) => unknown("two versions have digests with this prefix"),
+        (None, _) => unknown("there is no version with this digest"),
     }
 }
 
-/// The version that served before the current one.
+/// Finds the version that served before the current one.
 fn earlier<'a>(
     module: &str,
     versions: &'a [Version],
@@ -437,9 +441,5 @@ fn earlier<'a>(
         .filter(|version| version.served.is_some() && !is_current(version))
         .filter(|version| until.is_none_or(|until| version.served < Some(until)))
         .max_by_key(|version| version.served)
-        .ok_or_else(|| {
-            Refusal::Conflict(format!(
-                "there is no version of module `{module}` before this one"
-            ))
-        })
+        .ok_or_else(|| Refusal::Conflict(format!("module `{module}` has no earlier version")))
 }

@@ -1,18 +1,19 @@
-//! What needs the operator's consent: the public routes of a new module, and what a new version may do that the version before it could not.
+//! Finds what needs the operator's consent: the public routes of a new module, and the permissions that a new version has and the previous version
+//! did not.
 
 use std::collections::BTreeSet;
 
 use crate::caller::Scope;
 use crate::modules::{Access, Manifest, Module, Route, granted};
 
-/// In words, one for each: new imports, new routes, routes that are open to more. Nothing where `new` is content with what `old` had.
+/// Returns one phrase for each new import, new route, and route with wider access. Empty if `new` needs no more than `old`.
 pub(super) fn more(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<String> {
     let mut more = imports(old_imports, new.imports());
     more.extend(routes(&old.routes, &new.manifest().routes));
     more
 }
 
-/// What a new module opens to requests without a credential.
+/// Returns one phrase for each public route of a new module.
 pub(super) fn public(new: &Manifest) -> Vec<String> {
     new.routes
         .iter()
@@ -21,14 +22,14 @@ pub(super) fn public(new: &Manifest) -> Vec<String> {
         .collect()
 }
 
-/// The same where nothing is known of what was before.
+/// Returns one phrase for each import and route, if the previous version is unknown.
 pub(super) fn all(new: &Module) -> Vec<String> {
     let mut all = imports(&[], new.imports());
     all.extend(routes(&[], &new.manifest().routes));
     all
 }
 
-/// Without their versions: an interface of a later minor version is the same interface. What every module has needs no yes.
+/// Compares interfaces without their versions: a later minor version is the same interface. Interfaces that every module has need no consent.
 fn imports(old: &[String], new: &[String]) -> Vec<String> {
     let had: BTreeSet<&str> = old.iter().map(|import| interface(import)).collect();
     new.iter()
@@ -59,7 +60,7 @@ fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
         .collect()
 }
 
-/// A path with the names of its segments left out: what it matches.
+/// Returns the segments of a path without their names, which do not affect matching.
 fn shape(path: &str) -> Vec<&str> {
     path.split('/')
         .map(|segment| {
@@ -72,14 +73,14 @@ fn shape(path: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Whether `new` lets somebody in whom `old` did not.
+/// Returns whether `new` authorizes callers that `old` did not.
 fn weaker(old: Access, new: Access) -> bool {
     let had = let_in(old);
     let more = || let_in(new).iter().any(|who| !had.contains(who));
     old != Access::Public && (new == Access::Public || more())
 }
 
-/// Whoever may be let in besides everybody.
+/// The kinds of callers of a route that is not public.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     Administrator,

@@ -1,10 +1,10 @@
-//! The life of modules: which there are, which version of each serves, and every change of that while the service runs.
+//! The module manager: knows all modules and their serving versions, and changes them while the service runs.
 //!
-//! A change is prepared whole before anything is touched: compiled, held against what was granted, linked, tried, routed together with everything
-//! else; then it is written to the database, and one pointer is swapped. Where any of it fails all is as it was. The configuration is the ceiling, and read anew at
-//! every change; the database says what serves, and keeps the components.
+//! A change is prepared completely first: the component is compiled, checked against its policy, linked, tested, and routed together with everything
+//! else. Then the change is written to the database and one pointer is swapped. If a step fails, nothing changes. The configuration sets the policies
+//! and is read again at every change. The database says which versions serve and stores the components.
 //!
-//! What a component may do is in [`crate::modules`], who may change modules in [`crate::http::admin`].
+//! The sandbox is in [`crate::modules`]. The authorization of administrators is in [`crate::http::admin`].
 
 mod breaker;
 mod ceilings;
@@ -32,18 +32,18 @@ use crate::modules::{Examined, Failing, Loader, Module};
 use ceilings::Ceilings;
 pub use refusal::Refusal;
 
-/// Where the routes of modules come together with the service's own.
+/// The router, which combines the routes of modules with those of the service.
 pub trait Surface: Send + Sync {
-    /// Checks whether these modules and the service go together.
+    /// Checks that the routes of these modules and of the service do not conflict.
     ///
     /// # Errors
-    /// A sentence that names both sides of whatever does not go together.
+    /// A sentence that names both conflicting routes.
     fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError>;
 
-    /// Makes the table of routes that these modules and the service have together. What is returned puts it in the place of the one before.
+    /// Makes the route table of these modules and the service. Calling the returned function replaces the current table.
     ///
     /// # Errors
-    /// A sentence that names both sides of whatever does not go together.
+    /// A sentence that names both conflicting routes.
     fn prepare<'a>(
         &'a self,
         modules: &[Arc<Module>],
@@ -57,33 +57,33 @@ pub struct Life {
     directory: Directory,
     clock: Clock,
     ceilings: Ceilings,
-    /// Versions of a module that are kept.
+    /// The number of versions that are kept of each module.
     versions: u32,
     slots: ArcSwap<Slots>,
-    /// One change at a time.
+    /// Held by a change, so that changes run one at a time.
     turn: Mutex<()>,
 }
 
 type Slots = BTreeMap<String, Slot>;
 
-/// What there is of one module.
+/// The state of one module.
 #[derive(Clone, Debug)]
 struct Slot {
-    /// What serves.
+    /// The serving version.
     serving: Option<Arc<Module>>,
-    /// The digest of what is to serve; none where nothing could ever be installed.
+    /// The digest of the version that should serve. `None` if no version could ever be installed.
     digest: Option<String>,
-    /// Whether it is to serve.
+    /// Whether the module should serve.
     enabled: bool,
-    /// Why it does not serve, or not in the version that it is to.
+    /// Why the intended version does not serve.
     problem: Option<String>,
 }
 
 impl Life {
-    /// No module serves yet. What is received is told by modules of which most requests began to trap.
+    /// Makes a manager without serving modules. The returned channel receives a message when most of the latest requests of a module failed.
     ///
     /// # Errors
-    /// A sentence where the configuration has a ceiling that cannot be kept to.
+    /// The configuration has an invalid policy, or the engine cannot be made.
     pub fn new(
         config: &Config,
         services: Services,
@@ -103,13 +103,13 @@ impl Life {
         Ok((life, failing))
     }
 
-    /// The modules that serve.
+    /// Returns the serving modules.
     #[must_use]
     pub fn serving(&self) -> Vec<Arc<Module>> {
         serving(&self.slots.load())
     }
 
-    /// What is to become of a module of which most requests began to trap, where that version still serves. It is reported in any case.
+    /// Logs that a module is failing and returns the action of its policy. Returns `None` if the failing version no longer serves.
     #[must_use]
     pub fn failing(&self, told: &Failing) -> Option<Breaker> {
         let slots = self.slots.load();
@@ -121,7 +121,7 @@ impl Life {
         tracing::error!(
             module = &*told.module,
             digest = &*told.digest,
-            "most of its requests fail; the last: {}",
+            "most of the latest requests of a module failed; last error: {}",
             last.unwrap_or_default()
         );
         Some(module.ceiling().breaker)
@@ -136,7 +136,7 @@ impl Life {
         Ok(self.loader.log(name).read(request))
     }
 
-    /// A version that is kept, compiled and asked what it is.
+    /// Returns a kept version, compiled and examined.
     async fn kept(
         &self,
         name: &str,
@@ -149,7 +149,7 @@ impl Life {
         let component = self.directory.module_component(name, digest).await?;
         let Some(component) = component else {
             return Err(Refusal::Unknown(format!(
-                "there is no version {digest} of module `{name}` any more"
+                "version {digest} of module `{name}` no longer exists"
             )));
         };
         self.loader

@@ -1,24 +1,24 @@
-//! Why modules stay as they are.
+//! Errors of changes to modules.
 
 use crate::directory;
 use crate::error::StartError;
 
-/// Why a change was not made. All is as it was.
+/// The reason why a change was not made. A failed change has no effect.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The component, or what was asked of it, will not do. The sentence is fit to be shown.
+    /// The component or the request is invalid. The sentence can be shown to a client.
     #[error("{0}")]
     Unusable(String),
-    /// There is no such module, or no such version of it.
+    /// The module or the version does not exist.
     #[error("{0}")]
     Unknown(String),
-    /// It does not go together with what there is.
+    /// The change conflicts with other modules or with the configuration.
     #[error("{0}")]
     Conflict(String),
-    /// What needs the operator's consent, in words.
+    /// The operator's consent is missing. Each sentence describes one permission that needs it.
     #[error("{}", yes(.0))]
     Consent(Vec<String>),
-    /// The service failed.
+    /// The database failed.
     #[error("the database failed")]
     Failed(#[from] directory::Error),
 }
@@ -28,7 +28,7 @@ fn yes(more: &[String]) -> String {
 }
 
 impl Refusal {
-    /// A component that cannot be a module.
+    /// The component cannot be loaded as a module.
     pub(super) fn unusable(name: &str, why: &str) -> Self {
         Self::Unusable(format!("module `{name}` cannot be loaded: {why}"))
     }
@@ -37,7 +37,7 @@ impl Refusal {
         Self::Unknown(format!("there is no module `{name}`"))
     }
 
-    /// Routes that do not go together.
+    /// The routes conflict.
     pub(super) fn clash(why: &StartError) -> Self {
         Self::Conflict(why.to_string())
     }

@@ -1,4 +1,4 @@
-//! What an administrator is told of modules, in the shape of the API's JSON.
+//! The state of modules for administrators, in the JSON of the API.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,11 +13,11 @@ use crate::modules::{Counts, Examined, Module, Route, granted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It serves.
+    /// The module serves.
     Serving,
-    /// It was switched off.
+    /// An administrator disabled the module.
     Disabled,
-    /// It cannot be loaded; `problem` says why.
+    /// The module cannot be loaded. `problem` has the reason.
     Failed,
 }
 
@@ -26,112 +26,112 @@ pub enum State {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ModuleSummary)]
 pub struct Summary {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether it serves.
     pub state: State,
-    /// The version that serves, as it calls itself.
+    /// The version that serves, from its manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub version: Option<String>,
-    /// SHA-256 of the component that serves or, where none does, is to; hexadecimal.
+    /// The SHA-256 digest of the component that serves or, if none does, that should serve; hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub digest: Option<String>,
-    /// Why it does not serve, or not in the version that it is to.
+    /// Why the intended version does not serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub problem: Option<String>,
-    /// What became of its requests.
+    /// The results of its requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub health: Option<Health>,
 }
 
-/// What became of the requests of a module since the version that serves was loaded.
+/// The results of the requests of a module since its serving version was loaded.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ModuleHealth)]
 pub struct Health {
-    /// Requests that came to an end, one way or another.
+    /// All finished requests.
     pub requests: u64,
-    /// Of these, those that trapped.
+    /// Requests that trapped.
     pub trapped: u64,
-    /// Those whose answer could not be sent.
+    /// Requests with an invalid response.
     pub wrong: u64,
-    /// Those that passed their deadline.
+    /// Requests that exceeded their deadline.
     pub late: u64,
-    /// Those for which no sandbox became free in time.
+    /// Requests for which no sandbox became free in time.
     pub busy: u64,
-    /// Whether most of the latest requests trapped or had an answer that could not be sent.
+    /// Whether most of the latest requests trapped or had an invalid response.
     pub failing: bool,
-    /// The last of those that were not answered, in words.
+    /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub last_problem: Option<String>,
-    /// When that was.
+    /// The time of the last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub last_problem_at: Option<String>,
 }
 
-/// A module, all of it.
+/// A module with all its details.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// As it is listed.
+    /// The summary, as in the list.
     #[serde(flatten)]
     pub summary: Summary,
-    /// What it may do and use, where the configuration lets it be.
+    /// The policy of the module: its permissions and limits. Absent if no version serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub ceiling: Option<Ceiling>,
-    /// What the version that serves imports.
+    /// The imports of the serving version.
     pub imports: Vec<Import>,
-    /// The routes of the version that serves.
+    /// The routes of the serving version.
     pub routes: Vec<Served>,
-    /// The versions that are kept, the one installed last first.
+    /// The kept versions, the last installed one first.
     pub versions: Vec<Kept>,
 }
 
-/// What the configuration lets a module do and use.
+/// The permissions and limits of a module, from the configuration.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ceiling {
-    /// The interfaces that it may import.
+    /// The interfaces that the module may import.
     pub grants: Vec<String>,
-    /// Beginnings of the paths that it may have routes under.
+    /// The allowed path prefixes of its routes.
     pub paths: Vec<String>,
     /// The memory of one sandbox, in MiB.
     pub memory: u32,
     /// The CPU time of one call, in seconds.
     pub cpu: f64,
-    /// The longest that a call may take, in seconds.
+    /// The maximum duration of a call, in seconds.
     pub deadline: f64,
-    /// Sandboxes at a time.
+    /// The maximum number of sandboxes at a time.
     pub concurrency: u32,
     /// Whether a sandbox may serve one request after another.
     pub reuse: bool,
-    /// What one request may ask of the host.
+    /// The maximum number of host calls of one request.
     pub host_calls: u32,
-    /// The largest body of an answer in bytes of the module's own, in MiB.
+    /// The maximum size of a response body that is not a blob, in MiB.
     pub response: u32,
-    /// Whether it may respond with content that a browser runs.
+    /// Whether responses may have content that a browser runs.
     pub active_content: bool,
-    /// What it may keep for one account, in KiB.
+    /// The maximum size of the stored data of one account, in KiB.
     pub store: u32,
-    /// The hosts that it may reach.
+    /// The hosts that the module may connect to.
     pub hosts: Vec<String>,
-    /// Whether a version of it that traps on most requests is rolled back.
+    /// Whether a version is rolled back if most of its requests fail.
     pub rolls_back: bool,
 }
 
 /// An interface that a component imports.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Import {
-    /// Its name, with its version.
+    /// The name, with its version.
     pub interface: String,
-    /// Whether the module has it: by a grant, or since every module has.
+    /// Whether the import is available: by a grant, or because every module has it.
     pub granted: bool,
 }
 
@@ -140,9 +140,9 @@ pub struct Import {
 pub struct Served {
     /// The method.
     pub method: String,
-    /// The path, its segments named.
+    /// The path, with named segments.
     pub path: String,
-    /// Who may use it, in words.
+    /// The authorized callers, as a phrase.
     pub access: String,
 }
 
@@ -150,44 +150,44 @@ pub struct Served {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Kept {
-    /// As it calls itself.
+    /// The version, from its manifest.
     pub version: String,
-    /// SHA-256 of its component, hexadecimal.
+    /// The SHA-256 digest of the component, hexadecimal.
     pub digest: String,
-    /// Its component's size in bytes.
+    /// The size of the component, in bytes.
     pub size: i64,
-    /// When it was last installed.
+    /// The time of the last installation.
     pub installed_at: String,
-    /// Whether it is the one that serves.
+    /// Whether this version serves.
     pub serving: bool,
 }
 
-/// What installing a component would come to.
+/// The result of an inspection: what installing a component would do.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Inspection {
-    /// The module's name, as it calls itself.
+    /// The name of the module, from its manifest.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// SHA-256 of the component, hexadecimal.
+    /// The SHA-256 digest of the component, hexadecimal.
     pub digest: String,
-    /// What it imports, and whether that was granted.
+    /// The imports, and whether each is granted.
     pub imports: Vec<Import>,
-    /// Its routes.
+    /// The routes.
     pub routes: Vec<Served>,
-    /// What the configuration lets it do and use, where it lets it be.
+    /// The policy of the module. Absent if the configuration does not allow the module.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub ceiling: Option<Ceiling>,
-    /// What it may do that the version which serves, or is to, may not: what needs the operator's consent to install.
+    /// The additional permissions compared with the current version. They need the operator's consent.
     pub needs: Vec<String>,
-    /// Why it cannot be installed. Nothing: it can.
+    /// Why the module cannot be installed. Empty if it can.
     pub problems: Vec<String>,
 }
 
 impl Life {
-    /// Every module, by name.
+    /// Returns all modules, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Summary> {
         let slots = self.slots.load();
@@ -197,17 +197,17 @@ impl Life {
             .collect()
     }
 
-    /// One module.
+    /// Returns one module.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] where there is no such module; [`Refusal::Failed`] where the database fails.
+    /// [`Refusal::Unknown`] if the module does not exist. [`Refusal::Failed`] if the database fails.
     pub async fn show(&self, name: &str) -> Result<Report, Refusal> {
         self.slot(name)?;
         let versions = self.versions(name).await?;
         Ok(self.report(name, versions))
     }
 
-    /// One as it is by now. Its versions are handed in, so that nothing can fail any more once a change is made.
+    /// Returns the current state of a module. The caller passes its versions, so that this cannot fail after a change was made.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
         let slots = self.slots.load();
         let gone = Slot {

@@ -1,6 +1,6 @@
-//! Which modules serve when the service starts: what the database says, and what is new in the configuration.
+//! Decides which modules serve when the service starts, from the database and from new files in the configuration.
 //!
-//! One that cannot be loaded is reported, the last version of it that can be loaded serves, and the others are not concerned.
+//! If a module cannot be loaded, the error is logged and the last version that can be loaded serves. Other modules are not affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::error::StartError;
 use crate::modules::{Examined, Module, digest};
 
 impl Life {
-    /// Loads what is to serve and puts it on the surface.
+    /// Loads the modules that should serve and publishes their routes.
     ///
     /// # Errors
-    /// A sentence where the database cannot be read, or the service's own routes do not go together.
+    /// The database cannot be read, or the service's own routes conflict.
     pub async fn begin(&self, surface: &dyn Surface) -> Result<(), StartError> {
         let _turn = self.turn.lock().await;
         let failed = |error: directory::Error| StartError::new(error.to_string());
@@ -35,7 +35,7 @@ impl Life {
             .chain(installed.iter().map(|one| one.module.as_str()))
             .collect();
         let as_installed = |name: &str| installed.iter().find(|one| one.module == name);
-        // Where two do not go together, the one that was there before stays.
+        // If the routes of two modules conflict, the module that was installed first stays.
         let (before, new): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| as_installed(name).is_some());
@@ -55,7 +55,7 @@ impl Life {
         Ok(())
     }
 
-    /// What there is to be of a module, and why not what there should be.
+    /// Returns the entry of a module at the start. If the intended version cannot serve, the entry has the reason.
     async fn first(
         &self,
         surface: &dyn Surface,
@@ -106,8 +106,9 @@ impl Life {
         slot
     }
 
-    /// The configuration's file, where it is another than when it was last looked at: it is as good as installed. A file that was seen before is nothing
-    /// new; what was installed since goes on. Where the module was disabled the file waits: a new version of a package does not undo what was decided.
+    /// Loads and installs the file of `source` if its content is new. A file that was installed before is ignored, so that a version that an
+    /// administrator installed later continues to serve. If the module is disabled, the file is ignored as well: an upgrade of a package does not
+    /// enable a module.
     async fn source(
         &self,
         surface: &dyn Surface,
@@ -150,7 +151,8 @@ impl Life {
         Ok(Some(module))
     }
 
-    /// What was decided last, or the last that served before it and can be loaded, and then what is wrong with the former.
+    /// Returns the intended version if it can be loaded, otherwise the latest earlier version that can be loaded and the problem of the intended
+    /// one.
     async fn last_good(
         &self,
         surface: &dyn Surface,
@@ -180,7 +182,7 @@ impl Life {
         Ok((None, problem))
     }
 
-    /// Compiled, asked what it is, and found to be the module of this name.
+    /// Examines a component and checks that its manifest has this name.
     async fn examined(
         &self,
         name: &str,
@@ -195,12 +197,12 @@ impl Life {
         if examined.manifest.name == name {
             Ok(examined)
         } else {
-            let why = format!("it calls itself `{}`", examined.manifest.name);
+            let why = format!("its manifest has the name `{}`", examined.manifest.name);
             Err(Refusal::unusable(name, &why))
         }
     }
 
-    /// Loaded within its ceiling, and found to go together with those that serve already.
+    /// Loads a module within its policy and checks its routes against those of the serving modules.
     async fn fitting(
         &self,
         surface: &dyn Surface,

@@ -139,7 +139,7 @@ async fn a_module_serves_as_soon_as_it_is_installed_and_is_described() {
     assert_eq!(shown["health"]["requests"], 1);
     assert_eq!(
         shown["routes"],
-        json!([{ "method": "GET", "path": "/variant/version", "access": "anybody" }])
+        json!([{ "method": "GET", "path": "/variant/version", "access": "any client" }])
     );
     assert_eq!(shown["versions"][0]["serving"], true);
 }
@@ -164,7 +164,7 @@ async fn an_earlier_version_serves_again_by_one_command_and_all_of_it_survives_a
     service
         .operator("module rollback variant", "")
         .await
-        .fails_about("no version of module `variant` before this one");
+        .fails_about("module `variant` has no earlier version");
     serves(&service, "1.0.0").await;
     let shown = service
         .operator("module show variant --json", "")
@@ -234,7 +234,7 @@ async fn a_roll_back_that_the_database_fails_is_made_once_it_answers_again() {
     service.execute(away).await;
     until("the rollback fails", async || {
         assert_eq!(version(&service).await.status, 500);
-        !log.about("could not be rolled back").is_empty()
+        !log.about("failed to roll back").is_empty()
     })
     .await;
     let back = "ALTER TABLE modules_away RENAME TO modules";
@@ -261,7 +261,7 @@ async fn what_serves_again_is_what_served_before_and_not_what_was_rolled_away_fr
     service
         .operator(roll_back, "")
         .await
-        .fails_about("no version of module `variant` before this one");
+        .fails_about("module `variant` has no earlier version");
     // A version that is named serves anyway, and the version before it is remembered.
     let shown = service
         .operator("module show variant --json", "")
@@ -330,8 +330,8 @@ async fn what_cannot_be_installed_is_refused_with_the_reason_and_changes_nothing
     };
     let file = |path: &Path| std::fs::read(path).unwrap();
     for (component, status, mention) in [
-        (b"no component".to_vec(), 400, "no WebAssembly component"),
-        (Vec::new(), 400, "no WebAssembly component"),
+        (b"no component".to_vec(), 400, "not a WebAssembly component"),
+        (Vec::new(), 400, "not a WebAssembly component"),
         (b"\0asm\x01\0\0\0".to_vec(), 400, "wasm32-wasip2"),
         (taken.component(), 409, "module variant"),
         (elsewhere.component(), 400, "/elsewhere/version"),
@@ -418,7 +418,10 @@ async fn a_version_that_may_do_more_than_the_one_before_needs_a_yes() {
         .succeeds(201);
     for (component, mention) in [
         (that_does("more", "2.0.0"), "GET /variant/more"),
-        (of_version("2.0.0"), "for anybody instead of web sessions"),
+        (
+            of_version("2.0.0"),
+            "for any client instead of web sessions",
+        ),
     ] {
         let components = [component];
         install(&admin, &components, false)
@@ -454,8 +457,8 @@ async fn over_a_module_that_is_switched_off_a_version_is_compared_with_the_one_t
     service.restart().await;
     let admin = administrator(&service).await;
     let weaker = install(&admin, &[of_version("2.0.0")], false).await;
-    weaker.fails_about(409, "it does not serve at present, and would");
-    weaker.fails_about(409, "for anybody instead of web sessions");
+    weaker.fails_about(409, "it does not serve at present and would start to serve");
+    weaker.fails_about(409, "for any client instead of web sessions");
     let more = install(&admin, &[that_does("more", "2.0.0")], false).await;
     more.fails_about(409, "GET /variant/more");
     let same = install(&admin, &[that_does("session", "3.0.0")], false).await;
@@ -611,7 +614,7 @@ async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() 
         .done();
     for mention in [
         "variant 1.0.0",
-        "GET /variant/version for anybody",
+        "GET /variant/version for any client",
         "it can be installed",
     ] {
         assert!(said.contains(mention), "{said}");
@@ -741,7 +744,7 @@ async fn the_probe_that_the_configuration_names_has_to_be_answered_before_a_vers
     install(&admin, &[of_version("1.0.0")], true)
         .await
         .succeeds(201);
-    for (does, mention) in [("fail", "answered with 500"), ("trap", "it gives up")] {
+    for (does, mention) in [("fail", "returned status 500"), ("trap", "it gives up")] {
         install(&admin, &[that_does(does, "2.0.0")], true)
             .await
             .fails_about(400, mention);

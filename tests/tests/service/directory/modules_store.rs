@@ -230,7 +230,7 @@ async fn purge_deletes_the_values_of_a_module_with_it_or_after_it() {
     service
         .operator(purge, "")
         .await
-        .fails_about("nothing that one of this name stored");
+        .fails_about("no stored data of a module with this name");
     service.install(std::slice::from_ref(&component)).await;
     assert_eq!(get(&ada, "k").await, Value::Null);
     set(&ada, "k", "v").await;
