@@ -1,4 +1,4 @@
-//! `aliases`: further addresses of the caller.
+//! `aliases`: additional addresses of the caller.
 
 use latchmail_bindings::latchmail::host::aliases::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
@@ -38,7 +38,7 @@ impl Host for Call {
         };
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
-            // Ends the call: the client receives it whatever the module would have responded.
+            // The error ends the call, and the client receives it instead of the module's response.
             Err(aliases::Error::Spent(failure)) => Err(wasmtime::Error::new(failure)),
             made => Ok(made.map(alias).map_err(Error::from)),
         }
@@ -76,7 +76,7 @@ impl Host for Call {
 }
 
 impl Call {
-    /// The caller, where it may change the aliases that there are. An OAuth token may make one at the agent endpoint, and no more.
+    /// Returns the caller if it may change existing aliases. An OAuth token may only create an alias, at the agent endpoint.
     fn changer(&self) -> Result<&Caller, Error> {
         let caller = self.holder(Scope::AliasesWrite)?;
         match caller.credential {
@@ -96,7 +96,7 @@ fn alias(alias: Alias) -> wit::Alias {
     }
 }
 
-/// Only the name of a failure enters a sandbox; what lies behind it is logged here, once.
+/// The module receives the kind of an error. The details are logged here.
 impl From<aliases::Error> for Error {
     fn from(error: aliases::Error) -> Self {
         let sentence = error.to_string();
@@ -109,7 +109,7 @@ impl From<aliases::Error> for Error {
             aliases::Error::CredentialOver => Self::CredentialRefused,
             aliases::Error::Spent(failure) => failure.into(),
             aliases::Error::Directory(_) => {
-                tracing::error!("the aliases could not be read or changed: {sentence}");
+                tracing::error!("failed to read or change aliases: {sentence}");
                 Self::Internal
             }
         }

@@ -1,4 +1,4 @@
-//! `blobs`: bytes that stay with the host. A handle is good within its request only: the table that it indexes ends with the call.
+//! `blobs`: bytes that stay in the host. A handle is valid only within its request, because its table is dropped with the call.
 
 use latchmail_bindings::Blob;
 use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 
 use super::Call;
 
-/// The most that one `read` gives.
+/// The maximum length of one `read`, in bytes.
 const LARGEST_READ: u32 = 65_536;
 
 impl Host for Call {}
@@ -32,7 +32,7 @@ impl HostBlob for Call {
         match blob.read(offset, length as usize).await {
             Ok(bytes) => Ok(Ok(bytes.into())),
             Err(error) => {
-                tracing::error!("a blob cannot be read: {error}");
+                tracing::error!("failed to read a blob: {error}");
                 Ok(Err(Error::Internal))
             }
         }

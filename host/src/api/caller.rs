@@ -1,4 +1,4 @@
-//! `caller`: who is asking, as far as a module may know it. Never a secret, never the account's id.
+//! `caller`: the identity of the caller. It contains no secret and no account id.
 
 use latchmail_bindings::latchmail::host::caller::{Host, Identity, Kind};
 

@@ -1,12 +1,11 @@
-//! `config`: the module's own settings, as the operator wrote them. Of the service's it has what the agents' module is handed at the start
-//! (`Config::tell_agents_module`), and nothing else.
+//! `config`: the module's own settings from the configuration. Of the service's settings it contains only those that the agents' module receives at
+//! the start (`Config::tell_agents_module`).
 
 use latchmail_bindings::latchmail::host::config::Host;
 
 use super::Call;
 
-/// Asked for this, the host panics, where it is built for tests: no capability has another way to, and what then becomes of the service has to be
-/// seen.
+/// In builds for tests the host panics if a guest reads this key. Tests need it to check that a panic of a host function does not end the service.
 #[cfg(feature = "testing")]
 const PANIC: &str = "latchmail-test-panic";
 

@@ -1,4 +1,4 @@
-//! Between the host's types and the generated ones.
+//! Conversion between the host's types and the generated WIT types.
 
 use http::StatusCode;
 use latchmail_bindings::latchmail::host::types as wit;
@@ -10,7 +10,7 @@ use crate::mail;
 
 impl wit::Host for Call {}
 
-/// A scope, on its way into a sandbox.
+/// Converts a scope of the host to WIT.
 pub(super) fn scope(scope: Scope) -> wit::Scope {
     match scope {
         Scope::MailRead => wit::Scope::MailRead,
@@ -22,7 +22,7 @@ pub(super) fn scope(scope: Scope) -> wit::Scope {
     }
 }
 
-/// A scope, on its way out of a sandbox.
+/// Converts a scope of WIT to the host's.
 pub(crate) fn held(scope: wit::Scope) -> Scope {
     match scope {
         wit::Scope::MailRead => Scope::MailRead,
@@ -34,38 +34,39 @@ pub(crate) fn held(scope: wit::Scope) -> Scope {
     }
 }
 
-/// What `auth` says to a client is fit to be shown where it is the client's to mend; anything else is the host's, and logged here, once.
+/// A client error of `auth` is passed on with its text. Any other failure is internal: it is logged here, and the module does not receive its
+/// details.
 impl From<Failure> for wit::Error {
     fn from(failure: Failure) -> Self {
         match failure.status {
             StatusCode::BAD_REQUEST => Self::Invalid(failure.text.into_owned()),
             StatusCode::UNAUTHORIZED => Self::CredentialRefused,
             _ => {
-                tracing::error!("the account could not be read or changed: {failure}");
+                tracing::error!("failed to read or change the account: {failure}");
                 Self::Internal
             }
         }
     }
 }
 
-/// Only the name of a failure enters a sandbox; what lies behind it is logged here, once.
+/// The module receives the kind of an error. The details are logged here.
 impl From<mail::Error> for wit::Error {
     fn from(error: mail::Error) -> Self {
         match error {
             mail::Error::CredentialRefused => Self::CredentialRefused,
             mail::Error::Unavailable(detail) => {
-                tracing::warn!("the mail server is not available: {detail}");
+                tracing::warn!("mail server unavailable: {detail}");
                 Self::Unavailable
             }
             mail::Error::Denied(_) => Self::Denied(error.to_string()),
             mail::Error::TooLarge(sentence) => Self::TooLarge(sentence),
             mail::Error::Rejected(sentence) => Self::Rejected(sentence),
             mail::Error::Unknown(detail) => {
-                tracing::error!("the outcome of a change is not known: {detail}");
+                tracing::error!("outcome of a mailbox change is unknown: {detail}");
                 Self::OutcomeUnknown
             }
             mail::Error::Internal(detail) => {
-                tracing::error!("the mailbox failed: {detail}");
+                tracing::error!("mailbox operation failed: {detail}");
                 Self::Internal
             }
         }

@@ -1,4 +1,4 @@
-//! `credentials`: what acts for the caller's account.
+//! `credentials`: the API tokens, app passwords and sessions of the caller's account.
 
 use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Scope};
@@ -10,13 +10,13 @@ use crate::clock::Timestamp;
 use crate::directory::credentials::{AppPasswordKind, Credential, Revocation};
 use crate::directory::tokens::Token;
 
-/// Days that a token may work.
+/// The allowed lifetime of a token, in days.
 const DAYS: std::ops::RangeInclusive<u32> = 1..=365;
 
-/// API tokens that an account may hold, whatever a module says.
+/// The maximum number of API tokens of an account, even if a module allows more.
 const MOST: u32 = 100;
 
-/// Characters.
+/// The maximum length of a label, in characters.
 const LONGEST_LABEL: usize = 64;
 
 impl Host for Call {
@@ -76,7 +76,7 @@ impl Own {
         }
         let made = self.auth.create_token(self.session(), wanted, &self.origin);
         let made = made.await?.ok_or_else(|| {
-            Error::Conflict("The account holds as many API tokens as it may".into())
+            Error::Conflict("The account has reached its limit of API tokens".into())
         })?;
         Ok(wit::CreatedToken {
             token: token(made.token),
@@ -146,7 +146,7 @@ impl Own {
     }
 }
 
-/// Whatever a module lets through.
+/// Checks a label, even if the module did.
 fn label(label: &str) -> Result<(), Error> {
     let characters = label.chars().count();
     if (1..=LONGEST_LABEL).contains(&characters) && !label.chars().any(char::is_control) {

@@ -1,4 +1,4 @@
-//! `domains`: the caller's own domains.
+//! `domains`: the caller's custom domains.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::directory::domains::{Domain, Released};
 use crate::dns::{Kind, Record};
 use crate::domains::{Challenge, Claim, Domains, Inspected, Inspection, Verification};
 
-/// A caller who is signed in, and the room that does what it asks.
+/// A signed-in caller and the domains service.
 struct Owner {
     own: Own,
     domains: Arc<Domains>,
@@ -63,7 +63,9 @@ impl Owner {
             Claim::Fresh(claimed) => Ok(wit::Claimed::Fresh(domain(claimed))),
             Claim::Standing(claimed) => Ok(wit::Claimed::Standing(domain(claimed))),
             Claim::Invalid => Err(not_ones_own()),
-            Claim::Taken => Err(Error::Conflict("The domain is somebody else's".into())),
+            Claim::Taken => Err(Error::Conflict(
+                "The domain is claimed by another account".into(),
+            )),
             Claim::NotInPlan => Err(Error::Denied(
                 "Custom domains aren't included in your plan".into(),
             )),
@@ -106,7 +108,7 @@ impl Owner {
 }
 
 fn not_ones_own() -> Error {
-    Error::Invalid("The name is none of a domain that can be one's own".into())
+    Error::Invalid("The name is not a domain that an account can claim".into())
 }
 
 fn domain(domain: Domain) -> wit::Domain {

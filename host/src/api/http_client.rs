@@ -33,7 +33,8 @@ impl Host for Call {
 }
 
 impl Call {
-    /// What a module is told. What lies behind it is logged here, once, and counts as a line of the module's: it may ask without end.
+    /// Returns the error for the module, and logs the details. The log line counts towards the module's limit, because a module can repeat
+    /// requests.
     fn failed(&mut self, error: fetch::Error) -> Error {
         let sentence = error.to_string();
         let (told, why) = match error {
@@ -49,7 +50,7 @@ impl Call {
         };
         if self.may_log() {
             let module = &*self.module;
-            tracing::warn!(module, "a module's request has no answer: {why}");
+            tracing::warn!(module, "an HTTP request of a module failed: {why}");
         }
         told
     }

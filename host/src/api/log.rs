@@ -1,14 +1,15 @@
-//! `log`: a module's lines in the host's log, bounded in size and number, so that a guest cannot drown or forge it.
+//! `log`: writes lines of a module to the host's log. Their size and number are limited and control characters are escaped, so that a guest can
+//! neither flood nor forge the log.
 
 use latchmail_bindings::latchmail::host::log::{Host, Level};
 
 use super::Call;
 use crate::module_log::{self, Source};
 
-/// The longest line, in bytes.
+/// The maximum length of a line, in bytes.
 const LONGEST: usize = 4096;
 
-/// Lines of one request; the rest are counted.
+/// The maximum number of lines of one request. Lines beyond it are only counted.
 const MOST: u32 = 100;
 
 impl Host for Call {
@@ -49,7 +50,7 @@ impl Call {
         self.log.write(request, level, Source::Log, line);
     }
 
-    /// Whether one more line of this request is written.
+    /// Counts a line and returns whether it may be written.
     pub(super) fn may_log(&mut self) -> bool {
         self.lines = self.lines.saturating_add(1);
         self.lines <= MOST
@@ -69,7 +70,7 @@ impl Drop for Call {
     }
 }
 
-/// The line as it is written: control characters escaped, cut at [`LONGEST`].
+/// Escapes control characters and cuts the line at [`LONGEST`].
 pub(crate) fn bounded(message: &str) -> String {
     let mut line = String::with_capacity(message.len().min(LONGEST));
     for character in message.chars() {

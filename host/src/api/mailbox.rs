@@ -1,4 +1,4 @@
-//! `mailbox`: the caller's mail, read and changed.
+//! `mailbox`: reads and changes the caller's mail.
 
 use std::io;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::Call;
 use crate::caller::Scope;
 use crate::mail::{self, Flag};
 
-/// The longest page.
+/// The maximum number of messages of one page.
 const LONGEST_PAGE: u32 = 100;
 
-/// The longest term, in bytes.
+/// The maximum length of a search term, in bytes.
 const LONGEST_TERM: usize = 1000;
 
-/// Messages and flags of one change.
+/// The maximum number of messages and of flags of one change.
 const MOST_UIDS: usize = 1000;
 const MOST_FLAGS: usize = 100;
 
@@ -182,9 +182,9 @@ impl Call {
             )));
         }
         let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
-        let flags = flags
-            .filter(|flags| !flags.is_empty())
-            .ok_or_else(|| Error::Invalid("A flag that may not be set".into()))?;
+        let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
+            Error::Invalid("The flags are empty or contain a flag that clients cannot set".into())
+        })?;
         let add = matches!(action, wit::FlagAction::Add);
         Ok(self.services.mail.flag(&access, uids, flags, add).await?)
     }
@@ -204,7 +204,7 @@ impl Call {
         Ok(self.services.mail.delete(&access, uids).await?)
     }
 
-    /// The caller's own mailbox, where it may change these messages at once.
+    /// Returns the mailbox of the caller if it may change this number of messages at once.
     fn changing(&self, uids: &[u64]) -> Result<mail::Access, Error> {
         let access = self.mailbox(Scope::MailWrite)?;
         if uids.len() > MOST_UIDS {

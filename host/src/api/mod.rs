@@ -1,7 +1,7 @@
-//! What a component may call: one file an interface of the WIT package. Each function checks the caller's right, converts,
-//! delegates, converts back, and does nothing else.
+//! The host functions that components can call, with one file for each interface of the WIT package. Each function checks the caller's rights,
+//! converts values and delegates. It does nothing else.
 //!
-//! [`Call`] is what they all act on: one request's caller and what the host holds on its behalf. No account comes from a guest.
+//! All functions act on [`Call`]: the caller of one request and the resources that the host holds for it. A guest cannot choose the account.
 
 mod aliases;
 mod blobs;
@@ -44,34 +44,34 @@ use crate::outbox::{Outbox, Sender};
 use crate::store::Store;
 use crate::teams::Teams;
 
-/// Handles that a guest may hold at a time: each costs the host memory.
+/// The maximum number of handles of a guest. Each costs memory in the host.
 pub(crate) const MOST_HANDLES: usize = 1024;
 
 /// The number of passwords that a module can have checked in one request.
 const MAX_PASSWORD_CHECKS: u32 = 3;
 
-/// The rooms that capabilities delegate to.
+/// The services that host functions delegate to.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// The mailboxes.
+    /// Mailboxes.
     pub mail: Arc<Mail>,
-    /// What leaves.
+    /// Outbound mail.
     pub outbox: Arc<Outbox>,
-    /// Who asks, and what acts for them.
+    /// Sessions and credentials.
     pub auth: Arc<Auth>,
-    /// Further addresses.
+    /// Aliases.
     pub aliases: Aliases,
     /// Custom domains.
     pub domains: Arc<Domains>,
     /// Shared mailboxes.
     pub teams: Arc<Teams>,
-    /// What modules keep for accounts.
+    /// The storage of modules for accounts.
     pub store: Store,
-    /// Requests to the world.
+    /// HTTP requests to other hosts.
     pub fetch: Fetch,
 }
 
-/// One request, as the capabilities see it.
+/// The state of one request for the host functions.
 #[derive(Debug)]
 pub struct Call {
     services: Services,
@@ -81,23 +81,23 @@ pub struct Call {
     caller: Option<Caller>,
     origin: Origin,
     lines: u32,
-    /// Passwords that were checked in this call.
+    /// The number of passwords that were checked in this call.
     password_checks: u32,
     /// The two-factor code that was presented in this call.
     code: Option<SecretString>,
     /// The sender that was checked in this call.
     sender: Option<Sender>,
-    /// The host's resources that the guest holds handles of: they end with the call.
+    /// The host resources that the guest has handles of. They are dropped with the call.
     pub table: ResourceTable,
 }
 
-/// The account of a caller who is signed in, and what it takes to change it.
+/// The account of a signed-in caller, and what is needed to change it.
 struct Own {
     auth: Arc<Auth>,
     account: String,
     address: String,
     sid: String,
-    /// What acts for the session.
+    /// The mail credential of the session.
     mail: MailCredential,
     /// The two-factor code that was presented.
     code: Option<SecretString>,
@@ -135,7 +135,7 @@ fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>
 }
 
 impl Call {
-    /// A call of `module` on behalf of `caller`; without one for a public route, and while a module is asked what it is.
+    /// Makes the state of a call of `module` for `caller`. The caller is `None` on a public route and for `describe`.
     #[must_use]
     pub fn new(
         services: Services,
@@ -169,21 +169,21 @@ impl Call {
     fn count_password_check(&mut self) -> wasmtime::Result<()> {
         if self.password_checks == MAX_PASSWORD_CHECKS {
             return Err(wasmtime::Error::msg(format!(
-                "it had more than {MAX_PASSWORD_CHECKS} passwords checked"
+                "it exceeded {MAX_PASSWORD_CHECKS} password checks"
             )));
         }
         self.password_checks += 1;
         Ok(())
     }
 
-    /// The caller.
+    /// Returns the caller, or an error on a public route.
     fn caller(&self) -> Result<&Caller, Error> {
         self.caller
             .as_ref()
             .ok_or_else(|| Error::Denied("There is no caller".into()))
     }
 
-    /// The caller, where its credential holds `scope`. Asked at every call, whatever the route declared.
+    /// Returns the caller if its credential has `scope`. This is checked at every call, independently of the route's access.
     fn holder(&self, scope: Scope) -> Result<&Caller, Error> {
         let caller = self.caller()?;
         if caller.holds(scope) {
@@ -193,7 +193,7 @@ impl Call {
         }
     }
 
-    /// The caller's account, where the caller is a web session. Asked at every call, whatever the route declared.
+    /// Returns the caller's account if the caller is a web session. This is checked at every call, independently of the route's access.
     fn own(&self) -> Result<Own, Error> {
         let caller = self.caller()?;
         match &caller.credential {
@@ -212,8 +212,8 @@ impl Call {
         }
     }
 
-    /// The mailbox that the caller acts in, where its credential holds `scope`: its own, or one that is shared with it. What it was granted there is kept
-    /// to by the room that the mailbox is in.
+    /// Returns the mailbox that the caller acts in, if its credential has `scope`: its own mailbox or one that is shared with it. The mail
+    /// service enforces the grants of a shared mailbox.
     fn mailbox(&self, scope: Scope) -> Result<Access, Error> {
         let caller = self.holder(scope)?;
         Ok(match &caller.shared {

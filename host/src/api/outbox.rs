@@ -1,4 +1,4 @@
-//! `outbox`: sending as the caller.
+//! `outbox`: sends mail as the caller.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -11,7 +11,7 @@ use super::Call;
 use crate::caller::Scope;
 use crate::{mail, outbox};
 
-/// Bytes of all files of one message: what is over it makes no message that may be sent.
+/// The maximum total size of the files of one message, in bytes. A message with larger files would exceed the limit of a message.
 const LARGEST: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
@@ -86,7 +86,7 @@ impl Call {
     }
 }
 
-/// A blob's bytes, which may be on their way still: an attachment of another message.
+/// Reads all bytes of a blob. A blob may be streamed, for example an attachment of another message.
 async fn whole(blob: Blob) -> Result<Bytes, Error> {
     let blob = match blob.into_bytes() {
         Ok(bytes) => return Ok(bytes),
@@ -96,7 +96,7 @@ async fn whole(blob: Blob) -> Result<Bytes, Error> {
     let mut pieces = blob.into_pieces();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| {
-            tracing::error!("a blob cannot be read: {error}");
+            tracing::error!("failed to read a blob: {error}");
             Error::Internal
         })?;
         all.extend_from_slice(&piece);
@@ -112,7 +112,7 @@ fn people(people: Vec<Address>) -> Vec<mail::Address> {
     people.into_iter().map(one).collect()
 }
 
-/// Only the name of a failure enters a sandbox; what lies behind it is logged here, once.
+/// The module receives the kind of an error. The details are logged here.
 impl From<outbox::Error> for Error {
     fn from(error: outbox::Error) -> Self {
         match error {
@@ -123,11 +123,11 @@ impl From<outbox::Error> for Error {
             outbox::Error::Conflict(sentence) => Self::Conflict(sentence.into()),
             outbox::Error::CredentialRefused => Self::CredentialRefused,
             outbox::Error::Unavailable(detail) | outbox::Error::Lost(detail) => {
-                tracing::warn!("the mail server is not available for sending: {detail}");
+                tracing::warn!("mail server unavailable for sending: {detail}");
                 Self::Unavailable
             }
             outbox::Error::Unknown(detail) => {
-                tracing::error!("it is not known whether a message was sent: {detail}");
+                tracing::error!("outcome of sending a message is unknown: {detail}");
                 Self::OutcomeUnknown
             }
             outbox::Error::Internal(detail) => {

@@ -1,4 +1,4 @@
-//! `profile`: what the owner of the caller's account said of themselves, and its password.
+//! `profile`: the personal data and the password of the caller's account.
 
 use std::sync::Arc;
 

@@ -1,26 +1,26 @@
-//! What an operator says of a module to its capabilities: its own settings, how much it may keep, whom it may reach.
+//! The settings of a module that host functions use: its own settings, its storage quota and its allowed hosts.
 
 use std::collections::BTreeMap;
 
 use crate::config;
 use crate::fetch::Hosts;
 
-/// A module's section of the configuration, as far as its capabilities go by it.
+/// The part of a module's configuration section that host functions use.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Its own settings.
+    /// The module's own settings.
     pub(super) config: BTreeMap<String, String>,
-    /// Bytes that it may keep for one account.
+    /// The storage quota for one account, in bytes.
     pub(super) store: u64,
-    /// The hosts that it may reach.
+    /// The hosts that the module may connect to.
     pub(super) hosts: Hosts,
 }
 
 impl Settings {
-    /// Reads a section.
+    /// Converts a configuration section.
     ///
     /// # Errors
-    /// A sentence that names what cannot be used.
+    /// A phrase that names the invalid setting.
     pub fn of(module: &config::Module) -> Result<Self, String> {
         Ok(Self {
             config: module.config.clone(),

@@ -1,4 +1,4 @@
-//! `store`: keys and values that the module keeps for the caller's account.
+//! `store`: keys and values that the module stores for the caller's account.
 
 use latchmail_bindings::latchmail::host::store::Host;
 use latchmail_bindings::latchmail::host::types::Error;
@@ -62,14 +62,14 @@ impl Host for Call {
 }
 
 impl Call {
-    /// The module, and the caller for whose account it keeps. Which credential the caller came with is the routes' to say.
+    /// Returns the module and the caller whose account it stores data for. The access of the route decides which credentials are accepted.
     ///
-    /// For a mailbox that is shared nothing is kept: neither is a guest to find what the module learnt for the owner, nor is that of several mailboxes to be
-    /// told apart in one account.
+    /// Calls for a shared mailbox are denied: a member must not read what the module stored for the owner, and data of several mailboxes must not
+    /// mix in one account.
     fn keeper(&self) -> Result<Keeper<'_>, Error> {
         let caller = self.caller()?;
         if caller.shared.is_some() {
-            let sentence = "Nothing is kept for a mailbox that is shared with you";
+            let sentence = "Modules cannot store data for a shared mailbox";
             return Err(Error::Denied(sentence.into()));
         }
         Ok(Keeper {
@@ -80,7 +80,7 @@ impl Call {
     }
 }
 
-/// Only the name of a failure enters a sandbox; what lies behind it is logged here, once.
+/// The module receives the kind of an error. The details are logged here.
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         let sentence = error.to_string();
@@ -88,10 +88,10 @@ impl From<store::Error> for Error {
             store::Error::Invalid(_) => Self::Invalid(sentence),
             store::Error::TooLarge(_) => Self::TooLarge(sentence),
             store::Error::CredentialOver => Self::CredentialRefused,
-            // Whoever asks again meets what serves by then.
+            // A retry reaches the version that serves then.
             store::Error::Removed => Self::Unavailable,
             store::Error::Directory(_) => {
-                tracing::error!("what a module keeps could not be read or changed: {sentence}");
+                tracing::error!("failed to read or change the data of a module: {sentence}");
                 Self::Internal
             }
         }

@@ -1,5 +1,5 @@
-//! `teams`: shared mailboxes, the caller's own and those of others. A team's id names a mailbox and is nobody's credential: what the caller may do there is the
-//! room's to judge.
+//! `teams`: shared mailboxes, the caller's own and those of other accounts. A team's id identifies a mailbox and is not a credential: the teams
+//! service authorizes each operation.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::directory::teams::{Grant, Refusal};
 use crate::teams::rights::{AliasSet, GrantedFolder, Resource, Right, Rights};
 use crate::teams::{self, Listed, Roster, Seen, Teams, Wanted};
 
-/// A caller who is signed in, and the room that does what it asks.
+/// A signed-in caller and the teams service.
 struct Asker {
     own: Own,
     teams: Arc<Teams>,
@@ -190,9 +190,9 @@ fn refused(refusal: Refusal) -> Refused {
         )),
         Refusal::Member => conflict("They are a member already"),
         Refusal::Full => conflict("The plan's guests are all in use"),
-        // These the room tells in its own words.
+        // The teams service reports these errors in other ways.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
-        Refusal::NotTaken(_) => invalid("rights must be those that apply there".into()),
+        Refusal::NotTaken(_) => invalid("rights must be those that apply to the resource".into()),
         Refusal::Directory(error) => Refused::Failed(crate::error::Failure::from(error).into()),
     }
 }

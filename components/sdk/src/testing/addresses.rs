@@ -180,7 +180,7 @@ impl Domains for FakeHost {
         self.allow(Need::Session, |account| {
             if !name.contains('.') || PLATFORM.contains(&name.as_str()) {
                 return Err(Error::Invalid(
-                    "The name is none of a domain that can be one's own".into(),
+                    "The name is not a domain that an account can claim".into(),
                 ));
             }
             let addresses = &mut account.addresses;

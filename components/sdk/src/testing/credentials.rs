@@ -55,7 +55,7 @@ impl Credentials for FakeHost {
             let held = &mut account.credentials;
             if held.tokens.len() >= at_most as usize {
                 return Err(Error::Conflict(
-                    "The account holds as many API tokens as it may".into(),
+                    "The account has reached its limit of API tokens".into(),
                 ));
             }
             let id = held.id();

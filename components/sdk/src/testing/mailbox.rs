@@ -284,7 +284,9 @@ impl Mailbox for FakeHost {
         self.allow(Need::Scope(Scope::MailWrite), |account| {
             let known = account.mail.known(uids)?;
             if flags.is_empty() || !flags.iter().all(|flag| may_be_set(flag)) {
-                return Err(Error::Invalid("A flag that may not be set".into()));
+                return Err(Error::Invalid(
+                    "The flags are empty or contain a flag that clients cannot set".into(),
+                ));
             }
             for one in &mut account.mail.stored {
                 let summary = &mut one.detail.summary;
