@@ -1,4 +1,4 @@
-//! The rooms put together: [`App::start`] makes a running service of a configuration. `main` starts one, and so do the tests.
+//! Builds the service: [`App::start`] makes a running service from a configuration. `main` and the tests use it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -32,18 +32,18 @@ use crate::outbox::Outbox;
 use crate::store::Store;
 use crate::teams::Teams;
 
-/// How often what is over is forgotten.
+/// The interval at which expired data is deleted.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
 
-/// How often it is written down when credentials were last used.
+/// The interval at which the times of last use of credentials are stored.
 const WRITE_EVERY: Duration = Duration::from_mins(1);
 
-/// How often it is tried again to end what the mail server still serves of what is gone.
+/// The interval at which the ending of remaining mail server sessions is retried.
 const END_EVERY: Duration = Duration::from_mins(1);
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What the handlers of the host share.
+/// The state that the host's handlers share.
 #[derive(Debug)]
 pub struct App {
     /// The configuration.
@@ -52,19 +52,19 @@ pub struct App {
     pub clock: Clock,
     /// The directory.
     pub directory: Directory,
-    /// The mailboxes.
+    /// Mailboxes.
     pub mail: Arc<Mail>,
-    /// What leaves.
+    /// Outbound mail.
     pub outbox: Arc<Outbox>,
-    /// Who is asking.
+    /// Authentication.
     pub auth: Arc<Auth>,
     /// The authorization server.
     pub oauth: OAuth,
-    /// The keys that domains sign with.
+    /// The DKIM keys.
     pub dkim: Arc<dkim::Keys>,
-    /// The modules.
+    /// The module manager.
     pub life: Life,
-    /// The routes, the limits, and what else a request passes on its way in.
+    /// The routes, the rate limits, and the other steps of handling a request.
     pub http: Http<Self>,
 }
 
@@ -112,7 +112,7 @@ impl Surface for App {
     }
 }
 
-/// The service's own routes, and those of modules.
+/// Returns the route groups of the service and of modules.
 fn parts(config: &Config, modules: &[Arc<Module>]) -> Result<Vec<Part<App>>, StartError> {
     let mut parts = vec![
         http::service::part()?,
@@ -127,13 +127,13 @@ fn parts(config: &Config, modules: &[Arc<Module>]) -> Result<Vec<Part<App>>, Sta
     Ok(parts)
 }
 
-/// A service that runs.
+/// A running service.
 #[derive(Debug)]
 #[must_use = "a service is ended by stopping it"]
 pub struct Running {
-    /// Where it listens.
+    /// The address that the service listens on.
     pub address: SocketAddr,
-    /// Its rooms, for what an operator does beside the requests.
+    /// The state, for operations of the operator that are not requests.
     pub app: Arc<App>,
     server: http::Running,
     authorization_server: Option<http::Running>,
@@ -145,12 +145,12 @@ pub struct Running {
 }
 
 impl App {
-    /// Starts a service. Answers when it takes requests.
+    /// Starts a service. Returns when the service accepts requests.
     ///
     /// # Errors
-    /// A sentence for the operator; nothing runs then.
+    /// A sentence for the operator. The service does not run then.
     pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
-        // First of all, since the port it gets may name the service.
+        // This is the first step, because the base URL may contain the port.
         let (listener, address) = listen(config.listen).await?;
         config.listen = address;
         config.tell_agents_module();
@@ -181,7 +181,7 @@ impl App {
         })
     }
 
-    /// The rooms, put together; and where modules are named of which most requests began to trap.
+    /// Builds the state. Also returns the channel that reports failing modules.
     async fn furnish(
         config: Config,
         clock: Clock,
@@ -276,16 +276,16 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, address))
 }
 
-/// Forgets what is over, at once and then every now and then, for as long as the service runs.
+/// Deletes expired data, immediately and then at intervals, while the service runs.
 async fn sweep(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
             Ok(ended) => app.mail.end(&ended).await,
-            Err(error) => tracing::error!(%error, "what is over could not be forgotten"),
+            Err(error) => tracing::error!(%error, "failed to delete expired data"),
         }
         app.dkim.forget();
         if let Err(error) = app.dkim.tell_milter().await {
-            tracing::error!(%error, "what a milter reads could not be made what it ought to be");
+            tracing::error!(%error, "failed to sync milter keys");
         }
         let kept = DAY.saturating_mul(app.config.audit.days.max(1));
         if let Err(error) = app
@@ -293,41 +293,41 @@ async fn sweep(app: Arc<App>) {
             .forget_events(app.clock.now().minus(kept))
             .await
         {
-            tracing::error!(%error, "old security events could not be forgotten");
+            tracing::error!(%error, "failed to delete old security events");
         }
         tokio::time::sleep(SWEEP_EVERY).await;
     }
 }
 
-/// Writes down when credentials were last used, for as long as the service runs.
+/// Stores the times of last use of credentials at intervals, while the service runs.
 async fn write_uses(app: Arc<App>) {
     loop {
         tokio::time::sleep(WRITE_EVERY).await;
         if let Err(error) = app.auth.write_uses().await {
-            tracing::error!(%error, "when credentials were last used could not be written down");
+            tracing::error!(%error, "failed to store the times of last use of credentials");
         }
     }
 }
 
-/// Looks after modules of which most requests began to trap, for as long as the service runs.
+/// Handles failing modules while the service runs.
 async fn look_after(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
     app.life.look_after(&*app, failing).await;
 }
 
-/// Ends what was left open at the mail server, at once and then every minute, for as long as the service runs.
+/// Ends remaining mail server sessions of revoked credentials, immediately and then every minute, while the service runs.
 async fn end_again(app: Arc<App>) {
     loop {
         if let Err(error) = app.mail.end_again().await {
-            tracing::warn!(%error, "sessions of what is gone may still be open at the mail server");
+            tracing::warn!(%error, "sessions of revoked credentials may still be open at the mail server");
         }
         tokio::time::sleep(END_EVERY).await;
     }
 }
 
 impl Running {
-    /// Stops taking requests, finishes those in flight within the configured grace, and releases everything.
+    /// Stops accepting requests, finishes running requests within the configured grace period, and releases all resources.
     pub async fn stop(self) {
-        // Both at once: neither takes anything while the other finishes.
+        // All servers stop concurrently, so that none accepts requests while another finishes.
         let socket = async {
             if let Some(socket) = self.socket {
                 socket.stop().await;
@@ -346,7 +346,7 @@ impl Running {
         self.app.outbox.settled().await;
         self.app.mail.settled().await;
         if let Err(error) = self.app.auth.write_uses().await {
-            tracing::error!(%error, "when credentials were last used could not be written down");
+            tracing::error!(%error, "failed to store the times of last use of credentials");
         }
         self.app.directory.close().await;
         tracing::info!("stopped");

@@ -1,6 +1,6 @@
-//! The configuration: one TOML file, every key of which the environment can set as `LATCHMAIL_SECTION__KEY`.
+//! The configuration: one TOML file. The environment can set every key as `LATCHMAIL_SECTION__KEY`.
 //!
-//! Nothing outside this file reads the environment. `docs/configuration.md` is this file for operators: change them together.
+//! Only this file reads the environment. `docs/configuration.md` describes the configuration for operators: change both together.
 
 mod dns;
 mod inbound;
@@ -25,42 +25,43 @@ pub use self::oauth::{Introspection, OAuth};
 use crate::auth::address;
 use crate::error::StartError;
 
-/// Variables of the same prefix that are not configuration: they steer the command line.
+/// Variables with the same prefix that are not configuration: the command line uses them.
 const NOT_CONFIGURATION: [&str; 3] = ["LATCHMAIL_CONFIG", "LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
 
-/// The state folder of `latchmail dev` where the environment names none.
+/// The default state folder of `latchmail dev`.
 pub const STATE: &str = ".latchmail";
 
-/// The file in it that keeps its configuration, for the operator's verbs.
+/// The configuration file in the state folder, for the operator's commands.
 pub const STATE_FILE: &str = "latchmail.toml";
 
-/// The beginning of those that steer the tests.
+/// The prefix of variables that tests use.
 const OF_THE_TESTS: &str = "LATCHMAIL_TEST_";
 
 /// The module that serves the agent endpoint.
 const AGENTS_MODULE: &str = "mcp";
 
-/// Everything that an operator can decide.
+/// All settings of the service.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where the service listens.
+    /// The address that the service listens on.
     #[serde(default = "default_listen")]
     pub listen: SocketAddr,
-    /// How clients reach the service: scheme, host and port, without a trailing slash. Names the issuer of its tokens.
-    /// Empty: `http://` and the address it listens on.
+    /// The URL of the service for clients: scheme, host and port, without a trailing slash. It is also the issuer of the service's tokens. If
+    /// empty: `http://` and the listening address.
     #[serde(default)]
     pub base_url: String,
-    /// Where the authorization server of the agent endpoint is. Empty: the origin of `base_url`. Elsewhere it needs `oauth.listen`, or `oauth.introspection`.
+    /// The URL of the agent endpoint's authorization server. If empty: the origin of `base_url`. Another URL needs `oauth.listen` or
+    /// `oauth.introspection`.
     #[serde(default)]
     pub auth_url: String,
-    /// What the service calls itself towards people and agents.
+    /// The name of the service for users and agents.
     #[serde(default = "default_service_name")]
     pub service_name: String,
-    /// The file of the service's key; made, readable by its owner alone, where it is missing.
+    /// The file of the service's keys. If the file does not exist, the service creates it, readable by its owner only.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
-    /// Where compiled modules are kept between starts. Nothing is lost when it is deleted.
+    /// The cache folder of compiled modules. It can be deleted without loss of data.
     #[serde(default = "default_cache_dir")]
     pub cache_dir: PathBuf,
     /// The web origins whose pages may call the service from a browser (CORS).
@@ -81,22 +82,22 @@ pub struct Config {
     /// The mail server's submission side.
     #[serde(default)]
     pub smtp: Smtp,
-    /// Mail that arrives.
+    /// Incoming mail.
     #[serde(default)]
     pub inbound: Inbound,
-    /// Who may register.
+    /// Registration of accounts.
     #[serde(default)]
     pub registration: Registration,
-    /// The record of security events.
+    /// The audit log.
     #[serde(default)]
     pub audit: Audit,
     /// The DNS resolver.
     #[serde(default)]
     pub dns: Dns,
-    /// The keys that mail is signed with.
+    /// The DKIM keys.
     #[serde(default)]
     pub dkim: Dkim,
-    /// Requests a minute, by area.
+    /// The rate limits, in requests per minute.
     #[serde(default)]
     pub limits: Limits,
     /// The authorization server for agents.
@@ -105,19 +106,19 @@ pub struct Config {
     /// The agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,
-    /// What modules may do, by name, and which there are at the first start.
+    /// The policies of modules by name, and the modules that are installed at the first start.
     #[serde(default)]
     pub modules: BTreeMap<String, Module>,
-    /// What a module may do that is not named; none: there can be no such module.
+    /// The policy of modules without a section. If `None`, such modules are not allowed.
     #[serde(default)]
     pub new_modules: Option<Module>,
-    /// How modules are changed while the service runs.
+    /// Changes to modules while the service runs.
     #[serde(default)]
     pub admin: Admin,
-    /// The file that this was read from; none where it was not.
+    /// The file that the configuration was read from, if it was read from a file.
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// What accounts may have, by the plan's name. The plan `default` exists where it is not configured.
+    /// The limits of accounts, by the name of their plan. The plan `default` exists even if it is not configured.
     #[serde(default)]
     pub plans: BTreeMap<String, Plan>,
 }
@@ -126,9 +127,9 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
-    /// For people or for machines.
+    /// The format of the log.
     pub format: LogFormat,
-    /// What is written: `info`, or directives as `latchmail=debug,info`.
+    /// The filter: a level such as `info`, or directives such as `latchmail=debug,info`.
     pub filter: String,
 }
 
@@ -141,41 +142,41 @@ impl Default for Log {
     }
 }
 
-/// The log's form.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Readable lines.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// `[http]`: how long the server waits and how much it holds. Times are in seconds.
+/// `[http]`: timeouts and limits of the server. Times are in seconds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// Connections at a time; further ones wait to be accepted.
+    /// The maximum number of connections. Further connections wait to be accepted.
     pub max_connections: usize,
-    /// Connections of one client at a time (an IPv4 address, or the /64 of an IPv6 one); further ones are closed at once. Trusted
-    /// proxies have no such cap.
+    /// The maximum number of connections of one client (an IPv4 address, or the /64 of an IPv6 address). Further connections are closed at once.
+    /// Trusted proxies have no such limit.
     pub connections_per_client: usize,
-    /// Request bodies that are read or held at a time, in MiB; at least as much as the largest body of any route. A request whose
-    /// body does not fit is told to come back.
+    /// The memory for request bodies, in MiB: at least as much as the largest body of any route. A request whose body does not fit is rejected
+    /// with a request to retry.
     pub body_memory: usize,
-    /// From a request's first byte to the end of its headers.
+    /// The timeout from the first byte of a request to the end of its headers.
     #[serde(deserialize_with = "seconds")]
     pub header_timeout: Duration,
-    /// Between two pieces of a request's body; the whole body has ten times as long.
+    /// The timeout between two parts of a request body. The whole body has ten times as long.
     #[serde(deserialize_with = "seconds")]
     pub body_timeout: Duration,
-    /// How long a connection may stay without a request once it has made one; before that it has as long as a request's headers.
+    /// The timeout of an idle connection after its first request. Before the first request, `header_timeout` applies.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
-    /// How long a shutdown waits for requests in flight.
+    /// The maximum time that a shutdown waits for running requests.
     #[serde(deserialize_with = "seconds")]
     pub shutdown_grace: Duration,
-    /// Proxies (addresses or networks, `10.0.0.0/8`) whose `X-Forwarded-For` is believed.
+    /// The proxies whose `X-Forwarded-For` is trusted, as addresses or networks (`10.0.0.0/8`).
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
 }
@@ -205,11 +206,11 @@ pub struct Database {
     pub insecure: bool,
     /// With SQLite: the file that mail servers read. Empty: `mailserver/mailserver.db` beside the database.
     pub mailserver: PathBuf,
-    /// With SQLite: the file that a milter reads, where `dkim.milter` is set. Empty: `milter/dkim-keys.db` beside the database.
+    /// With SQLite: the file that a milter reads if `dkim.milter` is set. Empty: `milter/dkim-keys.db` beside the database.
     pub milter: PathBuf,
-    /// Connections at a time.
+    /// The maximum number of connections.
     pub max_connections: u32,
-    /// What `dkim.milter` says: whether there is a milter that reads the database.
+    /// The value of `dkim.milter`: whether a milter reads the database.
     #[serde(skip)]
     pub with_milter: bool,
 }
@@ -237,18 +238,18 @@ pub struct Imap {
     pub tls: bool,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
-    /// How long a connection may take to be made, and a command to be answered, in seconds.
+    /// The timeout of connecting and of one command, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// Connections of one account at a time, below the mail server's own cap.
+    /// The maximum number of connections of one account. It must be below the mail server's own limit.
     pub connections_per_account: usize,
-    /// How long an idle connection is kept, in seconds.
+    /// The time for which an idle connection is kept, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
-    /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of what was revoked. Empty: they are
-    /// left to end by themselves.
+    /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of revoked credentials. If empty, these sessions
+    /// stay open until the client closes them.
     pub doveadm: String,
-    /// The file of the key that it asks for: the bytes of the file, as Dovecot reads them.
+    /// The file with the key of the doveadm API. Its bytes are used unchanged, as Dovecot reads them.
     pub doveadm_key_file: PathBuf,
 }
 
@@ -277,12 +278,12 @@ pub struct Smtp {
     pub tls: bool,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
-    /// How long a connection may take to be made, and a command to be answered, in seconds.
+    /// The timeout of connecting and of one command, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// Connections of one account at a time.
+    /// The maximum number of connections of one account.
     pub connections_per_account: usize,
-    /// How long an idle connection is kept, in seconds: less than the submission service waits for a command.
+    /// The time for which an idle connection is kept, in seconds. It must be less than the submission service's timeout for a command.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
 }
@@ -304,9 +305,9 @@ impl Default for Smtp {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Registration {
-    /// Whether anybody may make an account.
+    /// Whether clients can register accounts.
     pub enabled: bool,
-    /// The platform's own domains; the first is the one that a bare user name means.
+    /// The platform's own domains. The first one completes a user name without a domain.
     #[serde(deserialize_with = "list")]
     pub domains: Vec<String>,
 }
@@ -324,7 +325,7 @@ impl Default for Registration {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Audit {
-    /// Days after which a security event is forgotten.
+    /// The number of days after which a security event is deleted.
     pub days: u32,
 }
 
@@ -338,9 +339,9 @@ impl Default for Audit {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dkim {
-    /// Whether a milter of the mail server's is given the keys, for mail that clients submit themselves.
+    /// Whether a milter of the mail server receives the keys, for mail that mail clients submit.
     pub milter: bool,
-    /// The keys of the platform's own domains, by any name.
+    /// The keys of the platform's own domains. The names of the sections have no meaning.
     pub keys: BTreeMap<String, DkimKey>,
 }
 
@@ -348,11 +349,11 @@ pub struct Dkim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DkimKey {
-    /// The domain that signs with it. One domain, one key.
+    /// The domain that signs with the key. A domain has one key.
     pub domain: String,
-    /// Under which name it is published: `<selector>._domainkey.<domain>`.
+    /// The selector. The key is published as `<selector>._domainkey.<domain>`.
     pub selector: String,
-    /// The private key, RSA, in PEM (PKCS #8 or PKCS #1), which nobody else may read.
+    /// The file of the private RSA key in PEM (PKCS #8 or PKCS #1). Other users must not be able to read it.
     pub key_file: PathBuf,
 }
 
@@ -364,10 +365,10 @@ pub struct Mcp {
     pub send_tool: bool,
 }
 
-/// `[limits]`: requests a minute, by area (specification, section 8).
+/// `[limits]`: requests per minute, by bucket (specification, section 8).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "each is the area that it is named for")]
+#[expect(missing_docs, reason = "each is the bucket of the same name")]
 pub struct Limits {
     pub mail: u32,
     pub search: u32,
@@ -424,9 +425,9 @@ impl Default for Limits {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// The Unix socket that `latchmail module …` speaks to, which its owner alone may use. Empty: there is none.
+    /// The Unix socket for `latchmail module …`. Only its owner can use it. If empty, there is no socket.
     pub socket: PathBuf,
-    /// Versions of each module that are kept beside the one that serves.
+    /// The number of versions that are kept of each module in addition to the serving one.
     pub versions: u32,
 }
 
@@ -439,29 +440,29 @@ impl Default for Admin {
     }
 }
 
-/// What becomes of a module that traps on most requests.
+/// The action for a module whose requests mostly fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Breaker {
-    /// It is reported, and goes on.
+    /// Log the problem. The module continues to serve.
     #[default]
     Report,
-    /// The version before it serves again.
+    /// Roll back to the previous version.
     RollBack,
 }
 
-/// `[modules.<name>]`: what a module is and what it may do.
+/// `[modules.<name>]`: the file and the policy of a module.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Module {
-    /// The component's file, which serves from the first start on, and again each time that it is another. None: the module is installed
-    /// while the service runs.
+    /// The file of the component. It is installed at the first start, and again at each start after the file changed. If `None`, the module is
+    /// installed while the service runs.
     pub source: Option<PathBuf>,
-    /// The interfaces of `latchmail:host` that it may import, by name: `["caller", "mailbox"]`. `blobs`, `log` and `config`
-    /// need no grant.
+    /// The names of the interfaces of `latchmail:host` that the module may import: `["caller", "mailbox"]`. `blobs`, `log` and `config` need no
+    /// grant.
     #[serde(default, deserialize_with = "list")]
     pub grants: Vec<String>,
-    /// Beginnings of the paths that it may have routes under.
+    /// The allowed path prefixes of its routes.
     #[serde(default = "default_paths", deserialize_with = "list")]
     pub paths: Vec<String>,
     /// The memory of one sandbox, in MiB.
@@ -470,38 +471,39 @@ pub struct Module {
     /// The CPU time of one call, in seconds.
     #[serde(default = "default_cpu", deserialize_with = "seconds")]
     pub cpu: Duration,
-    /// What one call may ask of the host: functions called, and growing its memory.
+    /// The maximum number of host calls of one call. Growing the memory counts as a host call.
     #[serde(default = "default_host_calls")]
     pub host_calls: u32,
-    /// The largest body of an answer in bytes of the module's own, in MiB.
+    /// The maximum size of a response body that is not a blob, in MiB.
     #[serde(default = "default_response")]
     pub response: u32,
-    /// Whether it may respond with content that a browser runs: HTML, JavaScript, SVG and other XML.
+    /// Whether responses may have content that a browser runs: HTML, JavaScript, SVG and other XML.
     #[serde(default)]
     pub active_content: bool,
-    /// The ceiling of a call's wall-clock time, in seconds; a route may ask for less.
+    /// The maximum wall-clock time of a call, in seconds. A route can set a shorter one.
     #[serde(default = "default_deadline", deserialize_with = "seconds")]
     pub deadline: Duration,
-    /// Sandboxes of this module at a time.
+    /// The maximum number of sandboxes of this module.
     #[serde(default = "default_concurrency")]
     pub concurrency: u32,
-    /// Whether an instance may serve more than one request, one after the other.
+    /// Whether an instance serves several requests, one after the other.
     #[serde(default)]
     pub reuse: bool,
-    /// What becomes of it when it traps on most requests.
+    /// The action if most of its requests fail.
     #[serde(default)]
     pub breaker: Breaker,
-    /// A public GET route of its own, without named segments, that has to be answered before a version serves: not with 500 or more. Empty: none is asked.
+    /// A public GET route of the module, without named segments. A new version serves only if this route returns a status below 500. If empty, no
+    /// route is called.
     #[serde(default)]
     pub probe: String,
-    /// What it may keep for one account through `store`, in KiB.
+    /// The maximum size of the data in `store` for one account, in KiB.
     #[serde(default = "default_store")]
     pub store: u32,
-    /// The hosts that it may reach through `http-client`: `api.example.com`, `*.example.com:8443`, `http://127.0.0.1:8080`; and networks
-    /// beyond the public internet that they may be in, `10.0.0.0/8`.
+    /// The hosts that the module may connect to through `http-client`: `api.example.com`, `*.example.com:8443`, `http://127.0.0.1:8080`. Also the
+    /// networks outside the public internet that these hosts may be in: `10.0.0.0/8`.
     #[serde(default, deserialize_with = "list")]
     pub hosts: Vec<String>,
-    /// The module's own settings, handed to it through `config`.
+    /// The module's own settings, which it reads through `config`.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
 }
@@ -510,9 +512,9 @@ pub struct Module {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// Custom domains an account may claim.
+    /// The maximum number of custom domains of an account.
     pub custom_domains: u32,
-    /// Guests an account's mailbox may have.
+    /// The maximum number of members of an account's mailbox.
     pub guests: u32,
 }
 
@@ -526,10 +528,10 @@ impl Default for Plan {
 }
 
 impl Config {
-    /// Reads `file` (where one is given) and the process's environment over it.
+    /// Reads `file`, if given, and the environment of the process. The environment takes precedence.
     ///
     /// # Errors
-    /// A sentence that names the file or the key, and what is wrong with it.
+    /// A sentence that names the file or the key, and the problem.
     pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|e| {
@@ -546,10 +548,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a configuration from its text and an environment. `name` is what errors call the text.
+    /// Reads a configuration from a text and an environment. `name` identifies the text in errors.
     ///
     /// # Errors
-    /// A sentence that names the key and what is wrong with it.
+    /// A sentence that names the key and the problem.
     pub fn parse(
         text: &str,
         name: &str,
@@ -571,13 +573,11 @@ impl Config {
             .add_source(variables)
             .build()
             .and_then(config::Config::try_deserialize)
-            .map_err(|e| {
-                StartError::new(format!("the configuration ({name}) is not usable: {e}"))
-            })?;
+            .map_err(|e| StartError::new(format!("the configuration ({name}) is invalid: {e}")))?;
         config.checked()
     }
 
-    /// How clients reach the service, without a trailing slash.
+    /// Returns the URL of the service for clients, without a trailing slash.
     #[must_use]
     pub fn base_url(&self) -> String {
         if self.base_url.is_empty() {
@@ -587,7 +587,7 @@ impl Config {
         }
     }
 
-    /// Where the authorization server is, without a trailing slash.
+    /// Returns the URL of the authorization server, without a trailing slash.
     #[must_use]
     pub fn auth_url(&self) -> String {
         if self.auth_url.is_empty() {
@@ -597,8 +597,8 @@ impl Config {
         }
     }
 
-    /// Hands the agents' module what it has to know of the service, where the operator does not say otherwise: what the service calls itself, the web
-    /// origins whose pages may call, and whether agents can send.
+    /// Adds settings of the service to those of the agents' module, unless the operator set them there: the name of the service, the web origins
+    /// whose pages may call, and whether agents can send mail.
     pub fn tell_agents_module(&mut self) {
         let own = std::iter::once(self.base_url());
         let origins: Vec<String> = own.chain(self.cors_origins.iter().cloned()).collect();
@@ -641,7 +641,7 @@ impl Config {
     }
 }
 
-/// The origin of an address as browsers write it: without a path, without the usual port, in lower case and in ASCII.
+/// Returns the origin of a URL as browsers write it: without a path and without the default port, in lower case and in ASCII.
 fn origin(address: &str) -> Result<String, StartError> {
     let origin = Url::parse(address.trim_end_matches('/'))
         .ok()
@@ -654,22 +654,22 @@ fn origin(address: &str) -> Result<String, StartError> {
         .map(|url| url.origin().ascii_serialization())
         .ok_or_else(|| {
             StartError::new(format!(
-                "the configuration's `{address}` is not an http or https address without a path"
+                "the configuration's `{address}` is not an http or https URL without a path"
             ))
         })
 }
 
-/// A domain as domains are compared: lower case, ASCII (RFC 5890), without the last dot.
+/// Returns the canonical form of a domain: lower case, ASCII (RFC 5890), without the last dot.
 fn folded(domain: &str) -> Result<String, StartError> {
     let bare = domain.trim();
     address::fold_domain(bare.strip_suffix('.').unwrap_or(bare)).ok_or_else(|| {
         StartError::new(format!(
-            "`registration.domains` holds `{domain}`, which is not a domain"
+            "`registration.domains` contains `{domain}`, which is not a domain"
         ))
     })
 }
 
-/// The process's environment; variables that are not Unicode cannot be configuration and are left out.
+/// Returns the environment of the process. Variables that are not Unicode cannot be configuration and are omitted.
 #[must_use]
 pub fn environment() -> std::collections::HashMap<String, String> {
     std::env::vars_os()
@@ -682,7 +682,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Er
     Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
 }
 
-/// A list of strings. The environment has no lists: there, one string separates the elements by commas.
+/// Reads a list of strings. In the environment, a list is one string with elements separated by commas.
 fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct List;
 

@@ -16,7 +16,7 @@ tokio::task_local! {
 pub(crate) struct Elsewhere(Arc<AtomicU64>);
 
 impl Elsewhere {
-    /// Runs a part of the request.
+    /// Runs a part of the request. Work that the part starts with [`charged`] is charged to the request.
     pub(crate) fn scope<T>(&self, part: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(Arc::clone(&self.0), part)
     }

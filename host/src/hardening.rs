@@ -9,7 +9,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 /// Disables core dumps for this process and the processes that it starts.
 ///
 /// # Errors
-/// That of the system, which has none for lowering a limit.
+/// Returns the error of the operating system. Lowering a limit does not fail.
 pub fn disable_core_dumps() -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),
@@ -18,13 +18,13 @@ pub fn disable_core_dumps() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, none)?)
 }
 
-/// Keeps other processes of the same user from reading this one's memory. Processes that it starts are not affected.
+/// Denies other processes of the same user access to this process's memory. Processes that this one starts are not affected.
 ///
-/// Must be called after the engine of the modules was made: wasmtime opens `/proc/self/pagemap` then, which a process of another user than root cannot do
-/// afterwards. Without it every call of a module takes 100 µs more.
+/// Must be called after the engine of the modules was made: Wasmtime opens `/proc/self/pagemap` at that time, and a process of a user other than root
+/// can no longer open it afterwards. Without that file every call of a module takes 100 µs more.
 ///
 /// # Errors
-/// That of the system.
+/// Returns the error of the operating system.
 pub fn deny_memory_access() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }

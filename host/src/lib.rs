@@ -1,35 +1,35 @@
 //! Latchmail: an HTTP API over real mailboxes.
 //!
-//! The map of the rooms. Arrows point one way, `main → http → {auth, limits, modules} → api → {directory, mail, outbox, aliases, store, fetch}`; every room
+//! The modules and their dependencies: `main → http → {auth, limits, modules} → api → {directory, mail, outbox, aliases, store, fetch}`. Every module
 //! may use [`error`], [`config`], [`clock`] and [`caller`].
 //!
-//! | room | what it is for |
+//! | module | purpose |
 //! |---|---|
 //! | [`http`] | the server, the router, the host's own routes, the API description |
-//! | [`auth`] | who is asking: the Authorization header, sessions, secrets, sealing |
-//! | [`limits`] | how often one may ask |
-//! | [`life`] | which modules there are, and every change of that while the service runs |
+//! | [`auth`] | authentication: the Authorization header, sessions, secrets, sealing |
+//! | [`limits`] | rate limits |
+//! | [`life`] | the module manager: which modules serve, and changes while the service runs |
 //! | [`modules`] | the sandbox: loading components, calling one per request |
-//! | [`api`] | what a component may call, one file an interface: check, convert, delegate |
-//! | [`domains`] | custom domains: claimed, proved, released |
-//! | [`teams`] | shared mailboxes: who is a member, what may be granted, and what acts for guests |
-//! | [`plans`] | what the configuration lets an account have |
-//! | [`directory`] | accounts and what acts for them, in SQLite or PostgreSQL |
-//! | [`aliases`] | further addresses of accounts: which there can be |
+//! | [`api`] | the host functions of components, one file for each interface: check, convert, delegate |
+//! | [`domains`] | custom domains: claim, verify, release |
+//! | [`teams`] | shared mailboxes: members, grants, and the credentials of members |
+//! | [`plans`] | the limits of accounts from the configuration |
+//! | [`directory`] | accounts and their credentials, in SQLite or PostgreSQL |
+//! | [`aliases`] | additional addresses of accounts, and their rules |
 //! | [`mail`] | the mailbox, over IMAP |
-//! | [`dkim`] | the keys that domains sign their mail with, and signing |
-//! | [`store`] | what modules keep for accounts |
-//! | [`oauth`] | the embedded authorization server: what clients may ask for and are told |
-//! | [`fetch`] | HTTP requests to the world, never to an address that is not meant to be reached |
-//! | [`outbox`] | what leaves: messages written and handed to the submission service |
-//! | [`inbound`] | `latchmail milter`: checks who sends a message before the mail server takes it |
-//! | [`dns`] | what the DNS says of custom domains |
+//! | [`dkim`] | DKIM keys of domains, and signing |
+//! | [`store`] | storage of modules for accounts |
+//! | [`oauth`] | the embedded authorization server for agents |
+//! | [`fetch`] | HTTP requests to allowed hosts on the internet |
+//! | [`outbox`] | outbound mail: composes messages and submits them |
+//! | [`inbound`] | `latchmail milter`: checks the sender of a message before the mail server accepts it |
+//! | [`dns`] | DNS lookups for custom domains |
 //! | [`logging`] | the log |
 //! | [`module_log`] | recent log entries of each module, in memory |
-//! | [`app`] | the rooms put together |
-//! | [`operator`] | what the operator does at the command line |
-//! | [`project`] | `latchmail module new`: a project for the author of a module |
-//! | [`dev`] | a whole service with its mail servers on one machine |
+//! | [`app`] | builds a running service from the modules |
+//! | [`operator`] | the commands of the operator |
+//! | [`project`] | `latchmail module new`: creates a project for a new module |
+//! | [`dev`] | a complete service with its mail servers on one machine, for development |
 
 pub mod aliases;
 pub mod api;

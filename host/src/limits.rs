@@ -1,7 +1,7 @@
-//! How often one may ask: requests a minute, by area, per credential or per client (specification, section 8).
+//! Rate limits: requests per minute, for each bucket and each credential or client (specification, section 8).
 //!
-//! Each area is a bucket per key that holds the whole minute's budget and fills again evenly. It decides and counts; which area a
-//! route counts towards is the route's word, and who pays is [`Key`]'s. What it remembers is bounded, whoever comes.
+//! Each key has a budget of one minute in each bucket, which refills evenly. This module counts requests and decides. The route selects the bucket
+//! and [`Key`] selects the client. The memory is bounded, whatever the number of clients.
 
 mod failures;
 
@@ -26,34 +26,34 @@ use crate::error::{Failure, StartError};
 
 pub use failures::{Attempt, Failures};
 
-/// `X-RateLimit-Limit`: requests a minute.
+/// `X-RateLimit-Limit`: requests per minute.
 pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// `X-RateLimit-Remaining`: requests that would be taken now.
+/// `X-RateLimit-Remaining`: requests that are allowed immediately.
 pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// `X-RateLimit-Reset`: when the whole budget is there again, in Unix seconds.
+/// `X-RateLimit-Reset`: the time at which the budget is full again, in Unix seconds.
 pub const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// How often keys whose budget is whole again are forgotten.
+/// The interval at which keys with a full budget are removed.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// The most keys that one area tells apart at a time, some 10 MB of them. Beyond, clients share their neighbours' budgets
+/// The maximum number of keys of one bucket. They take about 10 MB. Beyond this number, clients share the budget of their neighbours
 /// ([`Key::crowd`]).
 const MOST_KEYS: usize = 100_000;
 
 macro_rules! areas {
     ($($area:ident = $key:ident),* $(,)?) => {
-        /// What a request counts towards: a key of the configuration's `[limits]`.
+        /// A rate-limit bucket: a key of the configuration's `[limits]`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "each is the key that it is named for")]
+        #[expect(missing_docs, reason = "each is the key of the same name")]
         pub enum Area {
             $($area),*
         }
 
         impl Area {
-            /// All areas, in the configuration's order.
+            /// All buckets, in the order of the configuration.
             pub const ALL: &[Self] = &[$(Self::$area),*];
 
-            /// The key in `[limits]`.
+            /// Returns the key in `[limits]`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -94,14 +94,14 @@ areas! {
 }
 
 impl Area {
-    /// The area of this name.
+    /// Returns the bucket with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|area| area.name() == name)
     }
 }
 
-/// Who pays for a request.
+/// The client whose budget a request uses.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A web session.
@@ -110,22 +110,22 @@ pub enum Key {
     ApiToken(Box<str>),
     /// An OAuth grant.
     OAuth(Box<str>),
-    /// A signed-in user, whatever credential it came with: the agent endpoint.
+    /// A signed-in user with any credential. Used by the agent endpoint.
     Account(Box<str>),
-    /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 one, since a client has all of that.
+    /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address, because one client usually has a whole /64.
     Client(IpAddr),
-    /// A mail address that somebody tries to sign in to.
+    /// The mail address of sign-in attempts.
     Address(Box<str>),
-    /// The same from one client network.
+    /// The mail address of sign-in attempts from one client network.
     AddressFrom(Box<str>, IpAddr),
-    /// Clients of one region, once there are too many to tell apart: an IPv4 /16, an IPv6 /32.
+    /// The clients of one region, an IPv4 /16 or an IPv6 /32, if there are too many keys.
     Region(IpAddr),
-    /// Addresses with one hash, likewise.
+    /// The mail addresses with one hash, if there are too many keys.
     Addresses(u16),
 }
 
 impl Key {
-    /// Who pays for `caller`'s request in `area`.
+    /// Returns the key of a request of `caller` in a bucket.
     #[must_use]
     pub fn caller(area: Area, caller: &Caller) -> Self {
         if area == Area::Mcp {
@@ -138,14 +138,14 @@ impl Key {
         }
     }
 
-    /// Who pays for a request without a credential.
+    /// Returns the key of a request without a credential.
     #[must_use]
     pub fn client(address: IpAddr) -> Self {
         Self::Client(network(address))
     }
 
-    /// Who pays where there are too many to tell apart: for whatever a stranger can make up as many of as he likes, somebody with
-    /// whom it shares. Of credentials there are no more than the service gave out.
+    /// Returns the key to use if there are too many keys. Keys that an attacker can create in any number are merged. Credentials are not merged,
+    /// because the service issued each of them.
     fn crowd(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
             Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
@@ -158,7 +158,7 @@ impl Key {
     }
 }
 
-/// What stands for one client: its IPv4 address, or its IPv6 address's /64.
+/// Returns the network of one client: its IPv4 address, or the /64 of its IPv6 address.
 #[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -167,7 +167,7 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The clients around one: the /16 of its IPv4 address, or the /32 of its IPv6 address.
+/// Returns the region of a client: the /16 of its IPv4 address, or the /32 of its IPv6 address.
 #[must_use]
 pub fn region(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -176,22 +176,22 @@ pub fn region(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What came of counting one request.
+/// The result of counting one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Requests a minute.
+    /// Requests per minute.
     pub limit: u32,
-    /// Requests that would be taken now; 0 where this one was not.
+    /// Requests that are allowed immediately. 0 if this request was rejected.
     pub remaining: u32,
-    /// When the whole budget is there again, in Unix seconds.
+    /// The time at which the budget is full again, in Unix seconds.
     pub reset: i64,
-    /// Seconds after which another request is taken, at least 1; none where this one was.
+    /// Seconds until another request is allowed, at least 1. `None` if this request was allowed.
     pub retry_after: Option<u64>,
 }
 
 impl Verdict {
-    /// The headers that every limited answer carries. If a handler set those of another budget, the ones of the budget of which less is
-    /// left are kept: the client meets that one first.
+    /// Writes the headers of a rate-limited response. If a handler already set the headers of another budget, those of the budget with fewer
+    /// remaining requests are kept, because the client reaches that limit first.
     pub fn write(&self, headers: &mut HeaderMap) {
         let there = headers
             .get(REMAINING)
@@ -203,10 +203,10 @@ impl Verdict {
         }
     }
 
-    /// The answer to a request that is too much.
+    /// Returns an error if the request was rejected.
     ///
     /// # Errors
-    /// 429 `Too many requests, please try again later` where the budget is spent.
+    /// 429 `Too many requests, please try again later` if the budget is used up.
     pub fn admit(self) -> Result<Self, Failure> {
         match self.retry_after {
             Some(seconds) => Err(self.refusal(seconds)),
@@ -214,7 +214,7 @@ impl Verdict {
         }
     }
 
-    /// 429 for a budget of `limit`, of which nothing is left for `wait`, and which is whole again at `reset`.
+    /// Returns a 429 failure for a used-up budget of `limit`, which allows another request after `wait` and is full at `reset`.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Failure {
         let seconds = whole_seconds(wait);
@@ -248,35 +248,35 @@ impl Verdict {
 
 type Buckets = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationMiddleware>;
 
-/// The budgets of all areas.
+/// The budgets of all buckets.
 pub struct Limits {
     clock: Clock,
     budgets: Vec<Budget>,
-    /// Failed attempts to sign in to one address, a minute, from one client network.
+    /// The maximum number of failed sign-in attempts per minute for one address from one client network.
     sign_in_address: NonZeroU32,
     sign_in_failures: Failures,
     hashes: RandomState,
     swept: AtomicU64,
 }
 
-/// An address can have this many times as many failed attempts to sign in from all networks together as from one.
+/// The factor between the limit on failed sign-in attempts for one address from all networks together and the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
-/// The budgets of one area.
+/// The budgets of one bucket.
 struct Budget {
     limit: NonZeroU32,
     buckets: Buckets,
-    /// No fewer than there are keys: what counting them costs is only paid where they could be too many.
+    /// An upper bound on the number of keys. The keys are counted only when this bound reaches the maximum, because counting is expensive.
     keys: AtomicUsize,
-    /// When what is whole again was last forgotten for the sake of room, in seconds.
+    /// When full budgets were last removed to make room, in seconds of the monotonic clock.
     cleared: AtomicU64,
 }
 
 impl Limits {
-    /// Everybody has a whole budget.
+    /// Creates full budgets.
     ///
     /// # Errors
-    /// A sentence that names the area where a limit is 0.
+    /// A sentence that names the bucket whose limit is 0.
     pub fn new(config: &config::Limits, clock: Clock) -> Result<Self, StartError> {
         let at_least_one = |limit, key| {
             NonZeroU32::new(limit)
@@ -309,7 +309,7 @@ impl Limits {
         })
     }
 
-    /// Counts one request of `key` towards `area`.
+    /// Counts one request of `key` in a bucket.
     #[must_use]
     pub fn check(&self, area: Area, key: &Key) -> Verdict {
         self.sweep();
@@ -346,8 +346,9 @@ impl Limits {
         }
     }
 
-    /// Begins an attempt to sign in to `address`. The client itself was counted before. `known` says that the address signed in from the client's network
-    /// before: then failures from other networks do not count against this attempt, so no stranger can lock its owner out.
+    /// Starts an attempt to sign in to `address`. The request of the client must be counted before. `known` is whether the address signed in from
+    /// the client's network before. Then failures from other networks do not count against this attempt, so that an attacker cannot lock the
+    /// owner out.
     ///
     /// # Errors
     /// 429 if the address has had too many failures from the client's network, or from all networks together.
@@ -372,7 +373,7 @@ impl Limits {
         let now = self.clock.monotonic().as_secs();
         let last = self.swept.load(Ordering::Relaxed);
         let due = now.saturating_sub(last) >= SWEEP_EVERY.as_secs();
-        // One of the requests that find it due does it.
+        // Only one of the concurrent requests runs the sweep.
         if due
             && self
                 .swept
@@ -386,7 +387,7 @@ impl Limits {
         }
     }
 
-    /// Keys that are remembered.
+    /// Returns the number of keys.
     #[cfg(test)]
     fn remembered(&self) -> usize {
         self.budgets.iter().map(|budget| budget.buckets.len()).sum()
@@ -394,12 +395,12 @@ impl Limits {
 }
 
 impl Budget {
-    /// Whether one more key may be told apart.
+    /// Returns whether there is room for another key.
     fn has_room(&self, now: u64) -> bool {
         if self.keys.fetch_add(1, Ordering::Relaxed) < MOST_KEYS {
             return true;
         }
-        // Once a second is enough: what it forgets fills again no faster.
+        // Once per second is enough, because keys do not become removable faster.
         if self.cleared.swap(now, Ordering::Relaxed) != now {
             self.forget();
         }
@@ -422,7 +423,7 @@ impl fmt::Debug for Limits {
     }
 }
 
-/// Our clock in governor's words: the monotonic one, since a time of day that is set back would keep everybody waiting.
+/// The clock for governor. It is the monotonic clock, because a system time that is set back would block all clients.
 #[derive(Clone)]
 struct Ticks(Clock);
 

@@ -1,7 +1,7 @@
-//! The log: for people or for machines, on standard error, filtered as the configuration says.
+//! The log on standard error, as readable lines or as JSON, filtered as the configuration says.
 //!
-//! Every line written while a request is served stands in that request's span, which carries its id; in the JSON form the span's
-//! fields are in `span`. Secrets are kept out by never being put in: their types have no readable Debug.
+//! Every line that is written while a request is served is in the span of that request, which has its id. In the JSON form the fields of the span are
+//! in `span`. Types of secrets have no readable `Debug`, so secrets are not logged.
 
 use std::io::IsTerminal as _;
 
@@ -13,14 +13,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{Log, LogFormat};
 use crate::error::StartError;
 
-/// Libraries that bury the log below `info` (Cranelift writes hundreds of megabytes for one module) or write down what passes
-/// through them (rustls: whole handshakes). Each stands for every target that begins with its name.
+/// Libraries that write too much below `info` (Cranelift writes hundreds of megabytes for one module) or that log the data they process (rustls logs
+/// whole handshakes). Each name stands for all targets that start with it.
 const QUIET: [&str; 5] = ["cranelift", "mio", "regalloc2", "rustls", "wasmtime"];
 
-/// Sets the log up for the whole process. To be called once.
+/// Sets up the log of the process. Must be called only once.
 ///
 /// # Errors
-/// A sentence where the filter cannot be understood, or where the log was set up before.
+/// The filter is invalid, or the log is already set up.
 pub fn start(config: &Log) -> Result<(), StartError> {
     let log = fmt()
         .with_env_filter(filter(&config.filter)?)
@@ -39,12 +39,14 @@ pub fn start(config: &Log) -> Result<(), StartError> {
     .map_err(|e| StartError::new(format!("the log cannot be set up: {e}")))
 }
 
-/// The filter as it is configured, with [`QUIET`] at `warn` where a level for everything would let them say more. A directive that
-/// names one of them, or a part of it, has its way: of two that fit the longer counts, of two alike the later.
+/// Returns the configured filter. [`QUIET`] libraries are limited to `warn` if the global level would let them write more. Directives that name such
+/// a library or a part of it take precedence: the longer one of two matching directives applies, or the later one of two equal directives.
 fn filter(text: &str) -> Result<EnvFilter, StartError> {
     let parse = |directives: &str| {
         EnvFilter::builder().parse(directives).map_err(|e| {
-            StartError::new(format!("`log.filter` is `{text}`, which is no filter: {e}"))
+            StartError::new(format!(
+                "`log.filter` is `{text}`, which is not a valid filter: {e}"
+            ))
         })
     };
     let filter = parse(text)?;
@@ -59,10 +61,10 @@ fn filter(text: &str) -> Result<EnvFilter, StartError> {
     parse(&format!("{},{text}", quiet.join(",")))
 }
 
-/// What other rooms' tests look at.
+/// Access to the log for tests of other modules.
 #[cfg(test)]
 pub(crate) mod testing {
-    /// What is logged on this thread while `work` runs.
+    /// Returns what is logged on this thread while `work` runs.
     pub(crate) async fn logged(work: impl Future<Output = ()>) -> String {
         #[derive(Clone, Default)]
         struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);

@@ -1,4 +1,4 @@
-//! The command line: what an operator types becomes a configuration and a running service.
+//! The command line: parses the arguments, reads the configuration and runs the command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use latchmail::operator::{self, account, audit, client, domain, module};
 use latchmail::{dev, logging};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Returns freed memory to the system, which the allocator of glibc keeps: one arena for each thread that ever allocated.
+/// Returns freed memory to the system. The allocator of glibc keeps it, in one arena for each thread that allocated memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -31,7 +31,7 @@ struct Cli {
 enum Verb {
     /// Serve until SIGINT or SIGTERM.
     Serve {
-        /// The configuration, a TOML file. The environment goes over it: `LATCHMAIL_SECTION__KEY`.
+        /// The configuration, a TOML file. Variables `LATCHMAIL_SECTION__KEY` override it.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
@@ -40,52 +40,52 @@ enum Verb {
         /// The configuration, as for `serve`.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Look nothing up in the DNS: no sender from elsewhere is verified.
+        /// Use no DNS: senders of other servers are not verified.
         #[arg(long)]
         without_dns: bool,
     },
-    /// Run the service with mail servers of its own on this machine, for development.
+    /// Run the service with its own mail servers on this machine, for development.
     Dev {
-        /// A `PostgreSQL` database for the directory; otherwise `SQLite` in the state folder.
+        /// The `PostgreSQL` database of the directory. Default: `SQLite` in the state folder.
         #[arg(long, value_name = "postgres://…")]
         database: Option<String>,
-        /// The folder of the built modules; otherwise `$LATCHMAIL_MODULES`, or the build's own.
+        /// The folder of the built modules. Default: `$LATCHMAIL_MODULES`, or the folder of the build.
         #[arg(long, value_name = "DIR")]
         modules: Option<PathBuf>,
-        /// A folder of sources of modules, a crate's or one that holds crates: what is saved there is built and swapped in. May be given
-        /// again.
+        /// A folder with the source of modules: a crate, or a folder of crates. Modules are built and replaced when a file is saved. Can be
+        /// repeated.
         #[arg(long, value_name = "DIR")]
         watch: Vec<PathBuf>,
     },
-    /// Make, show and change accounts.
+    /// Create, show and change accounts.
     Account {
         #[command(flatten)]
         service: operator::Service,
         #[command(subcommand)]
         verb: account::Verb,
     },
-    /// Show and change domains, and hold addresses.
+    /// Show and change domains, and reserve addresses.
     Domain {
         #[command(flatten)]
         service: operator::Service,
         #[command(subcommand)]
         verb: domain::Verb,
     },
-    /// Make, show and remove clients of the authorization server.
+    /// Create, show and remove clients of the authorization server.
     Client {
         #[command(flatten)]
         service: operator::Service,
         #[command(subcommand)]
         verb: client::Verb,
     },
-    /// Install, show and change modules while the service runs, and make new ones.
+    /// Install, show and change modules while the service runs, and create new ones.
     Module {
         #[command(flatten)]
         service: operator::Service,
         #[command(subcommand)]
         verb: module::Verb,
     },
-    /// Show the record of security events, the newest last.
+    /// Show the audit log, the newest events last.
     Audit {
         #[command(flatten)]
         service: operator::Service,
@@ -108,25 +108,25 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where even this cannot be written, the exit status still says it.
+/// Errors are ignored: if standard error cannot be written, the exit status still reports the failure.
 fn complain(sentence: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "latchmail: {sentence}");
 }
 
-/// The parser's own words, but for an argument that it did not expect: that may be a password, and is not repeated.
+/// Prints the error of the parser. The value of an unexpected argument is not printed, because it may be a password.
 fn misread(error: &clap::Error) -> ExitCode {
     const MISUSE: u8 = 2;
     if error.kind() == ErrorKind::UnknownArgument {
         let unexpected = error.get(ContextKind::InvalidArg);
         if matches!(unexpected, Some(ContextValue::String(name)) if name == "--config") {
             complain(
-                "--config FILE goes behind the verb: `latchmail serve --config FILE`, `latchmail account list --config FILE`",
+                "--config FILE must follow the command: `latchmail serve --config FILE`, `latchmail account list --config FILE`",
             );
             return ExitCode::from(MISUSE);
         }
         complain(
-            "there is an argument that does not belong there; --help says which do, and a password is none: it is read from the standard \
+            "unexpected argument; --help lists the arguments. A password is not an argument: it is read from standard \
              input",
         );
         return ExitCode::from(MISUSE);

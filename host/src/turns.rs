@@ -29,7 +29,7 @@ impl Turns {
         self.turns(account, 1).await
     }
 
-    /// Waits for `many` permits of the share at once.
+    /// Waits for `many` permits of the account at once.
     pub(crate) async fn turns(&self, account: &str, many: u32) -> Option<OwnedSemaphorePermit> {
         let share = {
             let mut shares = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);

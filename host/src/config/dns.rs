@@ -10,14 +10,15 @@ use super::seconds;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dns {
-    /// `address:port` of the resolver; empty: the system's.
+    /// `address:port` of the resolver. If empty: the resolver of the system.
     pub server: String,
-    /// How long one look-up may take.
+    /// The timeout of one lookup, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// How often a query is sent within that time.
+    /// The number of times that a query is sent within the timeout.
     pub attempts: u32,
-    /// The mail server's name in the world: what custom domains have in MX and include in SPF. Empty: `mail.` and the first registration domain.
+    /// The public name of the mail server: custom domains have this name in MX and include it in SPF. If empty: `mail.` and the first
+    /// registration domain.
     pub mail_host: String,
 }
 

@@ -1,4 +1,4 @@
-//! `[inbound]`: mail that arrives.
+//! `[inbound]`: incoming mail.
 
 use std::net::SocketAddr;
 
@@ -12,24 +12,24 @@ use crate::network::Network;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inbound {
-    /// The name under which the mail server writes `Authentication-Results` (RFC 8601). Empty: none of them is trusted.
+    /// The name in `Authentication-Results` of the mail server (RFC 8601). If empty, no such header is trusted.
     pub authserv_id: String,
     /// The loopback address that `latchmail milter` listens on.
     pub listen: SocketAddr,
-    /// What happens to a message from elsewhere that names a local sender without proof.
+    /// The action for a message from another server that has a local sender without proof.
     pub local_from: LocalFrom,
     /// Addresses and networks of mailing list servers, whose messages are marked instead of rejected.
     #[serde(deserialize_with = "list")]
     pub list_servers: Vec<String>,
 }
 
-/// What happens to a message from elsewhere that names a local sender without proof.
+/// The action for a message from another server that has a local sender without proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LocalFrom {
-    /// It is rejected.
+    /// Reject the message.
     Reject,
-    /// It arrives with the result `fail`.
+    /// Deliver the message with the result `fail`.
     Mark,
 }
 
@@ -60,7 +60,7 @@ impl Inbound {
         )))
     }
 
-    /// The networks of `list_servers`.
+    /// Returns the networks of `list_servers`.
     ///
     /// # Errors
     /// A sentence that names the entry.

@@ -1,4 +1,4 @@
-//! `[oauth]`: the authorization server for agents, where something is to be said of it.
+//! `[oauth]`: the authorization server for agents.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,14 +12,16 @@ use super::{list, seconds};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OAuth {
-    /// Where the service's own authorization server listens, on an address that it has alone and that `auth_url` names. None: where the service does.
+    /// The address that the service's own authorization server listens on, if `auth_url` names a separate one. If `None`, it uses the listener of
+    /// the service.
     pub listen: Option<SocketAddr>,
-    /// Hosts at which clients may be described beside those of the public internet over TLS: `http://127.0.0.1:8080`, `10.0.0.0/8`.
+    /// Additional hosts of client metadata documents: `http://127.0.0.1:8080`, `10.0.0.0/8`. Hosts of the public internet are always allowed over
+    /// TLS.
     #[serde(deserialize_with = "list")]
     pub client_hosts: Vec<String>,
     /// Whether clients that the operator did not add may use the device grant.
     pub device_grant: bool,
-    /// How an authorization server elsewhere is asked about its tokens. None: there is none elsewhere.
+    /// The introspection endpoint of an external authorization server. If `None`, there is no external one.
     pub introspection: Option<Introspection>,
 }
 
@@ -34,28 +36,28 @@ impl Default for OAuth {
     }
 }
 
-/// `[oauth.introspection]`: the question whether an access token is good (RFC 7662).
+/// `[oauth.introspection]`: token introspection (RFC 7662).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Introspection {
-    /// The whole address of the endpoint: https, or http on a loopback address. It may be in a private network.
+    /// The URL of the endpoint: https, or http on a loopback address. It may be in a private network.
     pub url: String,
-    /// Who the service is to the authorization server.
+    /// The client id of the service at the authorization server.
     pub client_id: String,
-    /// The file of its secret there, which nobody else may read. A line's end at the end is not part of it.
+    /// The file of the client secret. Other users must not be able to read it. A newline at the end is ignored.
     pub client_secret_file: PathBuf,
-    /// The member of the answer that holds the account's address.
+    /// The member of the response that contains the address of the account.
     pub username_claim: String,
-    /// Further names of this service that a token may be meant for, besides its addresses.
+    /// Additional audiences of tokens for this service, besides its URLs.
     #[serde(deserialize_with = "list")]
     pub audience: Vec<String>,
-    /// Whether a token has to say whom it is meant for. One that does has to name this service either way.
+    /// Whether a token must have an audience. If a token has one, it must be this service in any case.
     pub audience_required: bool,
-    /// Who has to have issued a token that says who did. Empty: `auth_url`.
+    /// The required issuer of a token that has an issuer. If empty: `auth_url`.
     pub issuer: String,
-    /// Scopes that a token must have, separated by blanks.
+    /// The scopes that a token must have, separated by spaces.
     pub scope: String,
-    /// How long one question may take, in seconds.
+    /// The timeout of one request, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
 }

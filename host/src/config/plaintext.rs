@@ -1,6 +1,6 @@
-//! Refuses connections to mail servers and databases that would cross a network without encryption.
+//! Rejects configurations whose connections to mail servers and databases would cross a network without encryption.
 //!
-//! Looks at the configuration only. It resolves no names: a name other than `localhost` counts as another machine.
+//! This module reads only the configuration. It resolves no names: any name other than `localhost` counts as another machine.
 
 use std::net::IpAddr;
 use std::str::FromStr as _;
@@ -56,7 +56,8 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
     }
 }
 
-/// The host of a PostgreSQL server on another machine, if the connection can do without TLS. A URL that cannot be parsed is reported when it is opened.
+/// Returns the host of a PostgreSQL server on another machine, if the connection can be made without TLS. A URL that cannot be parsed is reported
+/// when the database is opened.
 fn unencrypted_database(url: &str) -> Option<String> {
     if !url.starts_with("postgres") {
         return None;
@@ -71,7 +72,7 @@ fn unencrypted_database(url: &str) -> Option<String> {
     (!encrypted && !on_socket && !is_local(host)).then(|| host.to_owned())
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 fn host(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }

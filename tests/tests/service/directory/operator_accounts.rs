@@ -585,11 +585,11 @@ async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
     ] {
         let said = run(arguments).await;
         assert_eq!(said.status, 2, "{said:?}");
-        assert!(said.err.contains("goes behind the verb"), "{said:?}");
+        assert!(said.err.contains("must follow the command"), "{said:?}");
     }
     for arguments in [["help", "account"], ["account", "--help"]] {
         let said = run(&arguments).await.done();
-        for part in ["two-factor", "--config <FILE>", "Make, show and change"] {
+        for part in ["two-factor", "--config <FILE>", "Create, show and change"] {
             assert!(said.contains(part), "{part} in {said}");
         }
         let widest = said.lines().map(|line| line.chars().count()).max();
