@@ -1,6 +1,6 @@
 //! The configuration: one TOML file. The environment can set every key as `LATCHMAIL_SECTION__KEY`.
 //!
-//! Only this file reads the environment. `docs/configuration.md` describes the configuration for operators: change both together.
+//! Only this module reads the environment. `docs/configuration.md` describes the configuration for operators: change both together.
 
 mod dns;
 mod inbound;
@@ -246,8 +246,8 @@ pub struct Imap {
     /// The time for which an idle connection is kept, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
-    /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of revoked credentials. If empty, these sessions
-    /// stay open until the client closes them.
+    /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of revoked credentials. If empty, the service does
+    /// not end these sessions.
     pub doveadm: String,
     /// The file with the key of the doveadm API. Its bytes are used unchanged, as Dovecot reads them.
     pub doveadm_key_file: PathBuf,

@@ -1,7 +1,8 @@
-//! The recent log entries of a module: the lines that it wrote, and why the host could not use a response of it.
+//! The recent log entries of a module: the lines that it wrote, and the reasons why the host could not use a response.
 //!
-//! The entries are in memory, with a limit for each module, and end with the service. The service's own log ([`crate::logging`]) has the same lines among all
-//! others. Entries contain text of the module and of the host only, never a request's body, header or credential that the module did not write itself.
+//! The entries are in memory, with a limit for each module, and are lost when the service stops. The service's own log ([`crate::logging`]) contains
+//! the same lines. Entries contain text of the module and of the host only. They contain a request's body, header or credential only if the module
+//! wrote it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ const MAX_ENTRIES: usize = 1_000;
 /// Maximum size of a module's entries, in bytes of text.
 const MAX_BYTES: usize = 512 * 1024;
 
-/// How important an entry is.
+/// The severity of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ModuleLogLevel)]
@@ -34,7 +35,7 @@ pub enum Level {
     Error,
 }
 
-/// What wrote an entry.
+/// The source of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ModuleLogSource)]
@@ -58,9 +59,9 @@ pub struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub request: Option<String>,
-    /// How important the entry is.
+    /// The severity of the entry.
     pub level: Level,
-    /// What wrote the entry.
+    /// The source of the entry.
     pub source: Source,
     /// The text, on one line.
     pub message: String,

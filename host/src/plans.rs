@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::{Config, Plan};
 use crate::directory::accounts::DEFAULT_PLAN;
 
-/// The configuration's plans.
+/// The plans of the configuration.
 #[derive(Clone, Debug)]
 pub struct Plans(BTreeMap<String, Plan>);
 

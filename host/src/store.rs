@@ -116,7 +116,7 @@ impl Store {
         let after = after.unwrap_or_default();
         if !fits(prefix) || !fits(after) {
             return Err(Error::Invalid(
-                "prefix and after must be what a key can begin with: at most 256 bytes, without control characters",
+                "prefix and after must be at most 256 bytes, without control characters",
             ));
         }
         Ok(self

@@ -121,8 +121,8 @@ impl Own {
     }
 }
 
-/// What a module receives of the confirmation of a password. A rate limit (429) and a missing two-factor code (401) end the call instead, and the client receives
-/// them whatever the module would have responded.
+/// Returns the result of confirming a password to the module. A rate limit (429) and a missing two-factor code (401) end the call instead, and the
+/// client receives them instead of the module's response.
 fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
     match result {
         Err(failure)

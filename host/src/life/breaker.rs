@@ -1,5 +1,5 @@
-//! The circuit breaker: logs failing versions of modules and rolls them back if their policy says so. A failed roll back is repeated while the
-//! version serves and fails.
+//! The circuit breaker: logs failing versions of modules and rolls them back if their policy says so. A failed rollback is repeated while the version
+//! serves and fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::api::bounded;
 use crate::config::Breaker;
 use crate::modules::Failing;
 
-/// The first and the maximum pause before a failed roll back is repeated. The pause doubles each time.
+/// The first and the maximum pause before a failed rollback is repeated. The pause doubles each time.
 const AGAIN: Duration = Duration::from_secs(2);
 const AT_MOST: Duration = Duration::from_mins(5);
 

@@ -105,7 +105,7 @@ impl Life {
     }
 
     /// Rolls a module back to an earlier version: the one with the given digest or prefix of a digest, or by default the one that served before
-    /// the current version. A later roll back does not return to the replaced version unless its digest is given.
+    /// the current version. A later rollback does not return to the replaced version unless its digest is given.
     ///
     /// # Errors
     /// [`Refusal::Unknown`] if the module or version does not exist. Any other [`Refusal`] if the version can no longer be loaded.

@@ -2,7 +2,7 @@
 //!
 //! A change is prepared completely first: the component is compiled, checked against its policy, linked, tested, and routed together with everything
 //! else. Then the change is written to the database and one pointer is swapped. If a step fails, nothing changes. The configuration sets the policies
-//! and is read again at every change. The database says which versions serve and stores the components.
+//! and is read again at every change. The database records which versions serve and stores the components.
 //!
 //! The sandbox is in [`crate::modules`]. The authorization of administrators is in [`crate::http::admin`].
 
@@ -71,7 +71,7 @@ type Slots = BTreeMap<String, Slot>;
 struct Slot {
     /// The serving version.
     serving: Option<Arc<Module>>,
-    /// The digest of the version that should serve. `None` if no version could ever be installed.
+    /// The digest of the version that should serve. `None` if no version has been installed.
     digest: Option<String>,
     /// Whether the module should serve.
     enabled: bool,

@@ -142,7 +142,7 @@ pub struct Served {
     pub method: String,
     /// The path, with named segments.
     pub path: String,
-    /// The authorized callers, as a phrase.
+    /// The authorized callers, as a phrase such as `web sessions`.
     pub access: String,
 }
 

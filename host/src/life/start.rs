@@ -35,7 +35,7 @@ impl Life {
             .chain(installed.iter().map(|one| one.module.as_str()))
             .collect();
         let as_installed = |name: &str| installed.iter().find(|one| one.module == name);
-        // If the routes of two modules conflict, the module that was installed first stays.
+        // If the routes of two modules conflict, the module that is already in the database serves.
         let (before, new): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| as_installed(name).is_some());

@@ -1,7 +1,7 @@
 //! Limits on failed attempts, for signing in and for confirming a password.
 //!
-//! An attempt is counted when it begins and is given back when it succeeds, so attempts made at the same time cannot exceed the limit together. Each key has a
-//! bucket that refills evenly over a minute (GCRA). What an attempt counts towards is the caller's decision.
+//! An attempt is counted when it begins and is no longer counted when it succeeds, so concurrent attempts cannot exceed the limit together. Each key
+//! has a bucket that refills evenly over a minute (GCRA). The caller decides which keys an attempt counts towards.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,7 +36,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Whether one more key can have a bucket of its own.
+    /// Returns whether there is room for another bucket.
     fn has_room(&mut self, now: Duration) -> bool {
         // A flood of keys must not cause a search through all of them at each attempt.
         if self.full_at.len() >= MOST_KEYS && self.cleared.as_secs() != now.as_secs() {
@@ -47,7 +47,7 @@ impl Buckets {
     }
 }
 
-/// An attempt that has begun. It counts as a failure unless it is given back.
+/// A started attempt. It counts as a failure unless [`succeeded`](Self::succeeded) is called.
 #[must_use]
 pub struct Attempt<'f> {
     failures: &'f Failures,
@@ -55,7 +55,7 @@ pub struct Attempt<'f> {
 }
 
 impl Failures {
-    /// No failures so far.
+    /// Creates an empty set of failures.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Failures {
         }
     }
 
-    /// Begins an attempt that counts towards each of these keys, with the number of failures that it can have a minute.
+    /// Starts an attempt that counts towards each of these keys. The number of a key is its maximum number of failures per minute.
     ///
     /// # Errors
     /// 429 if a key has no attempt left. The attempt then counts towards none of them.
@@ -109,14 +109,14 @@ impl Failures {
 }
 
 impl Attempt<'_> {
-    /// Gives the attempt back unless `result` is that of wrong credentials (401).
+    /// Stops counting the attempt unless `result` is a 401 for wrong credentials.
     pub fn settle<T>(self, result: &Result<T, Failure>) {
         if !matches!(result, Err(failure) if failure.status == StatusCode::UNAUTHORIZED) {
             self.succeeded();
         }
     }
 
-    /// Gives the attempt back.
+    /// Stops counting the attempt.
     pub fn succeeded(self) {
         let mut buckets = self.failures.buckets();
         for (key, interval) in self.counted {

@@ -75,7 +75,7 @@ pub struct Loader {
     recent: Mutex<BTreeMap<String, VecDeque<Examined>>>,
 }
 
-/// The notification that most of the latest requests of a module trapped.
+/// The notification that most of the latest requests of a module failed.
 #[derive(Clone, Debug)]
 pub struct Failing {
     /// The name of the module.
@@ -123,7 +123,7 @@ impl Examined {
 }
 
 impl Loader {
-    /// Makes the engine. The returned channel receives a message when most of the latest requests of a module trapped.
+    /// Makes the engine. The returned channel receives a message when most of the latest requests of a module failed.
     ///
     /// # Errors
     /// The engine cannot be made, or a policy in the configuration is invalid.
