@@ -1,7 +1,7 @@
 -- Keeps the file that mail servers read in sync with the directory. Runs on every connection, after that file was attached as `mailserver`. Temporary triggers
 -- can write to attached databases, so every change of the directory changes the projection in the same transaction, whichever query makes the change.
 --
--- The due_* views define what the file must contain. They correspond to the views in ../../postgres/0002_mailserver.sql and later migrations. A trigger deletes
+-- The due_* views define what the file must contain. They correspond to the views in ../../postgres/0001_initial.sql. A trigger deletes
 -- the rows for the old values of a changed row and inserts the rows for its new values. Deletions by foreign key also fire the triggers.
 
 -- FULL, as for the main file: an alias whose creation was confirmed must not bounce after a power failure because a mail server started before the service

@@ -2,10 +2,10 @@
 --
 -- The file is separate, because a reader of a database in WAL mode must be able to write it. Mail daemons can open this file and not the main file. It contains
 -- only what they need: no person's password, no sealed secret, no session. Within a version, columns can only be added. On PostgreSQL, the same names are views
--- (../../postgres/0002_mailserver.sql).
+-- (../../postgres/0001_initial.sql).
 --
 -- Runs at every start, in one transaction. The file is a projection: connection.sql keeps it in sync, and repair.sql rebuilds it. A change to a table's shape
--- must drop the old table first, in older.sql.
+-- must drop the old table first.
 
 CREATE VIEW IF NOT EXISTS mailserver_version AS
     SELECT 1 AS version;

@@ -1,5 +1,5 @@
 -- Last log-ins that the mail server records, on SQLite. The file is separate from the one that the mail server reads, so that the writes of log-ins and of the
--- service never wait for each other. The counterpart on PostgreSQL is ../../postgres/0005_last_logins.sql.
+-- service never wait for each other. The counterpart on PostgreSQL is ../../postgres/0001_initial.sql.
 
 CREATE TABLE IF NOT EXISTS mailserver_last_logins (
     app_password_id TEXT   PRIMARY KEY,

@@ -29,9 +29,6 @@ use milter::MilterFile;
 pub(super) use milter::withdraw;
 
 const MAILSERVER_FILE: &str = include_str!("../../../migrations/mailserver/sqlite/file.sql");
-const MAILSERVER_OLDER: &str = include_str!("../../../migrations/mailserver/sqlite/older.sql");
-const MAILSERVER_IS_OLDER: &str =
-    "SELECT COUNT(*) FROM sqlite_master WHERE name = 'projected_passwords'";
 const MAILSERVER_CONNECTION: &str =
     include_str!("../../../migrations/mailserver/sqlite/connection.sql");
 const MAILSERVER_REPAIR: &str = include_str!("../../../migrations/mailserver/sqlite/repair.sql");
@@ -172,12 +169,6 @@ async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
     let mut connection: SqliteConnection = shared_options(mailserver).connect().await?;
     shared::make_wal(&mut connection, mailserver).await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
-    let older: i64 = sqlx::query_scalar(MAILSERVER_IS_OLDER)
-        .fetch_one(&mut *tx)
-        .await?;
-    if older > 0 {
-        sqlx::raw_sql(MAILSERVER_OLDER).execute(&mut *tx).await?;
-    }
     sqlx::raw_sql(MAILSERVER_FILE).execute(&mut *tx).await?;
     tx.commit().await?;
     connection.close().await?;

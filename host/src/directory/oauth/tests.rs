@@ -254,12 +254,6 @@ async fn scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token(fre
         found = refresh(&format!("{next}-refresh")).await.unwrap().grant;
         assert_eq!(found.scope, whole);
     }
-    // Rows of versions without scopes have every scope that an OAuth token could have.
-    let old = "INSERT INTO oauth_codes (code_hash, account_id, client_id, client_name, redirect_uri, challenge, resource, expires_at) \
-        VALUES ('old', 'ada', 'c', '', 'app:/b', 'challenge', 'https://mail.example', 0)";
-    fresh.execute(old).await;
-    let agreed = directory.agreement("old").await.unwrap().unwrap();
-    assert_eq!(agreed.scope, "mail:read mail:send mail:write aliases:read");
 }
 
 async fn of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant(fresh: Fresh) {

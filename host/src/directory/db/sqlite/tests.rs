@@ -283,31 +283,6 @@ async fn a_start_leaves_a_file_of_the_right_shape_as_it_is() {
     on_sqlite(body).await.unwrap();
 }
 
-/// The shape of the file before log-ins had a kind.
-#[tokio::test]
-async fn a_file_of_an_older_shape_is_made_anew() {
-    let body = async |fresh: Fresh| {
-        fresh.directory.with("a", "ada@example.org", &["s"]).await;
-        fresh.directory.close().await;
-        let Db::Sqlite(theirs) = fresh.mail_server().await.unwrap() else {
-            unreachable!()
-        };
-        let older = "DROP VIEW mailserver_passwords; DROP TABLE projected_log_ins; \
-            CREATE TABLE projected_passwords (app_password_id TEXT PRIMARY KEY, address TEXT NOT NULL, \
-                selector TEXT NOT NULL, password TEXT NOT NULL, expires_at BIGINT); \
-            CREATE INDEX projected_passwords_by_address ON projected_passwords (address); \
-            INSERT INTO projected_passwords VALUES ('gone', 'x@example.org', 'x', 'x', NULL); \
-            CREATE VIEW mailserver_passwords AS SELECT address, selector, app_password_id, password FROM projected_passwords";
-        sqlx::raw_sql(older).execute(&theirs).await.unwrap();
-        theirs.close().await;
-        Directory::open(&fresh.config, &[]).await.unwrap();
-        let kinds = "SELECT app_password_id, kind FROM mailserver_passwords";
-        let expected = [("s-password".to_owned(), "web_session".to_owned())];
-        assert_eq!(fresh.as_mail_server(kinds).await, expected);
-    };
-    on_sqlite(body).await.unwrap();
-}
-
 /// The service does not depend on the file that mail servers write, so no content of that path prevents a start.
 #[tokio::test]
 async fn a_service_starts_whatever_stands_where_last_log_ins_belong() {
