@@ -137,7 +137,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> serde_json::Result<String> {
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
-/// serde_json's compact format, with escapes for invisible characters.
+/// `serde_json`'s compact format, with escapes for invisible characters.
 struct Visible;
 
 impl Formatter for Visible {
