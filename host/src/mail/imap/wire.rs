@@ -308,17 +308,18 @@ pub(in crate::mail) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     if server_ids::is_nested_deeper(frame, DEPTH) {
         return Err(Error::Protocol("a reply with lists nested too deep".into()));
     }
-    match Response::parse(frame) {
-        Ok((
+    // `imap-proto` 0.17 panics on some invalid replies, for example if a character outside ASCII follows the response code.
+    match std::panic::catch_unwind(|| Response::parse(frame)) {
+        Ok(Ok((
             [],
             Response::Data {
                 status: Status::Bye,
                 outcome,
             },
-        )) => Err(Error::Lost(
+        ))) => Err(Error::Lost(
             outcome.information.unwrap_or_default().into_owned(),
         )),
-        Ok(([], response)) => Ok(response),
+        Ok(Ok(([], response))) => Ok(response),
         _ => Err(Error::Protocol(format!(
             "invalid reply: {:?}",
             String::from_utf8_lossy(frame.get(..80).unwrap_or(frame))
@@ -466,6 +467,12 @@ mod tests {
             "(".repeat(1000)
         );
         assert!(parse(literal.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_reply_on_which_the_parser_panics_is_invalid() {
+        let refused = parse("* OK [UIDVALIDITY 1]\u{3414} ok\r\n".as_bytes()).map(drop);
+        assert!(matches!(refused, Err(Error::Protocol(_))), "{refused:?}");
     }
 
     #[test]
