@@ -176,10 +176,10 @@ impl Checked {
             message = message.references(MessageId::new_list(ids));
         }
         if let Some(text) = &draft.text {
-            message = message.text_body(text.as_str());
+            message.text_body = Some(body("text/plain", text));
         }
         if let Some(html) = &draft.html {
-            message = message.html_body(html.as_str());
+            message.html_body = Some(body("text/html", html));
         }
         if !draft.files.is_empty() {
             message.attachments = Some(draft.files.iter().map(part).collect());
@@ -252,6 +252,22 @@ fn subject(text: &str) -> HeaderType<'_> {
         .map(|piece| format!("=?utf-8?B?{}?=", STANDARD.encode(piece)))
         .collect();
     HeaderType::Raw(Raw::new(words.join(" ")))
+}
+
+/// Returns a text of the message. mail-builder writes control characters unencoded, but a message must not contain NUL (RFC 5322, section 4) and servers change
+/// others. A text with control characters is encoded in base64.
+fn body<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
+    let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n' | b'\r');
+    if text.bytes().all(plain) {
+        return MimePart::new(media_type, text);
+    }
+    // 57 bytes are a line of 76 characters (RFC 2045, section 6.8).
+    let lines: Vec<String> = text
+        .as_bytes()
+        .chunks(57)
+        .map(|line| STANDARD.encode(line))
+        .collect();
+    MimePart::new(media_type, lines.join("\r\n")).transfer_encoding("base64")
 }
 
 /// Returns the part of a file. The media type is written unchanged and the content in base64. A message must not be encoded in base64 (RFC 2046, section

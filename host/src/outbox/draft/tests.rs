@@ -86,6 +86,27 @@ fn no_line_is_longer_than_a_line_may_be() {
 }
 
 #[test]
+fn a_text_with_control_characters_is_encoded() {
+    for text in ["a\0b", "a=\u{1}\u{7f}", &"\u{8}".repeat(1000)] {
+        let message = written(Draft {
+            text: Some(text.into()),
+            html: Some(text.into()),
+            ..draft()
+        });
+        assert!(
+            message
+                .iter()
+                .all(|byte| !byte.is_ascii_control() || b"\t\r\n".contains(byte))
+        );
+        let read = mail_parser::MessageParser::default()
+            .parse(&*message)
+            .unwrap();
+        assert_eq!(read.body_text(0).unwrap(), text);
+        assert_eq!(read.body_html(0).unwrap(), text);
+    }
+}
+
+#[test]
 fn everybody_is_in_the_envelope_once() {
     let checked = Draft {
         cc: vec![person("Bo", "bo@EXAMPLE.net")],
