@@ -66,9 +66,12 @@ def after_call(context, case, response):
         HELD.refused(sent.removeprefix("Bearer "))
 
 
-def text(response):
+def text(body):
+    """The text of a body, or nothing if it is not in UTF-8."""
+    if body is None or isinstance(body, str):
+        return body or ""
     try:
-        return response.content.decode()
+        return body.decode()
     except UnicodeDecodeError:
         return ""
 
@@ -81,7 +84,8 @@ def filter_failure(context, failure, case, response):
             operation in exception["operations"]
             and CHECKS.get(failure.code) == exception["check"]
             and response.status_code == exception.get("status", response.status_code)
-            and re.search(exception.get("response", ""), text(response))
+            and re.search(exception.get("response", ""), text(response.content))
+            and re.search(exception.get("request", ""), text(response.request.body))
         ):
             record(exception=index)
             return False
