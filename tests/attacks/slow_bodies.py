@@ -3,6 +3,9 @@
 
 Needs two accounts; their passwords are in ATTACKER_PASSWORD and VICTIM_PASSWORD. Sends nothing: no body is completed. Under default limits each run takes some
 minutes, because requests over a limit are repeated when the service allows it.
+
+With few requests, the percentile measures the first milliseconds after the upload, in which the service still reads what the attacker sent. To measure the whole
+attack, raise `limits.mail` and use `--requests 200`.
 """
 
 import statistics
