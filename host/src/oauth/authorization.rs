@@ -1,4 +1,4 @@
-//! What a client asks a person to agree to (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC 9207), and what it gets when they did.
+//! The authorization endpoint without HTTP: checks authorization requests and issues codes (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC 9207).
 
 use std::time::Duration;
 
@@ -13,43 +13,43 @@ use crate::caller::Origin;
 use crate::directory::oauth::{Agreement, Client, NewCode};
 use crate::error::Failure;
 
-/// How long a code can be exchanged (RFC 6749, section 4.1.2, asks for a short time).
+/// The lifetime of a code. RFC 6749, section 4.1.2, requires a short lifetime.
 const CODE_LIFETIME: Duration = Duration::from_mins(1);
 
-/// The longest state that a client may have carried along.
+/// The maximum length of `state`, in bytes.
 const LONGEST_STATE: usize = 2000;
 
-/// A client's wish that can be put before a person.
+/// A valid authorization request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authorization {
     /// The client's id.
     pub client_id: String,
-    /// What the client calls itself; may be empty.
+    /// The client's name. May be empty.
     pub client_name: String,
-    /// Where the person is sent back to.
+    /// The URI that the user is redirected to.
     pub redirect_uri: String,
     state: Option<String>,
     challenge: String,
     resource: String,
-    /// The scopes that the client gets, separated by spaces.
+    /// The scopes that the client is granted, separated by spaces.
     pub scope: String,
 }
 
-/// Why a wish is not put before a person.
+/// The reason why an authorization request is rejected.
 #[derive(Debug)]
 pub enum Unfit {
-    /// Nobody can be sent back: the client or the address is not to be trusted. The sentence is for the person.
+    /// The client or the redirect URI is invalid, so the user must not be redirected. Contains a sentence for the user.
     Stranded(String),
-    /// The client asks for something that there is not. It can be told so, at this address, by a person who goes back.
+    /// The client and the redirect URI are valid, but another parameter is not. The user can return to the client with the error.
     Returned {
-        /// What the client calls itself.
+        /// The client's name.
         client_name: String,
-        /// Where it is told, with what.
+        /// The redirect URI with the error in its query.
         address: String,
-        /// What it is told.
+        /// The error.
         refusal: Refusal,
     },
-    /// It could not be looked at.
+    /// The request could not be checked.
     Failed(Failure),
 }
 
@@ -60,10 +60,10 @@ impl From<Failure> for Unfit {
 }
 
 impl OAuth {
-    /// Looks at what a client asks for.
+    /// Checks the parameters of an authorization request.
     ///
     /// # Errors
-    /// Any of [`Unfit`].
+    /// Returns [`Unfit`] if the request is invalid or cannot be checked.
     pub async fn authorization(&self, parameters: &Parameters) -> Result<Authorization, Unfit> {
         let stranded = |refusal: Refusal| Unfit::Stranded(refusal.description.into_owned());
         let id = parameters.needed("client_id").map_err(stranded)?;
@@ -72,7 +72,7 @@ impl OAuth {
         let state = parameters.one("state");
         let wish = state.clone().and_then(|state| {
             if state.is_some_and(|state| state.len() > LONGEST_STATE) {
-                return Err(Refusal::request("state has at most 2,000 characters"));
+                return Err(Refusal::request("state must not exceed 2,000 characters"));
             }
             clients::may(&client, BY_CODE)?;
             let challenge = challenge(parameters)?;
@@ -100,7 +100,7 @@ impl OAuth {
         })
     }
 
-    /// Keeps what a person agrees to by signing in. Answers where they are sent back to, with the code.
+    /// Signs a user in and stores the authorization. Returns the redirect URI with the code in its query.
     ///
     /// # Errors
     /// As [`crate::auth::Auth::agree`].
@@ -130,7 +130,7 @@ impl OAuth {
         Ok(self.told(&wish.redirect_uri, &told, wish.state.as_deref()))
     }
 
-    /// Where a person who does not want to sign in is sent back to.
+    /// Returns the redirect URI with the error `access_denied`, for a user who cancels the sign-in.
     #[must_use]
     pub fn declined(&self, wish: &Authorization) -> String {
         let told = [("error", "access_denied")];
@@ -145,7 +145,7 @@ impl OAuth {
     }
 }
 
-/// Where the person is to be sent back to, which must be one of the client's addresses.
+/// Returns the redirect URI of the request, which must be registered for the client. If the request has none, returns the client's only redirect URI.
 fn back<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, Refusal> {
     match parameters.one("redirect_uri")? {
         Some(asked) => {
@@ -154,7 +154,7 @@ fn back<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, R
                 Ok(asked)
             } else {
                 Err(Refusal::request(
-                    "The redirect_uri is none that the client registered",
+                    "The redirect_uri is not registered for this client",
                 ))
             }
         }
@@ -165,34 +165,34 @@ fn back<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, R
     }
 }
 
-/// The code challenge of a request that asks for nothing that there is not.
+/// Returns the code challenge, after it checked that the request uses supported features only.
 fn challenge(parameters: &Parameters) -> Result<&str, Refusal> {
     if parameters.one("request")?.is_some() {
         return Err(Refusal::new(
             "request_not_supported",
-            "Requests are not taken as signed objects",
+            "The parameter request is not supported",
         ));
     }
     if parameters.one("request_uri")?.is_some() {
         return Err(Refusal::new(
             "request_uri_not_supported",
-            "Requests are not fetched",
+            "The parameter request_uri is not supported",
         ));
     }
     if parameters.needed("response_type")? != "code" {
         return Err(Refusal::new(
             "unsupported_response_type",
-            "The only response_type is code",
+            "response_type must be code",
         ));
     }
     if parameters
         .one("response_mode")?
         .is_some_and(|mode| mode != "query")
     {
-        return Err(Refusal::request("The only response_mode is query"));
+        return Err(Refusal::request("response_mode must be query"));
     }
     if parameters.one("prompt")? == Some("none") {
-        return Err(Refusal::new("login_required", "Somebody has to sign in"));
+        return Err(Refusal::new("login_required", "The user must sign in"));
     }
     let challenge = parameters
         .one("code_challenge")?
@@ -202,7 +202,7 @@ fn challenge(parameters: &Parameters) -> Result<&str, Refusal> {
     }
     if !pkce::is_challenge(challenge) {
         return Err(Refusal::request(
-            "code_challenge is not a SHA-256 hash in base64url",
+            "code_challenge must be a SHA-256 hash in base64url",
         ));
     }
     Ok(challenge)

@@ -1,5 +1,7 @@
-//! Who a client is: one that registered itself (RFC 7591), one that the operator made and that has a secret, or one whose id is the address of its own
-//! description (Client ID Metadata Documents).
+//! OAuth clients: registration and authentication.
+//!
+//! There are three kinds of clients. A client can register itself (RFC 7591). The operator can create a client, which has a secret. A client can use the URL
+//! of its metadata document as its id (Client ID Metadata Documents).
 
 use std::net::IpAddr;
 
@@ -19,18 +21,18 @@ use crate::auth::secrets::{self, sha256_hex};
 use crate::directory::oauth::Client;
 use crate::error::Failure;
 
-/// Redirect addresses of one client.
+/// The maximum number of redirect URIs of a client.
 const MOST_ADDRESSES: usize = 20;
-/// Characters of all of them together.
+/// The maximum total length of a client's redirect URIs, in bytes.
 const LARGEST_ADDRESSES: usize = 4096;
-/// The longest name that is kept, in characters.
+/// The maximum length of a client's name, in characters. Longer names are truncated.
 const LONGEST_NAME: usize = 100;
 
-/// Why a client cannot use the device grant if `oauth.device_grant` is off.
+/// The error text for a client that cannot use the device grant because `oauth.device_grant` is off.
 pub(super) const NO_DEVICES: &str =
-    "The device code grant is only for clients that the operator of this service added";
+    "The device code grant is only available to clients that the operator of this service added";
 
-/// A registration as it is answered (RFC 7591, section 3.2.1). There is no secret and no way to change it.
+/// The response to a registration (RFC 7591, section 3.2.1). The client has no secret. A registration cannot be changed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = RegisteredClient)]
 pub struct Registered {
@@ -38,11 +40,11 @@ pub struct Registered {
     client_id: String,
     /// The time of the registration, in Unix seconds.
     client_id_issued_at: i64,
-    /// The name that people see. Absent if the client sent none that can be shown.
+    /// The name that users see. Absent if the client sent no name, or none that can be shown.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     client_name: String,
-    /// The redirect addresses, as the client sent them.
+    /// The redirect URIs, as the client sent them.
     redirect_uris: Vec<String>,
     /// The grants that the client can use.
     #[schema(value_type = Vec<GrantType>)]
@@ -55,28 +57,30 @@ pub struct Registered {
     scope: String,
 }
 
-/// What a client shows of itself where it exchanges something.
+/// The credentials that a client sends to the token or device authorization endpoint.
 #[derive(Clone, Copy)]
 pub struct Shown<'a> {
-    /// `client_id` and `client_secret` of the body.
+    /// The parameters `client_id` and `client_secret` of the body.
     body: (Option<&'a str>, Option<&'a str>),
-    /// The name and the password of the Authorization header.
+    /// The user name and the password of the Authorization header.
     basic: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Shown<'a> {
-    /// The client's id, and its secret where it shows one: in the header or in the body, not in both.
+    /// Returns the client's id, and its secret if it sent one. The secret must be in the header or in the body, but not in both.
     fn read(self) -> Result<(&'a str, Option<&'a str>), Refusal> {
         match (self.basic, self.body) {
             (Some((id, secret)), (None, None)) => Ok((id, Some(secret))),
             (Some((id, secret)), (Some(named), None)) if named == id => Ok((id, Some(secret))),
-            (Some(_), _) => Err(Refusal::request("A client proves who it is in one way")),
+            (Some(_), _) => Err(Refusal::request(
+                "The client must use only one authentication method",
+            )),
             (None, (Some(id), secret)) => Ok((id, secret)),
             (None, (None, _)) => Err(Refusal::request("client_id is missing")),
         }
     }
 
-    /// What is among the parameters, and in the header.
+    /// Combines the credentials of the parameters and of the Authorization header.
     pub(super) fn of(
         parameters: &'a Parameters,
         basic: Option<(&'a str, &'a str)>,
@@ -90,10 +94,10 @@ impl<'a> Shown<'a> {
 }
 
 impl OAuth {
-    /// Registers a client, whoever asks. What it says of itself beside its name and its addresses is not kept.
+    /// Registers a client. No credential is required. Only the name, the redirect URIs and the grants of the metadata are stored.
     ///
     /// # Errors
-    /// `invalid_redirect_uri`, `invalid_client_metadata`; 500.
+    /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and 500 if the directory fails.
     pub async fn register(&self, body: &[u8], client: IpAddr) -> Result<Registered, Error> {
         let Ok(metadata) = serde_json::from_slice::<Map<String, Value>>(body) else {
             return Err(metadata_refused("The registration must be a JSON object"));
@@ -109,7 +113,7 @@ impl OAuth {
         if redirect_uris.is_empty() && grant_types.contains(&BY_CODE) {
             return Err(Error::Refused(Refusal::new(
                 "invalid_redirect_uri",
-                "redirect_uris must hold at least one address for the grant authorization_code",
+                "redirect_uris must contain at least one URI for the grant authorization_code",
             )));
         }
         let registered = Client {
@@ -127,7 +131,7 @@ impl OAuth {
         self.directory
             .register_client(&registered, client, now)
             .await?;
-        tracing::info!(client_id = registered.id, %client, "a client registered");
+        tracing::info!(client_id = registered.id, %client, "client registered");
         let response_types = if grant_types.contains(&BY_CODE) {
             vec!["code"]
         } else {
@@ -145,22 +149,22 @@ impl OAuth {
         })
     }
 
-    /// The client of this id; none where there is none, or its description cannot be had.
+    /// Returns the client with an id. The inner result is `invalid_client` if there is no such client, or if its metadata document is not available.
     ///
     /// # Errors
-    /// 500.
+    /// Returns 500 if the directory fails.
     pub async fn client(&self, id: &str) -> Result<Result<Client, Refusal>, Failure> {
         if document::is_address(id) {
             return Ok(self.documents.client(id).await);
         }
         let found = self.directory.client(id).await?;
-        Ok(found.ok_or_else(|| Refusal::client("There is no such client; register it again")))
+        Ok(found.ok_or_else(|| Refusal::client("Unknown client; register it again")))
     }
 
-    /// The client that makes a request of its own, where it proves to be it: one that has a secret shows it, and one that has none shows none.
+    /// Authenticates a client. A client that has a secret must send it. A client without a secret must not send one.
     ///
     /// # Errors
-    /// `invalid_client`; 500.
+    /// Returns `invalid_request` if the credentials are missing or ambiguous, `invalid_client` if the authentication fails, and 500 if the directory fails.
     pub async fn authenticated(&self, shown: Shown<'_>) -> Result<Client, Error> {
         let (id, secret) = shown.read()?;
         let client = self.client(id).await??;
@@ -168,11 +172,11 @@ impl OAuth {
         Ok(client)
     }
 
-    /// The id of the same where no more is asked of it. One that is described at an address has nothing to prove, since what it exchanges names it:
-    /// nothing is fetched for that.
+    /// Authenticates a client and returns its id. The metadata document of a client whose id is a URL is not fetched: such a client has no secret, and the
+    /// code or token that it exchanges names the client.
     ///
     /// # Errors
-    /// `invalid_client`; 500.
+    /// The errors of [`Self::authenticated`].
     pub async fn authenticated_id<'a>(&self, shown: Shown<'a>) -> Result<&'a str, Error> {
         let (id, secret) = shown.read()?;
         if document::is_address(id) {
@@ -184,11 +188,11 @@ impl OAuth {
     }
 }
 
-/// That a client is who it says, by its secret where it has one.
+/// Checks a client's secret against its hash.
 fn proves(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
     let right = match (hash, secret) {
         (None, None) => true,
-        // Some clients send an empty one where they have none.
+        // Some clients without a secret send an empty secret.
         (None, Some(secret)) => secret.is_empty(),
         (Some(_), None) => false,
         (Some(hash), Some(secret)) => {
@@ -198,14 +202,14 @@ fn proves(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
     if right {
         Ok(())
     } else {
-        Err(Refusal::client("The client did not prove who it is"))
+        Err(Refusal::client("Client authentication failed"))
     }
 }
 
-/// Makes a client with a secret, for the operator. Answers it with the secret, which is shown this once.
+/// Creates a client with a secret, for the operator. The client contains only the hash of the secret, so the secret cannot be shown again.
 ///
 /// # Errors
-/// A sentence that names what will not do.
+/// Returns a sentence that names the invalid redirect URI or the failure.
 pub fn confidential(
     name_given: &str,
     redirect_uris: &[String],
@@ -225,7 +229,8 @@ pub fn confidential(
     Ok((client, secret))
 }
 
-/// The name as it is shown to people: on one line, without what would make it read like something else, and of some length.
+/// Returns a client's name as it is shown to users: on one line, without deceptive characters, and truncated to [`LONGEST_NAME`]. Returns an empty string if
+/// no letter or digit remains.
 pub(super) fn name(given: &str) -> String {
     let shown = given.chars().filter(|c| !is_deceptive(*c));
     let text: String = shown.collect();
@@ -238,57 +243,57 @@ pub(super) fn name(given: &str) -> String {
     }
 }
 
-/// That a client may be granted something in this way.
+/// Checks that a client registered for a grant.
 ///
 /// # Errors
-/// `unauthorized_client`, since it said of itself that it is not.
+/// Returns `unauthorized_client` if the client did not register for the grant.
 pub(super) fn may(client: &Client, grant: &'static str) -> Result<(), Refusal> {
     if client.grant_types.iter().any(|known| known == grant) {
         return Ok(());
     }
     Err(Refusal::new(
         "unauthorized_client",
-        format!("The client did not register for the grant {grant}"),
+        format!("The client is not registered for the grant {grant}"),
     ))
 }
 
-/// Control characters, those without a width, and those that turn the direction of what stands beside them.
+/// Returns `true` for control characters, characters without a width, and characters that change the direction of text.
 fn is_deceptive(c: char) -> bool {
     (c.is_control() && !c.is_whitespace())
         || matches!(c, '\u{00AD}' | '\u{061C}' | '\u{115F}'..='\u{1160}' | '\u{180E}' | '\u{2800}' | '\u{3164}' | '\u{FFA0}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
             | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// The redirect addresses of a client's description.
+/// Reads and checks the redirect URIs of a client's metadata.
 pub(super) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>, Error> {
     let refused = |why: String| Error::Refused(Refusal::new("invalid_redirect_uri", why));
     let uris = match metadata.get("redirect_uris") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(uris)) => uris,
-        Some(_) => return Err(refused("redirect_uris must be a list".into())),
+        Some(_) => return Err(refused("redirect_uris must be an array".into())),
     };
     let length: usize = uris.iter().filter_map(Value::as_str).map(str::len).sum();
     if uris.len() > MOST_ADDRESSES || length > LARGEST_ADDRESSES {
         return Err(refused(format!(
-            "redirect_uris holds at most {MOST_ADDRESSES} of {LARGEST_ADDRESSES} characters together"
+            "redirect_uris must contain at most {MOST_ADDRESSES} URIs and {LARGEST_ADDRESSES} characters in total"
         )));
     }
     let read = |uri: &Value| {
         let uri = uri
             .as_str()
-            .ok_or_else(|| refused("redirect_uris must hold texts".into()))?;
+            .ok_or_else(|| refused("redirect_uris must contain strings".into()))?;
         redirect::check(uri).map_err(|why| refused(why.into()))?;
         Ok(uri.to_owned())
     };
     uris.iter().map(read).collect()
 }
 
-/// The grants that a client asks for, of those that there are; the usual two where it does not say.
+/// Returns the supported grants of a client's metadata. The default is `authorization_code` and `refresh_token`.
 pub(super) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static str>, Error> {
     let asked = match metadata.get("grant_types") {
         None | Some(Value::Null) => return Ok(vec![BY_CODE, BY_REFRESH_TOKEN]),
         Some(Value::Array(asked)) => asked,
-        Some(_) => return Err(metadata_refused("grant_types must be a list")),
+        Some(_) => return Err(metadata_refused("grant_types must be an array")),
     };
     let is_asked = |known: &&str| asked.iter().any(|asked| asked.as_str() == Some(*known));
     let taken: Vec<&'static str> = GRANT_TYPES.into_iter().filter(is_asked).collect();
@@ -296,7 +301,7 @@ pub(super) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static 
         Ok(taken)
     } else {
         Err(metadata_refused(
-            "grant_types must hold authorization_code or the device code grant",
+            "grant_types must contain authorization_code or the device code grant",
         ))
     }
 }

@@ -1,4 +1,5 @@
-//! Devices without a browser (RFC 8628): each shows its person eight letters to type on a page of this service, where they sign in.
+//! The device grant (RFC 8628), for devices without a browser: the device shows a code of eight letters, and the user enters the code on a page of this
+//! service and signs in there.
 
 use std::time::Duration;
 
@@ -16,27 +17,27 @@ use crate::caller::Origin;
 use crate::directory::oauth::{Agreement, Device, NewDevice};
 use crate::error::Failure;
 
-/// Letters that make no words, and none that is taken for another (RFC 8628, section 6.1).
+/// The letters of user codes: no vowels, so that codes are not words, and no letters that look alike (RFC 8628, section 6.1).
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
-/// How many a user code has: 34 bits, of which a guesser tries five a minute while it lives.
+/// The length of a user code. Eight letters have 34 bits. The rate limit of the page allows a client five guesses a minute.
 const LENGTH: usize = 8;
 
-/// How long somebody has to sign in.
+/// The lifetime of a device code and its user code.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// How long a device waits between two questions.
+/// The initial minimum interval between two requests of a device to the token endpoint.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a device is answered that begins to wait (RFC 8628, section 3.2).
+/// The device authorization response (RFC 8628, section 3.2).
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeviceAuthorization)]
 pub struct Answer {
     /// The code that the device exchanges at the token endpoint.
     device_code: String,
-    /// The code that the person types on the page.
+    /// The code that the user enters on the page.
     user_code: String,
-    /// The address of the page.
+    /// The URL of the page.
     verification_uri: String,
-    /// The address of the page, with the code in it.
+    /// The URL of the page, with the user code in its query.
     verification_uri_complete: String,
     /// The lifetime of both codes, in seconds.
     expires_in: u64,
@@ -45,10 +46,10 @@ pub struct Answer {
 }
 
 impl OAuth {
-    /// Lets a device begin to wait.
+    /// Starts a device authorization.
     ///
     /// # Errors
-    /// A refusal of the protocol; 500.
+    /// Returns an error of the protocol if the request is invalid, and 500 if the directory fails.
     pub async fn begin_device(
         &self,
         parameters: &Parameters,
@@ -86,16 +87,16 @@ impl OAuth {
         })
     }
 
-    /// The device that waits under a user code, as it is kept.
+    /// Returns the device with a user code in its stored form (see [`read_code`]) if its authorization is pending.
     ///
     /// # Errors
-    /// 500.
+    /// Returns 500 if the directory fails.
     pub async fn waiting_device(&self, user_code: &str) -> Result<Option<Device>, Failure> {
         let now = self.clock.now();
         Ok(self.directory.waiting_device(user_code, now).await?)
     }
 
-    /// Lets a device in, by signing in.
+    /// Signs a user in and authorizes a device.
     ///
     /// # Errors
     /// As [`crate::auth::Auth::agree`].
@@ -113,17 +114,18 @@ impl OAuth {
             .await
     }
 
-    /// Says no to a device, also after a yes as long as it has nothing. Whether there was one.
+    /// Denies access to a device. An authorized device can be denied until it receives its tokens. Returns `false` if there is no such device.
     ///
     /// # Errors
-    /// 500.
+    /// Returns 500 if the directory fails.
     pub async fn deny_device(&self, user_code: &str) -> Result<bool, Failure> {
         let now = self.clock.now();
         Ok(self.directory.deny_device(user_code, now).await?)
     }
 }
 
-/// A user code as it is kept, of what somebody typed: capitals or not, with whatever stands between; none where it can be none.
+/// Converts a typed user code to its stored form. Case, white space and the separators `-`, `_` and `.` are ignored. Returns `None` if the text is not a user
+/// code.
 #[must_use]
 pub fn read_code(typed: &str) -> Option<String> {
     let symbols = typed
@@ -134,7 +136,7 @@ pub fn read_code(typed: &str) -> Option<String> {
     (code.len() == LENGTH && letters).then_some(code)
 }
 
-/// A user code as people are shown it.
+/// Returns a user code as it is shown to users, for example `BCDF-GHJK`.
 #[must_use]
 pub fn shown_code(code: &str) -> String {
     let (first, second) = code.split_at_checked(LENGTH / 2).unwrap_or((code, ""));
@@ -144,7 +146,7 @@ pub fn shown_code(code: &str) -> String {
 fn user_code() -> Result<String, Failure> {
     let mut code = String::with_capacity(LENGTH);
     while code.len() < LENGTH {
-        // 240 is twelve times 20: what lies beyond would make some likelier.
+        // 240 is the largest multiple of 20 in a byte. Larger values would make some letters more likely.
         let random = secrets::random::<32>()?;
         let fair = random.iter().filter(|byte| **byte < 240);
         let missing = LENGTH - code.len();

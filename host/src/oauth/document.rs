@@ -1,7 +1,7 @@
-//! Descriptions that clients keep at an address of their own, which is their id (OAuth Client ID Metadata Document, draft-ietf-oauth-client-id-metadata-document).
+//! Metadata documents of clients whose id is the URL of the document (draft-ietf-oauth-client-id-metadata-document).
 //!
-//! Fetched as whatever strangers name is: over TLS, never from an address that is not the public internet's, without following redirects, small and timed.
-//! What was fetched is kept for a while.
+//! Any client can name a URL, so fetches are restricted: TLS only, public IP addresses only, no redirects, and limits on size and time. `oauth.client_hosts`
+//! lists hosts that are exempt from the first two restrictions. Valid documents are cached.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::directory::oauth::Client;
 use crate::error::StartError;
 use crate::fetch::{self, Fetch, Hosts};
 
-/// The longest address.
+/// The maximum length of a client's URL, in bytes.
 const LONGEST: usize = 500;
-/// The largest description, in bytes.
+/// The maximum size of a document, in bytes.
 const LARGEST: usize = 16 * 1024;
-/// How long one may take.
+/// The timeout of a fetch.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long one is kept.
+/// The lifetime of a cached document.
 const KEPT: Duration = Duration::from_mins(10);
-/// How many are.
+/// The maximum number of cached documents.
 const MOST: usize = 1000;
 
-/// What fetches and keeps them.
+/// Fetches and caches documents.
 #[derive(Debug)]
 pub(super) struct Documents {
     fetch: Fetch,
@@ -38,17 +38,17 @@ pub(super) struct Documents {
     kept: Cache<String, (Timestamp, Arc<Client>)>,
 }
 
-/// Whether a client's id is an address.
+/// Returns `true` if a client's id is a URL.
 #[must_use]
 pub fn is_address(id: &str) -> bool {
     id.starts_with("https://") || id.starts_with("http://")
 }
 
 impl Documents {
-    /// `listed` are hosts that may be reached beside those of the public internet over TLS.
+    /// Creates the cache. `listed` are hosts that are allowed in addition to public hosts over TLS.
     ///
     /// # Errors
-    /// A sentence where one of them is none.
+    /// Returns an error if an entry of `listed` is invalid.
     pub(super) fn new(fetch: Fetch, listed: &[String], clock: Clock) -> Result<Self, StartError> {
         let hosts = Hosts::parse(listed)
             .map_err(|why| StartError::new(format!("the `oauth.client_hosts` {why}")))?;
@@ -60,11 +60,11 @@ impl Documents {
         })
     }
 
-    /// The client that is described at an address.
+    /// Returns the client with the metadata document at a URL.
     pub(super) async fn client(&self, address: &str) -> Result<Client, Refusal> {
         if !is_usable(address) {
             return Err(Refusal::client(
-                "A client_id that is an address has a path, and no user name, query, fragment or dot segments",
+                "A client_id that is a URL must have a path, and must not have a user name, a query, a fragment or dot segments",
             ));
         }
         let now = self.clock.now();
@@ -76,10 +76,10 @@ impl Documents {
         let client = self.fetched(address).await.map_err(|why| {
             tracing::info!(
                 client_id = address,
-                "a client's description is no good: {why}"
+                "invalid client metadata document: {why}"
             );
             Refusal::client(format!(
-                "The description at the client_id is no good: {why}"
+                "The metadata document at the client_id is invalid: {why}"
             ))
         })?;
         let kept = (now.plus(KEPT), Arc::new(client.clone()));
@@ -99,38 +99,38 @@ impl Documents {
         let answer = match self.fetch.send(&self.hosts, request).await {
             Ok(answer) => answer,
             Err(fetch::Error::TooLarge(_)) => {
-                return Err(format!("it has more than {LARGEST} bytes"));
+                return Err(format!("it exceeds {LARGEST} bytes"));
             }
-            // Strangers learn nothing here of which names there are and where they lead.
+            // The details are only logged: they would reveal which host names exist and what they resolve to.
             Err(error) => {
                 tracing::info!(client_id = address, "{error}");
-                return Err("it cannot be reached".into());
+                return Err("it cannot be fetched".into());
             }
         };
         if answer.status != StatusCode::OK {
-            return Err(format!("its answer is {}", answer.status.as_u16()));
+            return Err(format!("the response status is {}", answer.status.as_u16()));
         }
         let media = answer.headers.get(header::CONTENT_TYPE);
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or("");
         let media = media.split(';').next().unwrap_or("").trim();
         let media = media.to_ascii_lowercase();
         if media != "application/json" && !media.ends_with("+json") {
-            return Err("it is not application/json".into());
+            return Err("its media type is not application/json".into());
         }
         read(address, &answer.body)
     }
 }
 
-/// What a description says, where it is one of this address.
+/// Reads the document of the client with a URL.
 fn read(address: &str, body: &[u8]) -> Result<Client, String> {
     let metadata: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| "it is not a JSON object".to_owned())?;
     let text = |name: &str| metadata.get(name).and_then(Value::as_str);
     if text("client_id") != Some(address) {
-        return Err("its client_id is not its address".into());
+        return Err("its client_id is not its URL".into());
     }
     if metadata.contains_key("client_secret") {
-        return Err("it holds a secret".into());
+        return Err("it contains a client_secret".into());
     }
     if text("token_endpoint_auth_method").unwrap_or("none") != "none" {
         return Err("its token_endpoint_auth_method must be none".into());
@@ -155,7 +155,7 @@ fn is_usable(address: &str) -> bool {
         return false;
     };
     address.len() <= LONGEST
-        // As it is written: no other way to write it is the same client.
+        // Only the normalized form of a URL is accepted, so that a client has exactly one id.
         && url.as_str() == address
         && url.host().is_some()
         && url.username().is_empty()

@@ -1,4 +1,4 @@
-//! What a client is told that is refused: a code of the protocol and a sentence for its developer (RFC 6749, section 5.2; RFC 7591, section 3.2.2).
+//! OAuth errors: a code of the protocol and a sentence for the client's developer (RFC 6749, section 5.2; RFC 7591, section 3.2.2).
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::error::Failure;
 
-/// A refusal of the protocol.
+/// An error response of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = OAuthError)]
 pub struct Refusal {
@@ -22,7 +22,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal.
+    /// Creates an error.
     #[must_use]
     pub fn new(code: &'static str, description: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -31,25 +31,25 @@ impl Refusal {
         }
     }
 
-    /// `invalid_request`: something is missing, twice there, or of another form.
+    /// Creates `invalid_request`: a parameter is missing, repeated or malformed.
     #[must_use]
     pub fn request(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_request", description)
     }
 
-    /// `invalid_client`: there is no such client, or it did not prove who it is.
+    /// Creates `invalid_client`: the client is unknown, or its authentication failed.
     #[must_use]
     pub fn client(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_client", description)
     }
 
-    /// `invalid_grant`: what is to be exchanged is no good, or somebody else's.
+    /// Creates `invalid_grant`: the code or token is invalid, or was issued to another client.
     #[must_use]
     pub fn grant(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_grant", description)
     }
 
-    /// The status of the answer (RFC 6749, section 5.2).
+    /// Returns the status of the response (RFC 6749, section 5.2).
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.code {
@@ -59,12 +59,12 @@ impl Refusal {
     }
 }
 
-/// Why there is no answer as it was asked for.
+/// The error of an OAuth operation.
 #[derive(Debug)]
 pub enum Error {
-    /// It is refused.
+    /// The request is rejected with an error of the protocol.
     Refused(Refusal),
-    /// It could not be done.
+    /// The request failed.
     Failed(Failure),
 }
 

@@ -1,20 +1,19 @@
-//! The embedded authorization server (specification, section 5; OAuth 2.1): what clients may ask for, and what they are told. People sign in on its pages,
-//! and what an agent is granted is a mail credential of its own.
+//! The embedded authorization server (specification, section 5; OAuth 2.1). Users sign in on its pages. Each grant has a mail credential of its own.
 //!
-//! Knows no HTTP: its endpoints and pages are in `http::oauth`, its tables in [`crate::directory::oauth`], its codes and tokens in
+//! This module does not handle HTTP. The endpoints and pages are in `http::oauth`, the tables in [`crate::directory::oauth`], and the codes and tokens in
 //! [`crate::auth::oauth_tokens`].
 //!
-//! | file | what it is for |
+//! | file | content |
 //! |---|---|
-//! | [`parameters`] | what a client sends, each at most once |
-//! | [`error`] | what a client is told that is refused |
-//! | [`redirect`] | where people may be sent back to |
-//! | [`clients`] | who a client is: registered, made by the operator, or described at an address of its own |
-//! | [`document`] | that description, fetched |
-//! | [`authorization`] | what a client asks a person to agree to |
-//! | [`token`] | codes and refresh tokens exchanged |
+//! | [`parameters`] | the parameters of requests |
+//! | [`error`] | the errors of the protocol |
+//! | [`redirect`] | redirect URIs |
+//! | [`clients`] | the registration and authentication of clients |
+//! | [`document`] | client metadata documents at a URL |
+//! | [`authorization`] | authorization requests |
+//! | [`token`] | the exchange of codes and refresh tokens |
 //! | `scopes` | the scopes that clients request and get |
-//! | [`device`] | devices without a browser |
+//! | [`device`] | the device grant |
 
 pub mod authorization;
 pub mod clients;
@@ -41,11 +40,11 @@ use document::Documents;
 use error::Refusal;
 use parameters::Parameters;
 
-/// The grant that a code is exchanged under.
+/// The grant type for codes of the authorization endpoint.
 const BY_CODE: &str = "authorization_code";
-/// The grant that a refresh token is exchanged under.
+/// The grant type for refresh tokens.
 const BY_REFRESH_TOKEN: &str = "refresh_token";
-/// The grant that a device code is exchanged under (RFC 8628, section 3.4).
+/// The grant type for device codes (RFC 8628, section 3.4).
 const BY_DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// A grant of the token endpoint, for the API description.
@@ -63,7 +62,7 @@ pub(crate) enum GrantType {
     DeviceCode,
 }
 
-/// The grants that there are.
+/// The supported grant types.
 pub const GRANT_TYPES: [&str; 3] = [BY_CODE, BY_REFRESH_TOKEN, BY_DEVICE_CODE];
 
 /// The authorization server.
@@ -79,10 +78,10 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// Nothing is fetched yet.
+    /// Creates the authorization server. Nothing is fetched yet.
     ///
     /// # Errors
-    /// A sentence where `oauth.client_hosts` cannot be used.
+    /// Returns an error if `oauth.client_hosts` is invalid.
     pub fn new(
         config: &Config,
         directory: Directory,
@@ -100,7 +99,7 @@ impl OAuth {
         })
     }
 
-    /// What it calls itself: its address, without a trailing slash (RFC 8414, section 2).
+    /// Returns the issuer identifier: the server's URL without a trailing slash (RFC 8414, section 2).
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.issuer
@@ -110,14 +109,15 @@ impl OAuth {
         self.auth.audiences()
     }
 
-    /// What tokens are to be for (RFC 8707, section 2): this service where nobody says what. Several addresses of it are one, the first.
+    /// Returns the resource that tokens are requested for (RFC 8707, section 2), or the service's default if the request names none. If the request names
+    /// several URLs of this service, returns the first one.
     fn resource(&self, parameters: &Parameters) -> Result<String, Refusal> {
         for resource in parameters.all("resource") {
             if self.audiences().of(resource).is_none() {
                 return Err(Refusal::new(
                     "invalid_target",
                     format!(
-                        "The resource must be {} or another address of this service",
+                        "The resource must be {} or another URL of this service",
                         self.audiences().agent_endpoint()
                     ),
                 ));

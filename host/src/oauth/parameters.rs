@@ -1,19 +1,20 @@
-//! The parameters of a request (RFC 6749, section 3.1): one without a value is as good as absent, and none may be there twice but those that may.
+//! The parameters of a request (RFC 6749, section 3.1). A parameter with an empty value counts as absent. A parameter must not be repeated unless its
+//! specification allows it.
 
 use super::error::Refusal;
 
-/// Names and values, decoded.
+/// Decoded names and values.
 #[derive(Debug)]
 pub struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Of a query, or of a form.
+    /// Wraps the pairs of a query or a form.
     #[must_use]
     pub fn new(pairs: Vec<(String, String)>) -> Self {
         Self(pairs)
     }
 
-    /// Every value of a parameter that may be there more than once.
+    /// Returns all values of a parameter that can be repeated.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let of_it = self.0.iter().filter(move |(key, _)| key == name);
         of_it
@@ -21,23 +22,23 @@ impl Parameters {
             .filter(|value| !value.is_empty())
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     ///
     /// # Errors
-    /// `invalid_request` where it is there more than once: two readers could each mean another.
+    /// Returns `invalid_request` if the parameter is repeated, because two programs could use different values of it.
     pub fn one(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.0.iter().filter(|(key, _)| key == name);
         let value = values.next().map(|(_, value)| value.as_str());
         if values.next().is_some() {
-            return Err(Refusal::request(format!("{name} must be given once")));
+            return Err(Refusal::request(format!("{name} must not be repeated")));
         }
         Ok(value.filter(|value| !value.is_empty()))
     }
 
-    /// The value of a parameter that has to be there.
+    /// Returns the value of a required parameter.
     ///
     /// # Errors
-    /// `invalid_request` where it is not, or more than once.
+    /// Returns `invalid_request` if the parameter is missing or repeated.
     pub fn needed(&self, name: &str) -> Result<&str, Refusal> {
         self.one(name)?
             .ok_or_else(|| Refusal::request(format!("{name} is missing")))

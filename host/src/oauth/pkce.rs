@@ -1,15 +1,15 @@
-//! Proof Key for Code Exchange (RFC 7636): S256 and nothing else.
+//! Proof Key for Code Exchange (RFC 7636). Only the method S256 is supported.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// SHA-256 in base64url without padding.
+/// The length of a SHA-256 hash in base64url without padding.
 const CHALLENGE_LENGTH: usize = 43;
 const VERIFIER_LENGTHS: std::ops::RangeInclusive<usize> = 43..=128;
 
-/// Whether this can be a challenge.
+/// Returns `true` if the text has the form of a challenge.
 pub(super) fn is_challenge(challenge: &str) -> bool {
     challenge.len() == CHALLENGE_LENGTH
         && URL_SAFE_NO_PAD
@@ -17,7 +17,7 @@ pub(super) fn is_challenge(challenge: &str) -> bool {
             .is_ok_and(|hash| hash.len() == 32)
 }
 
-/// Whether a challenge was made of this verifier.
+/// Returns `true` if the verifier is well-formed and the challenge is its hash.
 pub(super) fn verifies(verifier: &str, challenge: &str) -> bool {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let made = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));

@@ -1,15 +1,15 @@
-//! Where people may be sent back to (specification, section 5; RFC 8252, section 7; RFC 9700, section 4.1): an https address, a port of the person's own
-//! machine, or an application by a scheme of its own. What is asked for is compared with what was registered byte for byte.
+//! Redirect URIs (specification, section 5; RFC 8252, section 7; RFC 9700, section 4.1): an https URL, a loopback URL, or a URI with an application's private
+//! scheme. The requested URI must be identical to a registered URI, except for the port of a loopback URL.
 
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 
 use url::{Host, Url};
 
-/// The longest address.
+/// The maximum length of a redirect URI, in bytes.
 const LONGEST: usize = 2000;
 
-/// Schemes that belong to nobody's application: a browser does something of its own with them.
+/// Schemes that cannot be an application's private scheme: browsers or systems handle them.
 const NOT_PRIVATE: [&str; 30] = [
     "about",
     "blob",
@@ -46,26 +46,26 @@ const NOT_PRIVATE: [&str; 30] = [
 const LOOPBACK_V4: &str = "http://127.0.0.1";
 const LOOPBACK_V6: &str = "http://[::1]";
 
-/// A redirect address that was looked at.
+/// A valid redirect URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form<'a> {
-    /// Of a site.
+    /// An https URL.
     Site,
-    /// Of the person's own machine: what stands before the port, and what stands behind it.
+    /// A loopback URL: the part before the port and the part after the port.
     Loopback { host: &'a str, rest: &'a str },
-    /// Of an application.
+    /// A URI with an application's private scheme.
     Application,
 }
 
-/// Looks at an address.
+/// Checks a redirect URI.
 ///
 /// # Errors
-/// A sentence for the client's developer that says what to use instead.
+/// Returns a sentence for the client's developer that states the rule.
 pub fn check(uri: &str) -> Result<(), &'static str> {
     form(uri).map(drop)
 }
 
-/// Whether `asked` is what was registered. Of an address on the person's own machine the port may be another: an application takes the one that is free.
+/// Returns `true` if `asked` is identical to `registered`. The port of a loopback URL can differ, because an application uses any free port.
 #[must_use]
 pub fn is(registered: &str, asked: &str) -> bool {
     match (form(registered), form(asked)) {
@@ -82,7 +82,7 @@ pub fn source(uri: &str) -> String {
     Url::parse(uri).map_or_else(|_| "'none'".into(), |url| format!("{}:", url.scheme()))
 }
 
-/// What a person is told of where it leads.
+/// Returns a description of the redirect target for users.
 #[must_use]
 pub fn shown(uri: &str) -> String {
     match (form(uri), Url::parse(uri)) {
@@ -95,7 +95,7 @@ pub fn shown(uri: &str) -> String {
     }
 }
 
-/// The address with further parameters in its query.
+/// Returns the URI with parameters added to its query.
 #[must_use]
 pub fn with(uri: &str, parameters: &[(&str, &str)]) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -113,17 +113,17 @@ pub fn with(uri: &str, parameters: &[(&str, &str)]) -> String {
 
 fn form(uri: &str) -> Result<Form<'_>, &'static str> {
     if uri.len() > LONGEST {
-        return Err("A redirect URI has at most 2,000 characters");
+        return Err("A redirect URI must not exceed 2,000 characters");
     }
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
     if !uri.bytes().all(plain) {
         return Err(
-            "A redirect URI is an absolute address in ASCII, without a fragment, blanks or backslashes",
+            "A redirect URI must be an absolute URI in ASCII, without a fragment, spaces or backslashes",
         );
     }
-    let url = Url::parse(uri).map_err(|_| "A redirect URI is an absolute address")?;
+    let url = Url::parse(uri).map_err(|_| "A redirect URI must be an absolute URI")?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("A redirect URI has no user name in it");
+        return Err("A redirect URI must not contain a user name or password");
     }
     match url.scheme() {
         "https" => site(uri, &url),
@@ -135,17 +135,17 @@ fn form(uri: &str) -> Result<Form<'_>, &'static str> {
                 || !uri.starts_with(scheme) =>
         {
             Err(
-                "A redirect URI begins with https://, with http://127.0.0.1 or http://[::1], or with the application's own scheme",
+                "A redirect URI must start with https://, http://127.0.0.1, http://[::1] or the application's own scheme",
             )
         }
         _ => Ok(Form::Application),
     }
 }
 
-/// Of a site its host is written as browsers read it, and is one that a policy can name.
+/// Checks an https URL. Its host must be in normalized form, and must be valid in a content security policy.
 fn site<'a>(uri: &'a str, url: &Url) -> Result<Form<'a>, &'static str> {
     const WRITTEN: &str =
-        "A redirect URI with https has its host in lower case and in ASCII, without any escape";
+        "The host of a redirect URI must be in lower case and in ASCII, without percent-encoding";
     let host = url.host_str().ok_or(WRITTEN)?;
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
@@ -169,7 +169,7 @@ fn loopback<'a>(uri: &'a str, url: &Url) -> Result<Form<'a>, &'static str> {
             let name = name.trim_end_matches('.');
             if name == "localhost" || name.ends_with(".localhost") {
                 return Err(
-                    "http://localhost may lead elsewhere: use http://127.0.0.1 or http://[::1] with the port and path instead (RFC 8252, section 8.3)",
+                    "http://localhost can resolve to another host: use http://127.0.0.1 or http://[::1] with the port and path instead (RFC 8252, section 8.3)",
                 );
             }
             false
@@ -178,20 +178,20 @@ fn loopback<'a>(uri: &'a str, url: &Url) -> Result<Form<'a>, &'static str> {
     };
     if !is {
         return Err(
-            "A redirect URI without TLS leads to http://127.0.0.1 or http://[::1] alone; use https:// for any other host",
+            "A redirect URI without TLS must start with http://127.0.0.1 or http://[::1]; use https:// for any other host",
         );
     }
-    // As it is written, since there are many ways to write an address.
+    // Only one notation of each IP address is accepted.
     let (host, rest) = [LOOPBACK_V4, LOOPBACK_V6]
         .into_iter()
         .find_map(|host| Some((host, uri.strip_prefix(host)?)))
-        .ok_or("A redirect URI on the person's own machine is written http://127.0.0.1 or http://[::1]")?;
+        .ok_or("A loopback redirect URI must start with http://127.0.0.1 or http://[::1]")?;
     let rest = match rest.strip_prefix(':') {
         Some(port) => {
             let digits = port.bytes().take_while(u8::is_ascii_digit).count();
             let (port, rest) = port.split_at(digits);
             if port.parse::<NonZeroU16>().is_err() {
-                return Err("A redirect URI has a port from 1 to 65535");
+                return Err("The port of a redirect URI must be from 1 to 65535");
             }
             rest
         }
@@ -200,9 +200,7 @@ fn loopback<'a>(uri: &'a str, url: &Url) -> Result<Form<'a>, &'static str> {
     if rest.is_empty() || rest.starts_with(['/', '?']) {
         Ok(Form::Loopback { host, rest })
     } else {
-        Err(
-            "A redirect URI on the person's own machine is written http://127.0.0.1 or http://[::1]",
-        )
+        Err("A loopback redirect URI must start with http://127.0.0.1 or http://[::1]")
     }
 }
 

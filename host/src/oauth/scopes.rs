@@ -15,17 +15,17 @@ pub(super) fn requested(parameters: &Parameters) -> Result<Option<Vec<Scope>>, R
     };
     let mut scopes = Vec::new();
     for name in list.split(' ').filter(|name| !name.is_empty()) {
-        scopes.push(Scope::named(name).ok_or_else(|| refused("scope has an unknown scope"))?);
+        scopes.push(Scope::named(name).ok_or_else(|| refused("scope contains an unknown scope"))?);
     }
     if scopes.is_empty() {
-        return Err(refused("scope is blank"));
+        return Err(refused("scope contains no scope"));
     }
     scopes.sort_unstable();
     scopes.dedup();
     Ok(Some(scopes))
 }
 
-/// `invalid_scope`.
+/// Creates the error `invalid_scope`.
 pub(super) fn refused(why: &'static str) -> Refusal {
     Refusal::new("invalid_scope", why)
 }
@@ -43,7 +43,7 @@ impl OAuth {
         }
         if scopes.is_empty() {
             return Err(refused(
-                "scope has no scope that an application can be granted",
+                "scope contains no scope that an application can be granted",
             ));
         }
         Ok(Scope::list(&scopes))

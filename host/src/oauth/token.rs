@@ -1,4 +1,4 @@
-//! The token endpoint (OAuth 2.1, section 3.2): codes, refresh tokens and device codes exchanged for tokens.
+//! The token endpoint without HTTP (OAuth 2.1, section 3.2): exchanges codes, refresh tokens and device codes for tokens.
 
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
@@ -15,12 +15,13 @@ use crate::caller::{Audience, Origin};
 use crate::directory::oauth::Poll;
 use crate::error::Failure;
 
-const NO_GOOD: &str = "What is to be exchanged is unknown, over, used before, or another client's";
+const NO_GOOD: &str =
+    "The code or token is unknown, expired, already used, or issued to another client";
 
-/// Counts a request towards what it exchanges: a grant, or a code or device that exists. Called before anything changes.
+/// Counts a request towards the rate limit of the grant, code or device. Called only if the grant, code or device exists, and before anything changes.
 pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
-/// What a client gets (RFC 6749, section 5.1).
+/// The token response (RFC 6749, section 5.1).
 #[derive(Serialize, ToSchema)]
 #[schema(as = OAuthTokens)]
 pub struct Answer {
@@ -37,10 +38,10 @@ pub struct Answer {
 }
 
 impl OAuth {
-    /// Exchanges what a client has for tokens.
+    /// Exchanges a code, a refresh token or a device code for tokens.
     ///
     /// # Errors
-    /// A refusal of the protocol; the error of `count`; 500.
+    /// Returns an error of the protocol if the exchange is rejected, the error of `count`, and 500 if the directory fails.
     pub async fn token(
         &self,
         parameters: &Parameters,
@@ -61,7 +62,8 @@ impl OAuth {
                     .await?
             }
             _ => {
-                let why = "The grant is none of authorization_code, refresh_token and the device code grant";
+                let why =
+                    "grant_type must be authorization_code, refresh_token or the device code grant";
                 return Err(Refusal::new("unsupported_grant_type", why).into());
             }
         };
@@ -97,14 +99,12 @@ impl OAuth {
             return Err(Refusal::request("code_verifier is missing: PKCE is required").into());
         };
         if !pkce::verifies(verifier, &found.challenge) {
-            return Err(
-                Refusal::grant("code_verifier is not what the code was asked for with").into(),
-            );
+            return Err(Refusal::grant("code_verifier does not match the code_challenge").into());
         }
-        // OAuth 2.1 does without it; a client that says it has to say what it said before.
+        // OAuth 2.1 does not require redirect_uri here. If a client sends it, it must be the URI of the authorization request.
         if redirect_uri.is_some_and(|said| said != found.redirect_uri) {
             return Err(
-                Refusal::grant("redirect_uri is not what the code was asked for with").into(),
+                Refusal::grant("redirect_uri differs from the authorization request").into(),
             );
         }
         if asked.is_some_and(|asked| Some(asked) != self.audiences().of(&found.resource)) {
@@ -144,7 +144,7 @@ impl OAuth {
             Err(Unrefreshed::Over) => Ok(Err(Over)),
             Err(Unrefreshed::Elsewhere) => Err(elsewhere().into()),
             Err(Unrefreshed::Wider) => {
-                Err(scopes::refused("scope has a scope that was not granted").into())
+                Err(scopes::refused("scope contains a scope that was not granted").into())
             }
         }
     }
@@ -177,17 +177,19 @@ impl OAuth {
                 scope,
             } => (account_id, client_name, resource, scope),
             Poll::Pending => {
-                return Err(Refusal::new("authorization_pending", "Nobody signed in yet").into());
+                return Err(
+                    Refusal::new("authorization_pending", "The user has not signed in").into(),
+                );
             }
             Poll::SlowDown => {
-                let why = "Nobody signed in yet; ask five seconds less often";
+                let why = "The user has not signed in; increase the interval by five seconds";
                 return Err(Refusal::new("slow_down", why).into());
             }
             Poll::Denied => {
-                return Err(Refusal::new("access_denied", "The person said no").into());
+                return Err(Refusal::new("access_denied", "The user denied access").into());
             }
             Poll::Expired => {
-                return Err(Refusal::new("expired_token", "Nobody signed in in time").into());
+                return Err(Refusal::new("expired_token", "The device code has expired").into());
             }
             Poll::Unknown => return Ok(Err(Over)),
         };
@@ -201,7 +203,7 @@ impl OAuth {
         Ok(self.auth.exchange_device(&device, granting, origin).await?)
     }
 
-    /// What the tokens are to be for, where the client says so once more. However it is written: what has one meaning is one.
+    /// Returns the audience of the parameter `resource`, or `None` if the request has no such parameter. Different URLs of one resource have the same audience.
     fn asked(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
         match parameters.all("resource").next() {
             None => Ok(None),
@@ -213,6 +215,6 @@ impl OAuth {
 fn elsewhere() -> Refusal {
     Refusal::new(
         "invalid_target",
-        "resource is not what was asked for at the sign-in",
+        "resource differs from the authorization request",
     )
 }
