@@ -1,7 +1,8 @@
-//! `POST /auth/device` and `/device` (RFC 8628): a device without a browser shows eight letters, which its person types here and signs in.
+//! `POST /auth/device` and `/device` (RFC 8628): a device without a browser shows a code of eight letters, and the user enters the code on the page and signs
+//! in.
 //!
-//! Whoever is talked into typing somebody else's letters lets them in: so nothing is agreed to by following a link alone, the client is named before
-//! anybody signs in, and the page says whose letters these have to be.
+//! An attacker can send their own code to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device, the sign-in page names the
+//! client, and the pages warn against codes from other people.
 
 use http::StatusCode;
 use maud::html;
@@ -24,7 +25,7 @@ use crate::oauth::parameters::Parameters;
 pub(super) const PATH: &str = "/auth/device";
 pub(super) const PAGE: &str = "/device";
 
-/// What the pages keep from one to the next, once it is known which device it is.
+/// The state that the sign-in page carries in its form, after the user entered a valid code.
 #[derive(Serialize, Deserialize)]
 struct Known {
     user_code: String,
@@ -43,7 +44,7 @@ struct DeviceForm {
     /// The client's secret, if it has one and does not send it in the Authorization header.
     #[schema(nullable = false, format = "password")]
     client_secret: Option<String>,
-    /// The resource that the tokens are for (RFC 8707): an address of this service.
+    /// The resource that the tokens are for (RFC 8707): a URL of this service.
     #[schema(nullable = false)]
     resource: Option<String>,
     /// The scopes that the client requests, separated by spaces. All that it can be granted if absent.
@@ -51,10 +52,10 @@ struct DeviceForm {
     scope: Option<String>,
 }
 
-/// Let a device begin to wait
+/// Start a device authorization
 ///
-/// RFC 8628: answers `device_code`, `user_code` and where the person goes with that, which is good for ten minutes. Ask the token endpoint every `interval`
-/// seconds.
+/// RFC 8628. Returns `device_code`, `user_code` and the URL of the page where the user enters the code. The codes expire after ten minutes. Poll the token
+/// endpoint every `interval` seconds.
 #[utoipa::path(
     post,
     path = "/auth/device",
@@ -64,7 +65,7 @@ struct DeviceForm {
     responses(
         (
             status = 200,
-            description = "What the device shows, and what it asks with",
+            description = "The codes and the URL of the page",
             body = Answer,
             links(
                 ("showDevice" = (operation_id = "showDevice", parameters(("user_code" = "$response.body#/user_code"))))
@@ -88,13 +89,13 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, 
     }
 }
 
-/// Ask for a device's letters
+/// Show the page for device codes
 #[utoipa::path(
     get,
     path = "/device",
     operation_id = "showDevice",
     tag = "Authorization",
-    params(("user_code" = Option<String>, Query, description = "Filled in where it is given")),
+    params(("user_code" = Option<String>, Query, description = "The code that the page fills in")),
     responses(
         (status = 200, description = "The page", content_type = "text/html"),
         (status = 429, description = "A page: too many requests", content_type = "text/html"),
@@ -135,17 +136,17 @@ struct DevicePageForm {
 
 /// Sign in for a device
 ///
-/// What the pages send: the letters first, then who signs in.
+/// Receives the forms of the pages: first the code of the device, then the credentials of the account.
 #[utoipa::path(
     post,
     path = "/device",
     operation_id = "submitDevice",
     tag = "Authorization",
-    request_body(content = DevicePageForm, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
+    request_body(content = DevicePageForm, content_type = "application/x-www-form-urlencoded", description = "The fields of the page"),
     responses(
         (status = 200, description = "The next page", content_type = "text/html"),
-        (status = 400, description = "The page again: the address or the password cannot be one", content_type = "text/html"),
-        (status = 403, description = "The page once more: what was filled in is not right", content_type = "text/html"),
+        (status = 400, description = "The page again: the email address or the password is malformed", content_type = "text/html"),
+        (status = 403, description = "The page again: the code of the device or the credentials are incorrect. Or a page: the form has expired or belongs to another browser", content_type = "text/html"),
         (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
@@ -163,11 +164,11 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply,
             Some(known) => signed_in(app, request, &browser, &known, filled(&fields)).await,
         }
     };
-    // Whoever guesses letters is as slow as who guesses passwords.
+    // Guesses of device codes have the same rate limit as guesses of passwords.
     within(app, request, Area::SignIn, page).await
 }
 
-/// Letters were typed: the client is named, and somebody is asked to sign in.
+/// Handles an entered code: shows the sign-in page if the code is valid, otherwise the page for codes again.
 async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<Reply, Failure> {
     let typed = fields.one("user_code").ok().flatten().unwrap_or("");
     let code = read_code(typed);
@@ -185,7 +186,12 @@ async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<R
             };
             sign_in_page(app, browser, &known, "", None)
         }
-        None => letters_page(app, browser, typed, Some("No device waits with this code")),
+        None => letters_page(
+            app,
+            browser,
+            typed,
+            Some("This code is invalid or has expired"),
+        ),
     }
 }
 
@@ -193,15 +199,15 @@ async fn denied(app: &App, known: &Known) -> Result<Reply, Failure> {
     if app.oauth.deny_device(&known.user_code).await? {
         return done(
             app,
-            "It was not let in",
-            "The application was told no. You can close this page.",
+            "Access denied",
+            "The device cannot access your mailbox. You can close this page.",
         );
     }
     done(
         app,
-        "Nothing waits any more",
-        "Nobody waits with this code: it is too old, or somebody signed in with it and it is in use. If that was you and you regret it, change your password: that ends what \
-         applications may do in your mailbox.",
+        "This code is no longer valid",
+        "The code has expired or was already used. If you signed in with this code and want to remove the access, change your password. This ends the access of all \
+         applications to your mailbox.",
     )
 }
 
@@ -227,14 +233,14 @@ async fn signed_in(
     match agreed.await {
         Ok(()) => done(
             app,
-            "It is let in",
-            "Go back to the device; it goes on by itself. You can close this page.",
+            "Device connected",
+            "Return to your device to continue. You can close this page.",
         ),
         Err(failure) if failure.status == StatusCode::NOT_FOUND => letters_page(
             app,
             browser,
             "",
-            Some("No device waits with this code any more"),
+            Some("This code is no longer valid. Start again on your device."),
         ),
         Err(failure) => once_more(failure, filled, |typed, failure| {
             sign_in_page(app, browser, known, typed, Some(failure))
@@ -255,15 +261,15 @@ fn letters_page(
         } else {
             StatusCode::OK
         },
-        title: "Let a device use your mailbox",
+        title: "Connect a device",
         body: html! {
             (alert(wrong))
-            p { "Type the letters that your own device or program shows. Letters that somebody sent you let them into your mailbox." }
+            p { "Enter the code that your device or application shows. Do not enter a code that someone sent you: it would give them access to your mailbox." }
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
                 label for="user_code" { "Code" }
                 input #user_code type="text" name="user_code" value=(typed) required maxlength="32" autocomplete="off" autocapitalize="characters" spellcheck="false" autofocus;
-                button type="submit" { "Go on" }
+                button type="submit" { "Continue" }
             }
         },
         leads_to: None,
@@ -283,22 +289,22 @@ fn sign_in_page(
     let (status, sentence) = told(failure);
     let page = Page {
         status,
-        title: "Sign in to let a device use your mailbox",
+        title: "Sign in to connect a device",
         body: html! {
             (alert(sentence.as_deref()))
             dl {
                 dt { "Application" }
                 dd { (named(&known.client_name)) }
                 (described(&known.client_id))
-                dt { "It shows" }
+                dt { "Code" }
                 dd { (shown_code(&known.user_code)) }
             }
-            (agreement(&known.scope, "it is in front of you and you started this yourself"))
+            (agreement(&known.scope, "you started this sign-in yourself and your device shows this code"))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
                 (credentials(address, wants_code(failure)))
                 button type="submit" name="answer" value="yes" { "Sign in and allow" }
-                button.quiet type="submit" name="answer" value="no" formnovalidate { "I did not start this" }
+                button.quiet type="submit" name="answer" value="no" formnovalidate { "Deny" }
             }
         },
         leads_to: None,

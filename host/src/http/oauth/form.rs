@@ -1,5 +1,5 @@
-//! What a page carries from one request to the next: sealed in a hidden field of its form, for a while, and for the browser alone whose cookie it was
-//! sealed with. A form that another site made, or that was taken from another browser, opens nothing (CSRF).
+//! The state that a page carries in a hidden field of its form. The field is encrypted, expires, and is bound to the cookie of one browser. This prevents
+//! cross-site request forgery: a form of another site or another browser cannot be opened.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::auth::secrets;
 use crate::error::Failure;
 use crate::http::Request;
 
-/// How long a page may stay open.
+/// The lifetime of a page's form.
 const LIFETIME: Duration = Duration::from_mins(30);
 
-/// Symbols of the cookie.
+/// The length of the cookie's value, in characters.
 const LENGTH: usize = 43;
 
-/// A browser that a page was given to.
+/// A browser, identified by its cookie.
 pub(super) struct Browser {
     secret: String,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Sealed<T> {
-    /// The page that it is for.
+    /// The path of the page that contains the form.
     page: String,
     until: i64,
     what: T,
 }
 
 impl Browser {
-    /// The one that asks, with a cookie of its own where it has none yet.
+    /// Returns the browser that sent the request. A browser without a cookie gets a new one.
     pub(super) fn of(app: &App, request: &Request) -> Result<Self, Failure> {
         match Self::known(app, request) {
             Some(known) => Ok(known),
@@ -45,13 +45,13 @@ impl Browser {
         }
     }
 
-    /// The one that asks, where it has a cookie.
+    /// Returns the browser that sent the request, or `None` if it has no cookie.
     pub(super) fn known(app: &App, request: &Request) -> Option<Self> {
         let secret = cookie(&request.headers, name(is_secure(app)))?;
         Some(Self { secret })
     }
 
-    /// The cookie, for this server alone and for no script; it comes along where another site leads here, which is how people get here.
+    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. `SameSite=Lax` is required because users arrive through links of other sites.
     pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Failure> {
         let secure = is_secure(app);
         let cookie = format!(
@@ -63,7 +63,7 @@ impl Browser {
         HeaderValue::from_str(&cookie).map_err(Failure::internal)
     }
 
-    /// What is kept in the form of a page.
+    /// Encrypts the state of a page for its hidden field.
     pub(super) fn seal<T: Serialize>(
         &self,
         app: &App,
@@ -81,7 +81,7 @@ impl Browser {
         Ok(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// What was kept there; none where it was for another browser or another page, or too long ago.
+    /// Decrypts the state of a page. Returns `None` if the state has expired, or if it belongs to another browser or another page.
     pub(super) fn open<T: DeserializeOwned>(
         &self,
         app: &App,
@@ -97,7 +97,7 @@ impl Browser {
     }
 }
 
-/// Whether a form comes from a page of this server, as far as the browser says.
+/// Returns `false` if the browser's headers say that a form does not come from a page of this server.
 pub(super) fn is_own(app: &App, headers: &HeaderMap) -> bool {
     let says = |name, own: &str| headers.get(name).is_none_or(|value| value == own);
     says(header::ORIGIN, app.oauth.issuer())
@@ -111,7 +111,7 @@ fn is_secure(app: &App) -> bool {
     app.oauth.issuer().starts_with("https://")
 }
 
-/// A browser takes the first from nobody but this very host, over TLS.
+/// Returns the name of the cookie. Browsers accept a cookie with the prefix `__Host-` only from this exact host and over TLS.
 fn name(secure: bool) -> &'static str {
     if secure {
         "__Host-latchmail-sign-in"

@@ -1,4 +1,4 @@
-//! `GET /.well-known/oauth-authorization-server` (RFC 8414): what the authorization server can do, and where.
+//! `GET /.well-known/oauth-authorization-server` (RFC 8414): the authorization server's endpoints and features.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub(super) const PATH: &str = "/.well-known/oauth-authorization-server";
 /// The authorization server's metadata.
 #[derive(Serialize, ToSchema)]
 pub(super) struct AuthorizationServer {
-    /// What it calls itself.
+    /// The issuer identifier of the authorization server.
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -28,7 +28,7 @@ pub(super) struct AuthorizationServer {
     code_challenge_methods_supported: [&'static str; 1],
     /// RFC 9207.
     authorization_response_iss_parameter_supported: bool,
-    /// Whether a client's id may be the address of its description.
+    /// Whether a client's id can be the URL of its metadata document.
     client_id_metadata_document_supported: bool,
     /// RFC 9728, section 4.
     protected_resources: [String; 1],
@@ -36,13 +36,13 @@ pub(super) struct AuthorizationServer {
 
 /// Describe the authorization server
 ///
-/// RFC 8414. There is no endpoint to revoke tokens: a grant ends with a change of the password, or by the operator.
+/// RFC 8414. There is no endpoint to revoke tokens. A grant ends when the user changes the password or when the operator ends the grant.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-authorization-server",
     operation_id = "authorizationServer",
     tag = "Authorization",
-    responses((status = 200, description = "Its metadata", body = AuthorizationServer))
+    responses((status = 200, description = "The metadata of the authorization server", body = AuthorizationServer))
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
 pub(super) async fn authorization_server(app: &App) -> Result<Reply, Failure> {

@@ -1,8 +1,8 @@
-//! The authorization server's endpoints and pages, and what tells an agent where they are (specification, sections 4.9 and 5). What may be asked for is in
-//! [`crate::oauth`].
+//! The authorization server's endpoints and pages, and the metadata by which agents find the server (specification, sections 4.9 and 5). The rules of the
+//! protocols are in [`crate::oauth`].
 //!
-//! The endpoints speak the protocols' own JSON, in which `error` is a code (RFC 6749, section 5.2), the pages HTML. They are on the service's own
-//! address, or on another one that they have alone (`oauth.listen`).
+//! The endpoints return JSON as the protocols define it: `error` is a code (RFC 6749, section 5.2). The pages are HTML. By default the server uses the
+//! service's listener. With `oauth.listen` it has a listener of its own.
 
 mod device;
 mod form;
@@ -32,13 +32,13 @@ use crate::limits::Key;
 use crate::modules::{Access, BodyForm, Route};
 use crate::oauth::error::{Error, Refusal};
 
-/// No form and no registration has any use for more.
+/// The maximum size of a form or a registration, in bytes.
 const LARGEST_BODY: usize = 64 * 1024;
 
-/// How long one of these may take.
+/// The time limit of a request.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Whoever serves these routes for the app: itself, or what listens on an address of its own.
+/// The state of a listener that serves these routes: the app itself, or the separate listener of `oauth.listen`.
 pub trait Serving: State {
     /// The service.
     fn app(&self) -> &App;
@@ -50,7 +50,7 @@ impl Serving for App {
     }
 }
 
-/// The authorization server on an address of its own.
+/// The state of the separate listener.
 struct Apart {
     app: Arc<App>,
     http: Http<Self>,
@@ -94,7 +94,7 @@ impl State for Apart {
         sign_in::show_sign_in,
         sign_in::submit_sign_in,
     ),
-    tags((name = "Authorization", description = "How an agent is let in by the owner of a mailbox: OAuth 2.1"))
+    tags((name = "Authorization", description = "Authorization of agents by the owner of a mailbox (OAuth 2.1)"))
 )]
 struct Description;
 
@@ -105,10 +105,10 @@ struct Description;
 )]
 struct ResourceDescription;
 
-/// Where an agent that knows the service's address learns where its authorization server is.
+/// Returns the routes that name the authorization server of the agent endpoint.
 ///
 /// # Errors
-/// A sentence where the description cannot be written.
+/// Returns an error if the API description cannot be written.
 pub fn resource_part() -> Result<Part<App>, StartError> {
     Part::host(
         vec![
@@ -125,10 +125,10 @@ pub fn resource_part() -> Result<Part<App>, StartError> {
     )
 }
 
-/// The authorization server's routes.
+/// Returns the routes of the authorization server.
 ///
 /// # Errors
-/// A sentence where their description cannot be written.
+/// Returns an error if the API description cannot be written.
 pub fn part<S: Serving>() -> Result<Part<S>, StartError> {
     Part::host(
         vec![
@@ -169,10 +169,10 @@ pub fn part<S: Serving>() -> Result<Part<S>, StartError> {
     )
 }
 
-/// Serves the authorization server on an address of its own.
+/// Serves the authorization server on a separate listener.
 ///
 /// # Errors
-/// A sentence where it cannot.
+/// Returns an error if the address cannot be used or the server cannot be built.
 pub async fn listen(app: &Arc<App>, address: SocketAddr) -> Result<Running, StartError> {
     let listener = tokio::net::TcpListener::bind(address).await.map_err(|e| {
         StartError::new(format!("cannot listen on {address} (`oauth.listen`): {e}"))
@@ -212,13 +212,13 @@ fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     }
 }
 
-/// An answer that nobody keeps.
+/// Returns a JSON response that must not be cached.
 fn answer<T: Serialize>(status: StatusCode, value: &T) -> Result<Reply, Failure> {
     let reply = Reply::json(status, value)?;
     Ok(reply.with(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// A refusal of the protocol as an answer; `basic` is whether the client came with an Authorization header.
+/// Converts an error of the protocol to a response. `basic` states whether the client sent an Authorization header.
 fn refused(error: Error, basic: bool) -> Result<Reply, Failure> {
     let refusal: Refusal = match error {
         Error::Refused(refusal) => refusal,
@@ -232,7 +232,7 @@ fn refused(error: Error, basic: bool) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
-/// The whole of a request's form (the URL standard's encoding).
+/// Returns all fields of a request's form (`application/x-www-form-urlencoded` of the URL Standard).
 fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
     let media = request.headers.get(header::CONTENT_TYPE);
     let media = media.and_then(|media| media.to_str().ok()).unwrap_or("");
@@ -244,5 +244,5 @@ fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
     }
     let body = std::str::from_utf8(&request.body).ok();
     body.and_then(|body| super::query::pairs(body).ok())
-        .ok_or_else(|| Refusal::request("The body is not a form in UTF-8"))
+        .ok_or_else(|| Refusal::request("The body must be a form in UTF-8"))
 }

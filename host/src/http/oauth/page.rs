@@ -1,5 +1,5 @@
-//! The pages' frame: plain HTML that needs no script, in no other site's frame, loading nothing, and sending its forms nowhere but here and to where the
-//! client is.
+//! The layout of the pages: plain HTML without scripts and external resources. The content security policy forbids framing by other sites, and allows forms to
+//! be sent to this server and to redirect to the client only.
 
 use std::sync::LazyLock;
 
@@ -21,26 +21,26 @@ use crate::oauth::document;
 
 const STYLE: &str = include_str!("page.css");
 
-/// The style as the policy names it: by its hash, so that no other is taken.
+/// The hash of the style in the content security policy, so that browsers accept no other style.
 static STYLE_HASH: LazyLock<String> =
     LazyLock::new(|| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(STYLE))));
 
 /// A page.
 pub(super) struct Page<'a> {
-    /// The status of the answer.
+    /// The status of the response.
     pub(super) status: StatusCode,
-    /// What it is called, in the browser's frame and on top.
+    /// The title in the browser's tab and the heading of the page.
     pub(super) title: &'a str,
-    /// What is below that.
+    /// The content below the heading.
     pub(super) body: Markup,
-    /// Where its form may lead beside here, as a content policy calls it.
+    /// An additional source for `form-action` in the content security policy.
     pub(super) leads_to: Option<String>,
-    /// The browser that it is for, where it has a form.
+    /// The browser that receives the cookie, if the page has a form.
     pub(super) browser: Option<&'a Browser>,
 }
 
 impl Page<'_> {
-    /// The page as an answer.
+    /// Renders the page to a response.
     pub(super) fn reply(self, app: &App) -> Result<Reply, Failure> {
         let service = &app.config.service_name;
         let document = html! {
@@ -94,7 +94,7 @@ impl Page<'_> {
     }
 }
 
-/// What the pages of signing in ask for: the account's address, its password, and its code.
+/// Renders the fields for the account's email address, password and two-factor code.
 pub(super) fn credentials(address: &str, wants_code: bool) -> Markup {
     html! {
         label for="email" { "Email address" }
@@ -103,14 +103,14 @@ pub(super) fn credentials(address: &str, wants_code: bool) -> Markup {
         input #password type="password" name="password" autocomplete="current-password" required maxlength="1024" autofocus[!address.is_empty()];
         label for="code" { "Two-factor code" }
         p #code-hint .soft {
-            "Six digits, or a recovery code."
-            @if !wants_code { " Leave it empty if two-factor sign-in is off for you." }
+            "Six digits or a recovery code."
+            @if !wants_code { " Leave this field empty if you do not use two-factor sign-in." }
         }
         input #code type="text" name="code" autocomplete="one-time-code" aria-describedby="code-hint" maxlength="64" autocapitalize="none" spellcheck="false" required[wants_code];
     }
 }
 
-/// What went wrong, told at once by a screen reader.
+/// Renders an error message that screen readers announce.
 pub(super) fn alert(sentence: Option<&str>) -> Markup {
     html! {
         @if let Some(sentence) = sentence {
@@ -119,11 +119,11 @@ pub(super) fn alert(sentence: Option<&str>) -> Markup {
     }
 }
 
-/// A failure on a page of its own.
+/// Renders a failure as a page.
 fn failed(app: &App, failure: &Failure) -> Result<Reply, Failure> {
     let page = Page {
         status: failure.status,
-        title: "That did not work",
+        title: "Something went wrong",
         body: html! { p role="alert" { (failure.text) } },
         leads_to: None,
         browser: None,
@@ -134,7 +134,7 @@ fn failed(app: &App, failure: &Failure) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
-/// A page that counts towards a budget itself, so that whoever is over it is told so on a page; so is whoever it fails.
+/// Counts a request towards a rate limit and returns the page. An exceeded limit and a failure of the page are returned as pages too.
 pub(super) async fn within(
     app: &App,
     request: &Request,
@@ -151,7 +151,7 @@ pub(super) async fn within(
     Ok(reply)
 }
 
-/// What the client can do through each interface with the scopes of this list, and the condition `only_if` for signing in.
+/// Renders what the client can do through each interface with the scopes of a list, and the condition for the user to continue.
 pub(super) fn agreement(scope: &str, only_if: &str) -> Markup {
     let scopes = Scope::read_list(scope);
     html! {
@@ -168,7 +168,7 @@ pub(super) fn agreement(scope: &str, only_if: &str) -> Markup {
     }
 }
 
-/// What scopes allow through the REST API.
+/// Describes what scopes allow through the REST API.
 fn by_rest(scopes: &[Scope]) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
     let mail = match (has(Scope::MailRead), has(Scope::MailWrite)) {
@@ -182,7 +182,7 @@ fn by_rest(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// What scopes allow through MCP, which has no tool that changes mail.
+/// Describes what scopes allow through MCP, which has no tool that changes mail.
 fn by_mcp(scopes: &[Scope]) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
     let mail = has(Scope::MailRead).then_some("read and search your mail");
@@ -191,20 +191,20 @@ fn by_mcp(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Where a client is described, where it has such an address: nobody else can have it, and anybody may call himself anything.
+/// Renders the client's id if it is a URL. Unlike a client's name, such an id cannot be used by another client.
 pub(super) fn described(client_id: &str) -> Markup {
     html! {
         @if document::is_address(client_id) {
-            dt { "Described at" }
+            dt { "Application URL" }
             dd { (client_id) }
         }
     }
 }
 
-/// What a client is called on a page.
+/// Returns the client's name for a page.
 pub(super) fn named(client: &str) -> &str {
     if client.is_empty() {
-        "An application without a name"
+        "Unnamed application"
     } else {
         client
     }

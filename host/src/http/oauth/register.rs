@@ -16,20 +16,21 @@ pub(super) const PATH: &str = "/auth/register";
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only described")]
 struct ClientMetadata {
-    /// Addresses that people can be sent back to: `https`, `http://127.0.0.1` or `http://[::1]` with any port, or a scheme of the application's own; at most
-    /// 4,096 characters together. The grant `authorization_code` needs at least one.
+    /// URIs that users can be redirected to. A URI starts with `https://`, with `http://127.0.0.1` or `http://[::1]` and any port, or with the application's own
+    /// scheme. All URIs together have at most 4,096 characters. The grant `authorization_code` requires at least one.
     #[schema(max_items = 20)]
     redirect_uris: Option<Vec<String>>,
-    /// The name that people see.
+    /// The name that users see.
     client_name: Option<String>,
-    /// Of `authorization_code`, `refresh_token` and `urn:ietf:params:oauth:grant-type:device_code`; others are ignored. If absent, the first two.
+    /// The grants that the client uses: `authorization_code`, `refresh_token` and `urn:ietf:params:oauth:grant-type:device_code`. Others are ignored. The
+    /// default is the first two.
     grant_types: Option<Vec<String>>,
 }
 
 /// Register a client
 ///
-/// RFC 7591, open to anybody. There is no secret, and a registration cannot be read back, changed or deleted; one that nobody signs in for is forgotten
-/// after a day. `http://localhost` is no redirect address: use `http://127.0.0.1` or `http://[::1]`, with any port.
+/// RFC 7591. No credential is required. The client gets no secret, and a registration cannot be read, changed or deleted. A registration that is not used for
+/// a sign-in is deleted after a day. `http://localhost` is not accepted as a redirect URI: use `http://127.0.0.1` or `http://[::1]`, with any port.
 #[utoipa::path(
     post,
     path = "/auth/register",

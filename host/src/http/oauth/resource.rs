@@ -1,4 +1,4 @@
-//! `GET /.well-known/oauth-protected-resource`, and the same with `/mcp` appended (RFC 9728): where the tokens for the agent endpoint are to be had.
+//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): the authorization server of the agent endpoint.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -14,19 +14,19 @@ pub(super) const AGENT_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
 /// The agent endpoint's metadata.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ProtectedResource {
-    /// The agent endpoint.
+    /// The URL of the agent endpoint.
     resource: String,
-    /// Where its tokens are to be had.
+    /// The authorization server that issues tokens for the agent endpoint.
     authorization_servers: [String; 1],
     scopes_supported: Vec<&'static str>,
     bearer_methods_supported: [&'static str; 1],
-    /// What the service calls itself.
+    /// The name of the service.
     resource_name: String,
 }
 
 /// Describe the agent endpoint
 ///
-/// RFC 9728: which authorization server lets an agent in.
+/// RFC 9728. Names the authorization server that issues tokens for the agent endpoint.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-protected-resource",
@@ -50,7 +50,7 @@ pub(super) async fn protected_resource(app: &App) -> Result<Reply, Failure> {
 
 /// Describe the agent endpoint at its own path
 ///
-/// The same, where RFC 9728, section 3.1, has it.
+/// Returns the same metadata at the path that RFC 9728, section 3.1, defines for the agent endpoint.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-protected-resource/mcp",

@@ -1,5 +1,5 @@
-//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A person signs in for a client, and is sent back to it. Nothing leads off this service
-//! before they did something.
+//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in for a client and is redirected to it. The service never redirects before the
+//! user acts on the page.
 
 use http::{HeaderValue, StatusCode, header};
 use maud::html;
@@ -22,38 +22,38 @@ use crate::oauth::redirect;
 
 pub(super) const PATH: &str = "/login";
 
-/// What somebody filled in.
+/// The credentials in a form, as the user typed them.
 pub(super) struct Filled {
-    /// As it was typed.
+    /// The email address.
     pub(super) address: String,
-    /// As it was typed.
+    /// The password.
     pub(super) password: SecretString,
-    /// As it was typed; none where it is empty.
+    /// The two-factor code. `None` if the field is empty.
     pub(super) code: Option<SecretString>,
 }
 
-/// Ask somebody to sign in for a client
+/// Show the sign-in page for a client
 ///
-/// The authorization endpoint: a page. `response_type` is `code`, PKCE with `S256` is required, `redirect_uri` is compared as it stands, but for the port of
-/// an address on the person's own machine; `resource` (RFC 8707) is this service. The answer carries `iss` (RFC 9207).
+/// The authorization endpoint. PKCE with `S256` is required. `redirect_uri` must be identical to a registered URI, except for the port of a loopback URL.
+/// `resource` (RFC 8707) must be a URL of this service. The redirect to the client contains `iss` (RFC 9207).
 #[utoipa::path(
     get,
     path = "/login",
     operation_id = "showSignIn",
     tag = "Authorization",
     params(
-        ("client_id" = String, Query, description = "The client's id, or the address of its description"),
-        ("redirect_uri" = Option<String>, Query, description = "Where the person is sent back to"),
+        ("client_id" = String, Query, description = "The client's id, or the URL of its metadata document"),
+        ("redirect_uri" = Option<String>, Query, description = "The URI that the user is redirected to. Required if the client registered more than one"),
         ("response_type" = String, Query, pattern = "^code$", description = "`code`"),
         ("code_challenge" = String, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "SHA-256 of the verifier, in base64url"),
         ("code_challenge_method" = String, Query, pattern = "^S256$", description = "`S256`"),
-        ("state" = Option<String>, Query, max_length = 2000, description = "Given back as it is"),
-        ("resource" = Option<String>, Query, description = "What the tokens are to be for"),
-        ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. All that it can be granted if absent. Scopes that it cannot be granted are left out; an unknown one is refused with `invalid_scope`")
+        ("state" = Option<String>, Query, max_length = 2000, description = "Returned to the client unchanged"),
+        ("resource" = Option<String>, Query, description = "The resource that the tokens are for"),
+        ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. The default is all that it can be granted. Scopes that it cannot be granted are ignored. An unknown scope is rejected with `invalid_scope`")
     ),
     responses(
         (status = 200, description = "The page", content_type = "text/html"),
-        (status = 400, description = "A page that says what is wrong", content_type = "text/html"),
+        (status = 400, description = "A page: the request is invalid", content_type = "text/html"),
         (status = 429, description = "A page: too many requests", content_type = "text/html"),
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
     )
@@ -87,21 +87,21 @@ struct SignInForm {
 
 /// Sign in for a client
 ///
-/// What the page sends. The person is sent back to the client with a code, which lives a minute.
+/// Receives the form of the page. Redirects the user to the client with a code that expires after one minute.
 #[utoipa::path(
     post,
     path = "/login",
     operation_id = "submitSignIn",
     tag = "Authorization",
-    request_body(content = SignInForm, content_type = "application/x-www-form-urlencoded", description = "What the page holds, and what was filled in"),
+    request_body(content = SignInForm, content_type = "application/x-www-form-urlencoded", description = "The fields of the page"),
     responses(
         (
             status = 303,
-            description = "Back to the client, with `code`, `state` and `iss`",
-            headers(("Location" = String, description = "The client's address"))
+            description = "The redirect to the client, with `code`, `state` and `iss`",
+            headers(("Location" = String, description = "The client's redirect URI with the parameters"))
         ),
-        (status = 400, description = "The page again: the address or the password cannot be one", content_type = "text/html"),
-        (status = 403, description = "The page once more: what was filled in is not right", content_type = "text/html"),
+        (status = 400, description = "The page again: the email address or the password is malformed", content_type = "text/html"),
+        (status = 403, description = "The page again: the credentials are incorrect. Or a page: the form has expired or belongs to another browser", content_type = "text/html"),
         (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
@@ -140,7 +140,7 @@ async fn signing_in(
     agreed
 }
 
-/// The address and the fields of a form, and the attempt to sign in that begins with them.
+/// Checks the format of the credentials and starts a sign-in attempt. Returns the normalized email address, the credentials and the attempt.
 pub(super) async fn checked<'a>(
     app: &'a App,
     request: &Request,
@@ -155,7 +155,7 @@ pub(super) async fn checked<'a>(
     Ok((address, filled, attempt))
 }
 
-/// The page of a sign-in that failed, once more, as far as it was the person's to get right.
+/// Shows the page again after a failed sign-in. Server errors are returned as they are.
 pub(super) fn once_more(
     failure: Failure,
     filled: Option<&Filled>,
@@ -170,7 +170,7 @@ pub(super) fn once_more(
     Ok(reply)
 }
 
-/// What a form holds that this browser was given a while ago at most: what was sealed in it, and its fields.
+/// Opens a submitted form. Returns the browser, the state of the page and the fields, or `None` if the form has expired or belongs to another browser.
 pub(super) fn opened<T: serde::de::DeserializeOwned>(
     app: &App,
     page: &str,
@@ -186,7 +186,7 @@ pub(super) fn opened<T: serde::de::DeserializeOwned>(
     Some((browser, what, fields))
 }
 
-/// What somebody filled in, where the fields are there.
+/// Returns the credentials of a form, or `None` if a field is missing or repeated.
 pub(super) fn filled(fields: &Parameters) -> Option<Filled> {
     let code = fields.one("code").ok()?;
     Some(Filled {
@@ -196,7 +196,7 @@ pub(super) fn filled(fields: &Parameters) -> Option<Filled> {
     })
 }
 
-/// The page that asks, with what went wrong before.
+/// Renders the sign-in page, with the error of the previous attempt.
 fn asked(
     app: &App,
     browser: &Browser,
@@ -211,17 +211,17 @@ fn asked(
     let wants_code = wants_code(failure);
     let page = Page {
         status,
-        title: "Sign in to let an application use your mailbox",
+        title: "Sign in to give an application access to your mailbox",
         body: html! {
             (alert(sentence.as_deref()))
             dl {
                 dt { "Application" }
                 dd { (client) }
                 (described(&wish.client_id))
-                dt { "You return to" }
+                dt { "You will be redirected to" }
                 dd { (leads) }
             }
-            (agreement(&wish.scope, "you started this yourself"))
+            (agreement(&wish.scope, "you started this sign-in yourself"))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
                 (credentials(address, wants_code))
@@ -235,12 +235,13 @@ fn asked(
     page.reply(app)
 }
 
-/// Whether it was the code alone that was missing.
+/// Returns `true` if the sign-in failed only because the two-factor code is missing.
 pub(super) fn wants_code(failure: Option<&Failure>) -> bool {
     failure.is_some_and(|failure| failure.text == CODE_REQUIRED)
 }
 
-/// The status of a page and the sentence on it. What is not right is 403: there is nothing to challenge a form with.
+/// Returns the status and the error message of a page. Wrong credentials have the status 403, because a response with 401 requires a `WWW-Authenticate`
+/// challenge and a form has none.
 pub(super) fn told(failure: Option<&Failure>) -> (StatusCode, Option<String>) {
     let Some(failure) = failure else {
         return (StatusCode::OK, None);
@@ -248,28 +249,28 @@ pub(super) fn told(failure: Option<&Failure>) -> (StatusCode, Option<String>) {
     let (status, sentence) = match failure.status {
         StatusCode::UNAUTHORIZED if failure.text == CODE_REQUIRED => (
             StatusCode::FORBIDDEN,
-            "Enter your two-factor code, and your password once more",
+            "Enter your two-factor code, and enter your password again",
         ),
         StatusCode::UNAUTHORIZED => (
             StatusCode::FORBIDDEN,
-            "The email address, the password or the code is not right",
+            "Incorrect email address, password or two-factor code",
         ),
         StatusCode::BAD_REQUEST => (
             StatusCode::BAD_REQUEST,
-            "Enter your whole email address and your password",
+            "Enter your full email address and your password",
         ),
         status => (status, &*failure.text),
     };
     (status, Some(sentence.to_owned()))
 }
 
-/// What a form is answered that was not given to this browser, or too long ago.
+/// Renders the response to a form that has expired or belongs to another browser.
 pub(super) fn stale(app: &App) -> Result<Reply, Failure> {
     let page = Page {
         status: StatusCode::FORBIDDEN,
-        title: "This page is too old",
+        title: "This page has expired",
         body: html! {
-            p role="alert" { "It was opened too long ago, in another browser, or at another address of this service, or cookies are off. Go back to the application and start again." }
+            p role="alert" { "You opened the page too long ago, in another browser or at another address of this service, or your browser blocks cookies. Return to the application and start again." }
         },
         leads_to: None,
         browser: None,
@@ -277,7 +278,7 @@ pub(super) fn stale(app: &App) -> Result<Reply, Failure> {
     page.reply(app)
 }
 
-/// The page where there is nothing to be asked.
+/// Renders the error page for an invalid authorization request.
 fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Failure> {
     let (why, back) = match unfit {
         Unfit::Failed(failure) => return Err(failure),
@@ -293,13 +294,13 @@ fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Failure> {
     };
     let page = Page {
         status: StatusCode::BAD_REQUEST,
-        title: "This application cannot be let in",
+        title: "The application sent an invalid request",
         body: html! {
             p role="alert" { (why) "." }
             @if let Some((client, address)) = &back {
-                a.button.quiet href=(address) rel="noreferrer" { "Go back to " (named(client)) }
+                a.button.quiet href=(address) rel="noreferrer" { "Return to " (named(client)) }
             } @else {
-                p { "Go back to the application, and tell its makers what stands above." }
+                p { "Return to the application and report this error to its developer." }
             }
         },
         leads_to: None,
@@ -308,7 +309,7 @@ fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Failure> {
     page.reply(app)
 }
 
-/// Back to the client.
+/// Redirects to the client.
 fn sent_back(address: &str) -> Result<Reply, Failure> {
     let mut reply = Reply {
         status: StatusCode::SEE_OTHER,

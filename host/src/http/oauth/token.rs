@@ -1,4 +1,4 @@
-//! `POST /auth/token` (OAuth 2.1, section 3.2): a code, a refresh token or a device code is exchanged for tokens.
+//! `POST /auth/token` (OAuth 2.1, section 3.2): exchanges a code, a refresh token or a device code for tokens.
 
 use std::sync::OnceLock;
 
@@ -38,7 +38,7 @@ struct TokenForm {
     /// Required for `authorization_code`: the secret of which `code_challenge` is the hash.
     #[schema(nullable = false, pattern = "^[A-Za-z0-9._~-]{43,128}$")]
     code_verifier: Option<String>,
-    /// For `authorization_code`: the address that the code was sent to.
+    /// For `authorization_code`: the redirect URI that the code was sent to.
     #[schema(nullable = false)]
     redirect_uri: Option<String>,
     /// Required for `refresh_token`: the refresh token.
@@ -56,16 +56,16 @@ struct TokenForm {
     scope: Option<String>,
 }
 
-/// Exchange for tokens
+/// Exchange a grant for tokens
 ///
-/// The grants `authorization_code` (with `code_verifier`), `refresh_token` and the device code grant. A refresh token is good once: one that comes a second
-/// time ends what was granted. Failed exchanges count towards the client's rate limit, others towards that of the grant, code or device.
+/// Supports the grants `authorization_code` (with `code_verifier`), `refresh_token` and the device code grant. A refresh token can be used once. A second use
+/// ends the grant. Failed exchanges count towards the client's rate limit, others towards the rate limit of the grant, code or device.
 #[utoipa::path(
     post,
     path = "/auth/token",
     operation_id = "exchangeToken",
     tag = "Authorization",
-    request_body(content = TokenForm, content_type = "application/x-www-form-urlencoded", description = "The grant's parameters"),
+    request_body(content = TokenForm, content_type = "application/x-www-form-urlencoded", description = "The parameters of the grant"),
     responses(
         (status = 200, description = "The tokens", body = Answer),
         (status = 400, description = "A code of RFC 6749, section 5.2, or of RFC 8628, section 3.5", body = Refusal),
@@ -92,7 +92,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply
         app.oauth.token(&parameters, shown, &count, &origin).await
     };
     let exchanged = exchanged.await;
-    // The budget of a client network is shared by everyone behind it, so what is valid does not depend on it.
+    // All users of a client network share its rate limit, so successful exchanges do not count towards it.
     let failed = matches!(&exchanged, Err(Error::Refused(refusal)) if !is_waiting(refusal));
     let verdict = if failed {
         let client = Key::client(request.client);
@@ -115,9 +115,9 @@ fn is_waiting(refusal: &Refusal) -> bool {
     matches!(refusal.code, "authorization_pending" | "slow_down")
 }
 
-/// The id and the secret of the Authorization header (RFC 6749, section 2.3.1); none where there is no such header, or it is of another scheme.
+/// Returns the client's id and secret of the Authorization header (RFC 6749, section 2.3.1), or `None` if there is no such header or it has another scheme.
 pub(super) fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
-    let refused = || Refusal::client("The Authorization header is no Basic credential");
+    let refused = || Refusal::client("The Authorization header must contain one Basic credential");
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let Some(only) = all.next() else {
         return Ok(None);
@@ -141,7 +141,7 @@ pub(super) fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Ref
     read().map(Some).ok_or_else(refused)
 }
 
-/// What stands in the header in the form's encoding.
+/// Decodes the form encoding of an id or a secret in the header.
 fn plain(text: &str) -> Option<String> {
     let text = text.replace('+', " ");
     let plain = percent_decode_str(&text).decode_utf8().ok()?;

@@ -43,7 +43,7 @@ async fn a_device_shows_eight_letters_and_gets_tokens_when_a_user_signs_in_with_
         ("answer", "yes"),
     ];
     let done = agent.fill("/device", &refused, &right).await;
-    assert!(done.text.contains("It is let in"), "{}", done.text);
+    assert!(done.text.contains("Device connected"), "{}", done.text);
     let tokens = agent.poll(&device).await.succeeds(200);
     let access = tokens["access_token"].as_str().unwrap();
     service.with_bearer(FOLDERS, access).await.succeeds(200);

@@ -70,7 +70,7 @@ async fn is_let_in_and_stays(major: &str, revision: &str) {
     let open = agent.says("open").await;
     browser.go(open["open"].as_str().unwrap()).await;
     browser
-        .shows("Sign in to let an application use your mailbox")
+        .shows("Sign in to give an application access to your mailbox")
         .await;
     agent.says("failed").await;
 }

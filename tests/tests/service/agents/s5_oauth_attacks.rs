@@ -457,7 +457,7 @@ async fn a_client_may_be_described_at_its_own_address() {
     for bad in [other, leads_away, large] {
         let page = Client::known(&service, &id(bad)).page_with(&[]).await;
         assert_eq!(page.answer.status, 400);
-        assert!(page.text.contains("is no good"), "{}", page.text);
+        assert!(page.text.contains("is invalid"), "{}", page.text);
     }
 }
 
@@ -652,9 +652,9 @@ async fn a_no_after_a_yes_counts_as_long_as_the_device_has_nothing() {
     let named = agent.fill("/device", &page, &[("user_code", code)]).await;
     let yes = [("email", &*ada.address), ("password", PASSWORD)];
     let done = agent.fill("/device", &named, &yes).await;
-    assert!(done.text.contains("It is let in"), "{}", done.text);
+    assert!(done.text.contains("Device connected"), "{}", done.text);
     let no = agent.fill("/device", &named, &[("answer", "no")]).await;
-    assert!(no.text.contains("It was not let in"), "{}", no.text);
+    assert!(no.text.contains("Access denied"), "{}", no.text);
     let denied = agent.poll(&begun).await.succeeds(400);
     assert_eq!(denied["error"], "access_denied");
     let again = agent.fill("/device", &named, &[("answer", "no")]).await;

@@ -6,7 +6,7 @@ use latchmail_tests::{Browser, Client, Look, PASSWORD, Person, Service, Setup, S
 use totp_rs::{Builder, Secret};
 
 const WELCOME: &str = "<!doctype html><meta name=viewport content='width=device-width'><title>The application</title><p>You are back.";
-const LETTERS: &str = "Sign in to let a device use your mailbox";
+const LETTERS: &str = "Sign in to connect a device";
 /// A name of the maximum length without a place for a line break.
 const LONG: &str =
     "An_application_whose_name_is_as_long_as_anybody_may_make_it_and_has_nowhere_to_break";
@@ -183,7 +183,7 @@ async fn a_device_is_let_in_by_its_letters() {
         is_usable(&browser, &look, "device").await;
         assert_eq!(browser.focused().await.name().await, "Code");
         browser.keys(&format!("bcdf-ghjk{ENTER}")).await;
-        browser.shows("No device waits with this code").await;
+        browser.shows("This code is invalid or has expired").await;
         is_usable(&browser, &look, "device-wrong").await;
         let letters = device["user_code"].as_str().unwrap();
         let again = browser.measure("document.querySelector('#user_code').select()");
@@ -195,7 +195,7 @@ async fn a_device_is_let_in_by_its_letters() {
         browser.shows(letters).await;
         is_usable(&browser, &look, "device-sign-in").await;
         browser.sign_in(&ada.address, PASSWORD).await;
-        browser.shows("It is let in").await;
+        browser.shows("Device connected").await;
         is_usable(&browser, &look, "device-done").await;
         agent.poll(&device).await.succeeds(200);
     }
@@ -212,10 +212,10 @@ async fn the_user_can_deny_an_unknown_device() {
     browser.go(complete).await;
     let letters = browser.find("#user_code").await.value().await;
     assert_eq!(letters, device["user_code"]);
-    browser.press("Go on").await;
+    browser.press("Continue").await;
     browser.shows(LETTERS).await;
-    browser.press("I did not start this").await;
-    browser.shows("It was not let in").await;
+    browser.press("Deny").await;
+    browser.shows("Access denied").await;
     let told = agent.poll(&device).await.succeeds(400);
     assert_eq!(told["error"], "access_denied");
 }
@@ -245,7 +245,7 @@ async fn invalid_requests_are_explained_on_a_page() {
             .await;
         is_usable(&browser, &look, "error-request").await;
         assert!(alert(&browser).await.contains("S256"));
-        browser.press("Go back to Test agent").await;
+        browser.press("Return to Test agent").await;
         browser.arrives(&back).await;
         assert_eq!(browser.told("error").await.unwrap(), "invalid_request");
     }
@@ -255,11 +255,11 @@ async fn invalid_requests_are_explained_on_a_page() {
         .measure("document.querySelector('[name=request]').value = 'old'")
         .await;
     browser.sign_in("ada@first.test", PASSWORD).await;
-    browser.shows("This page is too old").await;
+    browser.shows("This page has expired").await;
     is_usable(&browser, &look, "error-old").await;
     browser.go(&asking(&[])).await;
     browser.sign_in("ada@first.test", PASSWORD).await;
-    browser.shows("That did not work").await;
+    browser.shows("Something went wrong").await;
     is_usable(&browser, &look, "error-limit").await;
     assert_ne!(alert(&browser).await, "");
 }
@@ -349,8 +349,8 @@ async fn no_script_is_needed() {
     browser
         .go(device["verification_uri_complete"].as_str().unwrap())
         .await;
-    browser.press("Go on").await;
+    browser.press("Continue").await;
     browser.shows(LETTERS).await;
     browser.sign_in(&ada.address, PASSWORD).await;
-    browser.shows("It is let in").await;
+    browser.shows("Device connected").await;
 }

@@ -69,7 +69,7 @@ async fn a_form_of_another_site_signs_nobody_in() {
             browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
             browser.go(&top).await;
             browser.press("Win").await;
-            browser.shows("This page is too old").await;
+            browser.shows("This page has expired").await;
             assert_eq!(application.asked("/callback"), [""; 0]);
         }
     }
@@ -96,7 +96,7 @@ async fn a_form_of_another_site_lets_no_device_in() {
         for top in [evil.at("/"), "http://evil.example/".to_owned()] {
             browser.go(&top).await;
             browser.press("Win").await;
-            browser.shows("This page is too old").await;
+            browser.shows("This page has expired").await;
         }
     }
     let told = agent.poll(&device).await.succeeds(400);
