@@ -1,4 +1,4 @@
-//! What takes connections, and how it ends in good order. From where the connections come, and what is spoken over them, is others' matter.
+//! The task that accepts connections, and its graceful shutdown. This module depends neither on the type of the listener nor on the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tokio_util::task::TaskTracker;
 
 use super::State;
 
-/// A task that takes connections. It goes on when this is dropped; [`Accepting::stop`] ends it.
+/// A task that accepts connections. Dropping this value does not end the task; [`Accepting::stop`] does.
 #[derive(Debug)]
 pub(super) struct Accepting {
     grace: Duration,
     stop: CancellationToken,
-    /// Ends the connections and the changes that are under way.
+    /// Aborts the connections and the changes in progress.
     cut: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
@@ -23,7 +23,7 @@ pub(super) struct Accepting {
 }
 
 impl Accepting {
-    /// Begins. What accepts has to end when its token is cancelled, and to track every connection.
+    /// Starts the task. The accept loop must end when its token is cancelled, and must track every connection.
     pub(super) fn begin<S: State, A>(
         state: &Arc<S>,
         accept: impl FnOnce(Arc<S>, CancellationToken, TaskTracker) -> A,
@@ -44,14 +44,14 @@ impl Accepting {
         }
     }
 
-    /// The connections that there are.
+    /// Returns the tracker of the open connections.
     #[cfg(test)]
     pub(super) fn connections(&self) -> &TaskTracker {
         &self.connections
     }
 
-    /// Accepts no more connections, ends the idle ones, finishes the requests in flight and the changes under way, and cuts off what is not done within
-    /// `http.shutdown_grace`. `place` is named in the log where something was.
+    /// Stops accepting connections, closes the idle ones, and waits for requests and changes in progress. Aborts what is not finished within
+    /// `http.shutdown_grace`, and logs `place` in this case.
     pub(super) async fn stop(self, place: &str) {
         self.stop.cancel();
         let _ = self.task.await;

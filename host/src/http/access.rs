@@ -1,4 +1,4 @@
-//! Who may use a route (specification, sections 5 and 7): one place for what the pipeline enforces and the API description says.
+//! The access rules of routes (specification, sections 5 and 7). The pipeline enforces them, and the API description contains them.
 
 use http::{HeaderValue, header};
 
@@ -6,13 +6,13 @@ use crate::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
 use crate::error::Failure;
 use crate::modules::Access;
 
-/// What a signed-in account is told that is no administrator's.
+/// The error text for an account that is not an administrator's.
 const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 
-/// Lets `caller` through, or says why not.
+/// Checks that `caller` is authorized to use a route.
 ///
 /// # Errors
-/// 403 with the specification's text; 401 where only an OAuth token is taken and this is none.
+/// Returns 403 with the specification's text, or 401 if the route requires an OAuth token and the credential is another one.
 pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
     match (access, &caller.credential) {
         (Access::Public, _)
@@ -38,8 +38,8 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
     }
 }
 
-/// Whether an OAuth access token may use the route: its declaration says so and, since no declaration can widen a caller, the
-/// scope is one that OAuth tokens reach. `send` is whether the operator lets agents send.
+/// Returns `true` if the route accepts OAuth access tokens: its declaration allows them, and its scope is one that OAuth tokens can have. `send` states whether
+/// the operator allows agents to send mail.
 #[must_use]
 pub fn takes_oauth(access: Access, send: bool) -> bool {
     match access {
@@ -49,7 +49,7 @@ pub fn takes_oauth(access: Access, send: bool) -> bool {
     }
 }
 
-/// The scope an API token needs; none where no API token is taken.
+/// Returns the scope that an API token needs, or `None` if the route does not accept API tokens.
 #[must_use]
 pub fn scope(access: Access) -> Option<Scope> {
     match access {
@@ -58,16 +58,16 @@ pub fn scope(access: Access) -> Option<Scope> {
     }
 }
 
-/// Whether a route can be asked for in a mailbox that is shared: those of mail and aliases can. Other routes know no such parameter.
+/// Returns `true` if a route accepts the parameter `mailbox`, which selects a shared mailbox. Only the routes of mail and aliases do.
 #[must_use]
 pub fn takes_mailbox(access: Access) -> bool {
     scope(access).is_some_and(Scope::opens_shared)
 }
 
-/// Lets `caller` name a mailbox that is not its own: a web session may, tokens never reach one.
+/// Checks that `caller` is authorized to select a shared mailbox. Web sessions are, tokens are not.
 ///
 /// # Errors
-/// 403 with the specification's text.
+/// Returns 403 with the specification's text.
 pub fn may_enter(caller: &Caller) -> Result<(), Failure> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
@@ -77,7 +77,7 @@ pub fn may_enter(caller: &Caller) -> Result<(), Failure> {
     }
 }
 
-/// 403 that names the missing scope in the body and in the challenge (RFC 6750, section 3.1).
+/// Returns a 403 error that names the missing scope in the body and in the challenge (RFC 6750, section 3.1).
 fn insufficient(scope: Scope) -> Failure {
     let failure = Failure::forbidden(missing(scope));
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
@@ -87,7 +87,7 @@ fn insufficient(scope: Scope) -> Failure {
     }
 }
 
-/// 401 as the agent endpoint answers it.
+/// Returns the 401 error of the agent endpoint.
 #[must_use]
 pub fn unauthorized() -> Failure {
     Failure::unauthorized("Missing or invalid Authorization header")
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(refusal(Access::Session, &grant).unwrap().0, 403);
         let sends = held(Audience::Service, vec![Scope::MailSend]);
         assert_eq!(refusal(SEND, &sends), None);
-        // A token for the API alone opens it, and not the agent endpoint.
+        // A token for the API only is accepted there, but not at the agent endpoint.
         let api = held(Audience::Api, usual);
         assert_eq!(refusal(READ, &api), None);
         assert_eq!(refusal(Access::OAuth, &api).unwrap().0, 401);

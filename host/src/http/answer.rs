@@ -1,4 +1,4 @@
-//! Answers as they go out: failures in the one form of the specification, and the headers that every answer carries.
+//! Responses: the format of errors, and the headers of all responses.
 
 use std::any::Any;
 
@@ -10,8 +10,8 @@ use super::outgoing::Outgoing;
 use crate::error::Failure;
 use crate::modules::Content;
 
-/// Headers that a response has unless a handler of the host sets another value; modules cannot set them. A response is data about one person, for programs.
-/// If a browser shows one as a page, it runs nothing and cannot reach the sign-in pages of the same origin.
+/// Headers that a response has unless a handler of the host sets another value. Modules cannot set them. A response contains data of one user, for programs.
+/// If a browser shows a response as a page, the page runs no scripts and cannot access the sign-in pages of the same origin.
 const USUAL: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (
@@ -33,7 +33,7 @@ const USUAL: [(HeaderName, HeaderValue); 6] = [
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
 ];
 
-/// Headers that belong to the connection (RFC 9110, section 7.6.1) or are counted here.
+/// Headers that a handler cannot set: hop-by-hop headers (RFC 9110, section 7.6.1) and headers that the server computes.
 const OF_THE_CONNECTION: [HeaderName; 5] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -42,7 +42,7 @@ const OF_THE_CONNECTION: [HeaderName; 5] = [
     header::UPGRADE,
 ];
 
-/// What a handler answered, or why it did not.
+/// Converts the result of a handler to a response.
 pub(super) fn response(served: Result<Reply, Failure>) -> Response<Outgoing> {
     let Reply {
         status,
@@ -65,7 +65,7 @@ pub(super) fn response(served: Result<Reply, Failure>) -> Response<Outgoing> {
     response
 }
 
-/// Adds what every answer carries.
+/// Adds the headers of all responses.
 pub(super) fn sign(id: &str, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
@@ -79,7 +79,7 @@ pub(super) fn sign(id: &str, headers: &mut HeaderMap) {
     }
 }
 
-/// `{"error": text}` with the failure's status and headers.
+/// Returns `{"error": text}` with the failure's status and headers.
 pub(super) fn failed(failure: Failure) -> Reply {
     let body = serde_json::json!({ "error": failure.text }).to_string();
     let mut headers: HeaderMap = failure.headers.into_iter().collect();
@@ -94,7 +94,7 @@ pub(super) fn failed(failure: Failure) -> Reply {
     }
 }
 
-/// 500 for a handler that panicked.
+/// Returns the 500 error for a handler that panicked.
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> Failure {
     let message = panic
         .downcast_ref::<&str>()
@@ -104,7 +104,7 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> Failure {
     Failure::internal(format!("a handler panicked: {message}"))
 }
 
-/// A method's name for the log: what is not a method of HTTP is a text of the client's choosing.
+/// Returns a method's name for the log. Nonstandard methods are not logged as they are, because a client can choose any text.
 pub(super) fn method_name(method: &Method) -> &str {
     match *method {
         Method::GET
@@ -120,7 +120,7 @@ pub(super) fn method_name(method: &Method) -> &str {
     }
 }
 
-/// Writes down why something failed: here, and nowhere else.
+/// Logs the detail of a failure. This is the only place that does.
 pub(super) fn log(failure: &Failure) {
     let status = failure.status.as_u16();
     let cause = failure.cause.as_ref().map(tracing::field::display);

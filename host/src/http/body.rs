@@ -1,7 +1,7 @@
-//! A request's body, read within bounds: bytes, time between two pieces, time for the whole, and the memory that the client can use ([`super::body_memory`]).
+//! Reads request bodies within limits: size, time between two pieces, total time, and the memory that the client can use ([`super::body_memory`]).
 //!
-//! What is refused is not read to its end here: the answer goes out at once, and the connection reads the rest away afterwards
-//! ([`super::connection`]), so that a client that is still writing sees it.
+//! A rejected body is not read to its end here. The response is sent immediately. The connection discards the rest afterwards ([`super::connection`]), so that
+//! a client that is still writing receives the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use super::fields::Fields;
 use super::module;
 use crate::error::Failure;
 
-/// A body that nobody wants is read away before the answer where it is no longer than this, so that the connection can go on.
+/// The maximum size of an unread body that is discarded before the response, in bytes. The connection can then be reused.
 const SMALL: u64 = 64 * 1024;
-/// How long that may take.
+/// The timeout for discarding such a body.
 const SMALL_PATIENCE: Duration = Duration::from_secs(1);
-/// The whole body may take this many times as long as one piece.
+/// The timeout of the whole body, as a multiple of the timeout of a piece.
 const PIECES: u32 = 10;
 /// The minimum average speed of a body above [`LARGE`], in bytes per second.
 const MIN_SPEED: u128 = 64 * 1024;
 
-/// A body on its way in. It remembers whether it was read to its end, which a chunked one cannot tell of itself.
+/// An incoming body. Records whether the body was read to its end, because a chunked body does not report this.
 #[derive(Debug)]
 pub struct Intake<B> {
     body: B,
@@ -34,7 +34,7 @@ pub struct Intake<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Intake<B> {
-    /// A body of which nothing was read.
+    /// Wraps an unread body.
     pub fn new(body: B) -> Self {
         Self {
             ended: body.is_end_stream(),
@@ -42,12 +42,12 @@ impl<B: Body<Data = Bytes> + Unpin> Intake<B> {
         }
     }
 
-    /// Whether nothing of it is left to read.
+    /// Returns `true` if nothing is left to read.
     pub(super) fn is_empty(&self) -> bool {
         self.ended
     }
 
-    /// The next piece; none at its end.
+    /// Returns the next piece, or `None` at the end.
     async fn piece(&mut self) -> Option<Result<Bytes, B::Error>> {
         loop {
             let Some(frame) = self.body.frame().await else {
@@ -56,7 +56,7 @@ impl<B: Body<Data = Bytes> + Unpin> Intake<B> {
             };
             match frame.map(hyper::body::Frame::into_data) {
                 Ok(Ok(data)) => return Some(Ok(data)),
-                // Trailers: nothing here asks for them.
+                // Trailers are ignored.
                 Ok(Err(_)) => {}
                 Err(error) => return Some(Err(error)),
             }
@@ -64,16 +64,16 @@ impl<B: Body<Data = Bytes> + Unpin> Intake<B> {
     }
 }
 
-/// What came of a body: what is left of it, and the fields that were set aside.
+/// A body that was read: the remaining JSON, and the extracted fields.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The body.
     pub bytes: Bytes,
-    /// Its fields, decoded, in their order.
+    /// The extracted fields, decoded, in the order of the body.
     pub fields: Vec<Bytes>,
 }
 
-/// Bytes of a body and its share of the memory, which ends with the last of them.
+/// The bytes of a body and their share of the memory, which is released with the last reference to the bytes.
 struct Held {
     bytes: Bytes,
     _share: Arc<Share>,
@@ -85,11 +85,11 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// What is made of a body as it comes.
+/// The buffer of an incoming body.
 enum Making {
-    /// A body of one piece is not copied, a longer one once: into memory that is the system's until something is written there.
+    /// The whole body. A body of one piece is not copied. A longer body is copied once, into a buffer whose pages the system allocates on the first write.
     Whole { only: Bytes, all: BytesMut },
-    /// Its fields are set aside.
+    /// A body whose fields are extracted.
     Split(Box<Fields>),
 }
 
@@ -105,7 +105,7 @@ impl Making {
         }
     }
 
-    /// Takes the next piece of a body that announced so many bytes.
+    /// Adds the next piece of a body with an announced size.
     fn take(&mut self, data: Bytes, announced: usize) -> Result<(), Failure> {
         match self {
             Self::Whole { only, all } if only.is_empty() && all.is_empty() => *only = data,
@@ -121,7 +121,7 @@ impl Making {
         Ok(())
     }
 
-    /// Bytes that are in memory.
+    /// Returns the number of bytes in memory.
     fn held(&self) -> usize {
         match self {
             Self::Whole { only, all } => only.len() + all.len(),
@@ -155,13 +155,13 @@ impl Making {
     }
 }
 
-/// Reads a body of at most `cap` bytes, with at most `patience` between two pieces of it, and sets the fields at `pointers` aside. Of a body above [`LARGE`]
-/// at least [`MIN_SPEED`] must arrive on average, and it is read only with a permit of its account. What is in memory of the body counts towards `share` as it
-/// arrives, so a client that announces much and sends nothing takes nothing, and until the last of it is dropped.
+/// Reads a body of at most `cap` bytes, with at most `patience` between two pieces, and extracts the fields at `pointers`. A body above [`LARGE`] requires a
+/// permit of its account, and must arrive at [`MIN_SPEED`] on average. The bytes in memory count towards `share` from their arrival until the last of them is
+/// dropped. An announced size does not count.
 ///
 /// # Errors
-/// 413 if it is larger (at once if it says so itself), 408 if it does not arrive in time, 400 if it breaks off or a field is not
-/// what it has to be, 503 if there is no memory for it (at once if it says how long it is).
+/// Returns 413 if the body is too large, 408 if the body does not arrive in time, 400 if the body is incomplete or a field is invalid, and 503 if there is not
+/// enough memory. If the body has an announced size, 413 and 503 are returned before reading.
 pub(super) async fn read<B>(
     intake: &mut Intake<B>,
     cap: usize,
@@ -186,7 +186,7 @@ where
     let whole = Instant::now() + whole;
     let mut pause = Instant::now() + patience;
     let mut making = Making::of(pointers);
-    // The bytes so far, and those since `pause` was set.
+    // The number of bytes so far, and since `pause` was set.
     let (mut length, mut recent) = (0, 0);
     loop {
         let piece = timeout_at(whole.min(pause), intake.piece())
@@ -225,8 +225,8 @@ async fn admit_large(share: &mut Share, patience: Duration) -> Result<(), Failur
     })
 }
 
-/// Reads away what is left of a body that nobody wants, where that is little and its client is not waiting to be asked for it.
-/// Answers whether all of it is gone: else the connection cannot go on.
+/// Discards the rest of a body if the rest is small and its client does not wait for `100 Continue`. Returns `true` if nothing is left. Otherwise the
+/// connection cannot be reused.
 pub async fn discard<B>(intake: &mut Intake<B>, headers: &HeaderMap) -> bool
 where
     B: Body<Data = Bytes> + Unpin,
@@ -266,7 +266,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// A share of 16 KiB.
+    /// Returns an unused share for a body of at most 16 KiB.
     fn plenty() -> Share {
         Arc::new(BodyMemory::new(1)).share(None, Ipv4Addr::LOCALHOST.into(), 16 * 1024)
     }

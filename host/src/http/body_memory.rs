@@ -1,4 +1,4 @@
-//! The memory for request bodies, and which share of it each client can use.
+//! The memory for request bodies, and the share of each client.
 //!
 //! Each account and each client network is limited to a share, and bodies of up to 64 KiB have a pool of their own, so no client can use up what the requests of
 //! others need. This module counts memory; it does not allocate any.
@@ -16,7 +16,7 @@ use crate::turns::Turns;
 
 /// The largest body that draws from the pool of small bodies, in KiB.
 const SMALL: usize = 64;
-/// The pool of small bodies is this part of the other, and added to it.
+/// The size of the pool of small bodies, as a fraction of the other pool. The two pools are separate.
 const SMALL_PART: usize = 8;
 /// The part of a pool that one account can use.
 const ACCOUNT_PART: usize = 4;

@@ -1,11 +1,11 @@
-//! Where one request of a connection ends and the next begins, so that every head can be looked at as it came ([`super::framing`]), also
-//! one that came in one piece with the request before.
+//! Finds the boundaries between the requests of a connection, so that the bytes of every head can be checked ([`super::framing`]), also if several requests
+//! arrive together.
 //!
-//! What a head means is hyper's to say: it tells here how long the body is. Nothing is decoded, nothing is kept.
+//! hyper parses the heads and reports the length of each body. This module decodes and stores nothing.
 
 use std::io;
 
-/// How far a connection has been read.
+/// The read position of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Boundary(At);
 
@@ -13,32 +13,32 @@ pub(super) struct Boundary(At);
 enum At {
     /// In a head.
     Head {
-        /// A line that is not empty came before: empty ones in front of a request are nobody's.
+        /// A line that is not empty was read. Empty lines before a request are ignored.
         begun: bool,
-        /// Nothing of the line that is being read has come.
+        /// The current line is empty so far.
         empty: bool,
     },
-    /// In a body with so many bytes to come.
+    /// In a body, with the number of remaining bytes.
     Length(u64),
     /// In a chunked body.
     Chunked(Chunked),
-    /// Behind a request.
+    /// After a request.
     End,
 }
 
-/// Where in a chunked body (RFC 9112, section 7.1). Of its lines only the ends and a chunk's size matter here.
+/// The position in a chunked body (RFC 9112, section 7.1). Only the ends of lines and the sizes of chunks are interpreted.
 #[derive(Debug)]
 enum Chunked {
     /// In the line of a chunk's size.
     Size {
         size: u64,
-        /// Behind the digits.
+        /// After the digits.
         extension: bool,
         cr: bool,
     },
     /// In a chunk's data.
     Data(u64),
-    /// Behind a chunk's data.
+    /// After a chunk's data.
     DataEnd { cr: bool },
     /// In the trailer section.
     Trailer { empty: bool, cr: bool },
@@ -62,7 +62,7 @@ impl Default for At {
 }
 
 impl Boundary {
-    /// The head was understood: a body of this length follows, or a chunked one.
+    /// Starts the body of a parsed head: a body of this length, or a chunked body if there is none.
     pub(super) fn opened(&mut self, length: Option<u64>) {
         self.0 = match length {
             Some(length) => At::Length(length),
@@ -70,7 +70,7 @@ impl Boundary {
         };
     }
 
-    /// Whether what comes next is part of a head.
+    /// Returns `true` if the next byte is part of a head.
     pub(super) fn in_head(&mut self) -> bool {
         if matches!(self.0, At::End | At::Length(0)) {
             self.0 = HEAD;
@@ -78,11 +78,10 @@ impl Boundary {
         matches!(self.0, At::Head { .. })
     }
 
-    /// How many of `bytes`, from their first, belong to the head or the body that is being read: all, or as many as end it. At least
-    /// one where there is one.
+    /// Returns the number of leading bytes that belong to the current head or body. The result is at least one if `bytes` is not empty.
     ///
     /// # Errors
-    /// Where a line of a chunked body ends in another way than it must, and so nobody could be sure where the body does.
+    /// Returns an error if a line of a chunked body does not end in CR LF, because the end of the body is then ambiguous.
     pub(super) fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.in_head() {
             return Ok(self.take_head(bytes));
@@ -106,7 +105,7 @@ impl Boundary {
         };
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
-                // A line without its CR ends a head for hyper, too; it is refused afterwards.
+                // hyper also accepts a bare LF as the end of a line. Such a head is rejected afterwards.
                 b'\n' if *begun && *empty => {
                     self.0 = HEAD;
                     return at + 1;
@@ -121,7 +120,7 @@ impl Boundary {
 }
 
 impl Chunked {
-    /// How many bytes are the body's, and whether they end it.
+    /// Returns the number of bytes that belong to the body, and whether they end the body.
     fn take(&mut self, bytes: &[u8]) -> io::Result<(usize, bool)> {
         let mut at = 0;
         while at < bytes.len() {
@@ -170,7 +169,7 @@ impl Chunked {
             } => {
                 *cr = byte == b'\r';
                 match char::from(byte).to_digit(16) {
-                    // A size that overflows is refused by hyper.
+                    // hyper rejects a size that overflows.
                     Some(digit) if !*extension => {
                         *size = size.saturating_mul(16).saturating_add(digit.into());
                     }
@@ -198,7 +197,7 @@ fn skip(left: &mut u64, bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// The pieces that `bytes` are cut into, `step` of them coming at a time; a body follows every head.
+    /// Returns the pieces that `bytes` are split into if `step` bytes arrive at a time. A body follows every head.
     fn pieces(bytes: &str, length: Option<u64>, step: usize) -> Vec<String> {
         let mut boundary = Boundary::default();
         let mut pieces = vec![String::new()];

@@ -1,7 +1,6 @@
-//! Which client a request comes from, and what it is called in the log.
+//! The client's IP address and the id of a request.
 //!
-//! `X-Forwarded-For` and `X-Request-Id` are words of whoever is at the other end of the connection: they are believed from the
-//! configured proxies alone.
+//! Any client can send `X-Forwarded-For` and `X-Request-Id`. They are only used if they come from a configured proxy.
 
 use std::net::IpAddr;
 
@@ -12,19 +11,19 @@ use http::{HeaderMap, HeaderName};
 use crate::error::StartError;
 use crate::network::Network;
 
-/// `X-Request-Id`
+/// The header `X-Request-Id`.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The proxies whose word is believed.
+/// The trusted proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies(Vec<Network>);
 
 impl Proxies {
-    /// Reads `http.trusted_proxies`: addresses, or networks as `10.0.0.0/8`.
+    /// Reads `http.trusted_proxies`: IP addresses, or networks such as `10.0.0.0/8`.
     ///
     /// # Errors
-    /// A sentence that names the entry.
+    /// Returns an error that names the invalid entry.
     pub fn parse(entries: &[String]) -> Result<Self, StartError> {
         entries
             .iter()
@@ -39,14 +38,14 @@ impl Proxies {
             .map(Self)
     }
 
-    /// Whether `address` is one of them.
+    /// Returns `true` if `address` belongs to a trusted proxy.
     #[must_use]
     pub fn hold(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.holds(address))
     }
 
-    /// The client behind a connection from `peer`: `peer` itself, or behind trusted proxies the last address in `X-Forwarded-For`
-    /// that is not one of theirs. What stands before that, or cannot be read, anybody could have written.
+    /// Returns the client's IP address. If `peer` is not a trusted proxy, `peer` is the client. Otherwise the client is the last address in `X-Forwarded-For`
+    /// that does not belong to a trusted proxy. Earlier entries and invalid entries are not trusted, because the client can send them.
     #[must_use]
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
@@ -71,7 +70,7 @@ impl Proxies {
     }
 }
 
-/// An address as proxies write it: bare, with a port, or (IPv6) in brackets.
+/// Parses an IP address as proxies write it: without a port, with a port, or (IPv6) in brackets.
 fn forwarded(entry: &str) -> Option<IpAddr> {
     let address = entry
         .parse()
@@ -86,8 +85,7 @@ fn forwarded(entry: &str) -> Option<IpAddr> {
     Some(IpAddr::to_canonical(&address))
 }
 
-/// The request's id: the one that a trusted proxy gave it where that is well formed (at most 64 of `[A-Za-z0-9._-]`), else 22
-/// random characters.
+/// Returns the request's id: the id that a trusted proxy sent if it is well-formed (at most 64 of `[A-Za-z0-9._-]`), otherwise 22 random characters.
 #[must_use]
 pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
     headers
@@ -103,12 +101,12 @@ pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
         .map_or_else(new_id, Into::into)
 }
 
-/// 22 random characters, fit for a URL.
+/// Returns 22 random characters that are safe in URLs.
 #[must_use]
 pub fn new_id() -> String {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {
-        // An id names a request in the log and guards nothing: a service without randomness fails where it matters.
+        // The id is not a secret, so a failed random generator is not an error here.
         return "unnamed".into();
     }
     URL_SAFE_NO_PAD.encode(bytes)

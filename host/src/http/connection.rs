@@ -1,7 +1,7 @@
-//! One connection: hyper with our bounds and time limits, and an end that lets a client that is still writing see its answer.
+//! Serves one connection: hyper with size and time limits, and a graceful close, so that a client that is still writing receives its response.
 //!
-//! hyper 1.12 has one limit for the head of a request, and it runs from the moment that the connection is idle. Ours are two: a
-//! connection may be idle for long, a request that has begun may not take long. So hyper's timer is ours ([`HeadTimer`]).
+//! hyper 1.12 has one timeout for the head of a request, which starts when the connection becomes idle. The service needs two timeouts: a long one for idle
+//! connections and a short one for a head that has started to arrive. Therefore hyper gets a custom timer ([`HeadTimer`]).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -32,16 +32,16 @@ use super::{State, answer, client, pipeline};
 use crate::clock::Timestamp;
 use crate::error::Failure;
 
-/// How much hyper reads ahead.
+/// The size of hyper's read buffer, in bytes.
 const MAX_BUFFER: usize = 2 * MAX_HEAD;
-/// The most headers of a request.
+/// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// After an answer that left something unread: how much is read away, how long, and how long without a byte.
+/// Limits for discarding unread data after a response: the number of bytes, the total time, and the time without a byte.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(10);
 const LINGER_SILENCE: Duration = Duration::from_secs(2);
 
-/// Serves a connection until it ends; once `stop` is cancelled, until the request under way is answered.
+/// Serves a connection until it ends. After `stop` is cancelled, ends the connection after the current request.
 pub(super) async fn serve<S: State>(
     state: Arc<S>,
     stream: TcpStream,
@@ -81,8 +81,8 @@ pub(super) async fn serve<S: State>(
     });
     let mut connection = http1::Builder::new()
         .timer(timer)
-        // A client that has said all it has to say may shut its side and wait for the answer. One that is gone looks the same: what it
-        // asked for is then done for nobody, within the route's deadline.
+        // A client can shut down its side of the connection and wait for the response. A client that disconnected looks the same. Its request continues until
+        // the route's deadline.
         .half_close(true)
         .header_read_timeout(config.header_timeout)
         .max_buf_size(MAX_BUFFER)
@@ -108,8 +108,8 @@ pub(super) async fn serve<S: State>(
     end(stream, exchange.unread()).await;
 }
 
-/// Ends a connection. Closed while its peer is still writing, it would be reset, and the answer lost on its way; so the rest is
-/// read away first, within bounds.
+/// Closes a connection. If the connection were closed while its peer is writing, it would be reset and the peer could lose the response. Therefore unread data
+/// is discarded first, within limits.
 async fn end(mut stream: TcpStream, unread: bool) {
     let _ = stream.shutdown().await;
     if !unread {
@@ -134,7 +134,7 @@ fn closes<B>(response: &Response<B>) -> bool {
         .is_some_and(|value| value == "close")
 }
 
-/// The whole answer, head and body, to what was refused before it was a request.
+/// Returns the complete response, head and body, to data that hyper rejected before it became a request.
 fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
     let id = client::new_id();
     tracing::info!(%id, status = status.as_u16(), "refused what is not a request");
@@ -165,7 +165,7 @@ fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
     bytes.into()
 }
 
-/// An answer's body, which says when hyper has all of it.
+/// The body of a response, which reports when hyper has received all of it.
 struct Answer {
     body: Outgoing,
     exchange: Arc<Exchange>,
@@ -197,8 +197,8 @@ impl Drop for Answer {
     }
 }
 
-/// hyper's timer for the head of a request: `idle` until its first byte, `head` from then on. A connection that has made no request
-/// has no credit yet: `head` until its first byte, too.
+/// The timer that hyper uses for the head of a request: `idle` until the first byte, and `head` after it. Before the first request of a connection, `head`
+/// applies from the start.
 struct HeadTimer {
     exchange: Arc<Exchange>,
     head: Duration,
@@ -207,7 +207,7 @@ struct HeadTimer {
 
 impl hyper::rt::Timer for HeadTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        // hyper asks as it begins to wait for a head.
+        // hyper calls this function when it starts to wait for a head.
         let idle = if self.exchange.used() {
             self.idle
         } else {

@@ -1,6 +1,6 @@
-//! Which web pages may call the service from a browser: the allow-list of origins, in the words of the Fetch standard.
+//! Cross-origin requests (CORS, the Fetch Standard): the allow-list of origins whose pages can call the service.
 //!
-//! Credentials travel in `Authorization` alone, so no answer allows cookies.
+//! Credentials are sent only in `Authorization`, so no response allows cookies.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -9,18 +9,18 @@ use crate::error::StartError;
 const REQUEST_HEADERS: &str =
     "Authorization, Content-Type, Mcp-Method, Mcp-Name, Mcp-Protocol-Version";
 const ANSWER_HEADERS: &str = "Content-Disposition, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id";
-/// How long a browser may remember a preflight's answer, in seconds.
+/// How long browsers can cache the response to a preflight request, in seconds.
 const MAX_AGE: &str = "7200";
 
-/// The allow-list.
+/// The allow-list of origins.
 #[derive(Clone, Debug, Default)]
 pub struct Cors(Vec<HeaderValue>);
 
 impl Cors {
-    /// Reads `cors_origins`: each is scheme, host and port as a browser writes them.
+    /// Reads `cors_origins`. Each entry consists of scheme, host and port, as browsers write them.
     ///
     /// # Errors
-    /// A sentence that names the entry.
+    /// Returns an error that names the invalid entry.
     pub fn parse(origins: &[String]) -> Result<Self, StartError> {
         origins
             .iter()
@@ -40,7 +40,7 @@ impl Cors {
             .map(Self)
     }
 
-    /// Adds to an answer what lets the asking page read it.
+    /// Adds the CORS headers to a response, so that a page of an allowed origin can read it.
     pub fn write(&self, asked: &HeaderMap, answer: &mut HeaderMap) {
         if self.0.is_empty() {
             return;
@@ -55,8 +55,8 @@ impl Cors {
         }
     }
 
-    /// The headers of a preflight's answer, for a path that takes the methods `allow`; none where this is no preflight or its
-    /// page may not call the service.
+    /// Returns the headers of the response to a preflight request, for a path with the methods `allow`. Returns `None` if this is not a preflight request or its
+    /// origin is not allowed.
     #[must_use]
     pub fn preflight(
         &self,

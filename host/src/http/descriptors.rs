@@ -1,15 +1,15 @@
-//! The process's file descriptors: as many as the system grants, and some kept for what is not a client's connection.
+//! The limit on file descriptors, and the number of client connections that fits into it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for the databases, the mail server's connections, compiled modules and the log.
+/// File descriptors that are reserved for databases, connections to the mail server, compiled modules and the log.
 const RESERVE: u64 = 256;
 
-/// No more is asked for than this and what the configured connections need: a child that closes all it could have inherited, as mail
-/// daemons do, would take minutes for a limit of a thousand million.
+/// The highest limit that the process requests, unless the configured connections need more. A child process that closes all possible file descriptors, as mail
+/// daemons do, would take minutes with a limit of 10^9.
 const ENOUGH: u64 = 65_536;
 
-/// Raises the process's own limit and answers how many of `configured` connections fit it.
+/// Raises the process's limit on file descriptors. Returns how many of `configured` connections fit into the limit.
 pub(super) fn seats(configured: usize) -> usize {
     let limit = raise(configured);
     let seats = fitting(configured, limit);
@@ -24,7 +24,7 @@ pub(super) fn seats(configured: usize) -> usize {
     seats
 }
 
-/// The limit as it then is; none where there is none.
+/// Raises the limit and returns the new one, or `None` if there is no limit.
 fn raise(configured: usize) -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let soft = current?;

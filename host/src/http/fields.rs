@@ -1,8 +1,7 @@
-//! Fields of a JSON body that are kept out of it: as the body comes, the strings at some places are decoded from base64 and set aside, and a number
-//! stands where each was. So what a client attaches never enters a sandbox, and is in memory once.
+//! Extracts fields from a JSON body while the body arrives: decodes base64 strings at configured positions and replaces each one with a number. Attachments
+//! therefore never enter a sandbox and are in memory only once.
 //!
-//! It reads as much JSON as it takes to know where it is. Whether the rest is JSON is for whoever reads the rest: what is no JSON going in
-//! is none coming out.
+//! This module parses only as much JSON as it needs to know its position. It does not validate the rest: invalid JSON stays invalid.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,35 +10,35 @@ use http::StatusCode;
 
 use crate::error::Failure;
 
-/// Bytes of the rest of a body: it enters a sandbox, and is there more than once.
+/// The maximum size of a body without its extracted fields, in bytes. The rest enters a sandbox, which holds several copies of it.
 const LARGEST_REST: usize = 8 * 1024 * 1024;
 
-/// How deep a body may be nested; what is deeper than any body that is understood is not looked at.
+/// The maximum nesting depth. Deeper values are copied without parsing, because no route has such a body.
 const DEEPEST: usize = 64;
 
-/// The longest key that is of interest.
+/// The maximum length of a key that is compared, in bytes.
 const LONGEST_KEY: usize = 256;
 
-/// Fields of one body at most: the guest holds a handle of each.
+/// The maximum number of extracted fields of a body. The guest has a handle for each field.
 const MOST: usize = 500;
 
-/// Encoded bytes that are decoded together: whole groups of four.
+/// The number of encoded bytes that are decoded at once: a multiple of four.
 const AT_ONCE: usize = 16 * 1024;
 
-/// A place in a body: the steps of a JSON pointer (RFC 6901).
+/// One step of a JSON pointer (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Key(Vec<u8>),
     AnyIndex,
 }
 
-/// Sets fields aside as a body comes.
+/// Extracts fields from an incoming body.
 #[derive(Debug)]
 pub(super) struct Fields {
     wanted: Vec<Vec<Step>>,
     /// The rest of the body, so far.
     rest: Vec<u8>,
-    /// What was set aside, in the order it came.
+    /// The extracted fields, in the order of the body.
     found: Vec<Bytes>,
     path: Vec<Level>,
     state: State,
@@ -48,27 +47,27 @@ pub(super) struct Fields {
 /// An object or an array that is open.
 #[derive(Debug)]
 enum Level {
-    /// With the key at hand, unescaped; none where it was too long to be of interest.
+    /// An object with the current key, unescaped. `None` if the key is longer than [`LONGEST_KEY`].
     Object(Option<Vec<u8>>),
-    /// With the index at hand.
+    /// An array with the current index.
     Array(usize),
 }
 
 #[derive(Debug)]
 enum State {
-    /// Between tokens; `key`: a string that comes now is one.
+    /// Between tokens. `key` states whether the next string is a key.
     Between { key: bool },
-    /// In a string that stays where it is.
+    /// In a string that stays in the body.
     Text { key: Option<Vec<u8>>, escaped: bool },
-    /// In a string that is set aside.
+    /// In a string that is extracted.
     Field(Field),
-    /// In a number or a word.
+    /// In a number or a literal.
     Word,
-    /// Deeper than anything of interest: the rest goes by as it is.
+    /// Deeper than the maximum nesting depth. The value is copied without parsing.
     Past,
 }
 
-/// Base64 on its way through JSON's escapes.
+/// The decoder of an extracted field: JSON escapes, then base64.
 #[derive(Debug, Default)]
 struct Field {
     encoded: Vec<u8>,
@@ -78,7 +77,7 @@ struct Field {
 }
 
 impl Fields {
-    /// Those at these JSON pointers, in which `*` stands for any index.
+    /// Creates an extractor of the fields at JSON pointers, in which `*` matches any index.
     pub(super) fn new(pointers: &[String]) -> Self {
         let steps = |pointer: &String| {
             pointer
@@ -99,7 +98,7 @@ impl Fields {
         }
     }
 
-    /// Bytes that it holds.
+    /// Returns the number of bytes in memory.
     pub(super) fn held(&self) -> usize {
         let under_way = match &self.state {
             State::Field(field) => field.decoded.len() + field.encoded.len(),
@@ -108,10 +107,10 @@ impl Fields {
         self.rest.len() + self.found.iter().map(Bytes::len).sum::<usize>() + under_way
     }
 
-    /// Takes some more of the body.
+    /// Processes the next bytes of the body.
     ///
     /// # Errors
-    /// 400 that names the field where one is no string of standard base64; 413 where the rest of the body is too large.
+    /// Returns 400 with the name of the field if a field is not a string of standard base64, and 413 if the rest of the body is too large.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.split(bytes)?;
         if self.rest.len() > LARGEST_REST {
@@ -153,7 +152,7 @@ impl Fields {
                             self.end_text(key);
                             bytes = &bytes[1..];
                         }
-                        // A backslash: whatever is behind it does not end the string.
+                        // The character after a backslash does not end the string.
                         Some(_) => {
                             keep_key(key, b"\\");
                             self.rest.push(b'\\');
@@ -182,7 +181,7 @@ impl Fields {
         Ok(())
     }
 
-    /// One byte between tokens. Answers whether it is dealt with.
+    /// Processes one byte between tokens. Returns `true` if the byte is consumed.
     fn between(&mut self, byte: u8, key: bool) -> Result<bool, Failure> {
         let value = |this: &Self| !key && this.is_wanted();
         match byte {
@@ -255,7 +254,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Whether the value that comes now is one to be set aside.
+    /// Returns `true` if the next value must be extracted.
     fn is_wanted(&self) -> bool {
         self.wanted.iter().any(|steps| {
             steps.len() == self.path.len()
@@ -267,14 +266,14 @@ impl Fields {
         })
     }
 
-    /// The body with a number in the place of each field that was set aside, and those in that order. One that was not at its end stays away: the body
-    /// is no JSON then.
+    /// Returns the body with a number instead of each extracted field, and the fields in that order. An incomplete field is dropped; the body is then invalid
+    /// JSON.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<Bytes>) {
         (self.rest, self.found)
     }
 }
 
-/// How many bytes of a string come before its end or an escape.
+/// Returns the number of bytes of a string before its end or an escape.
 fn text(bytes: &[u8], escaped: bool) -> usize {
     let from = usize::from(escaped).min(bytes.len());
     memchr::memchr2(b'"', b'\\', &bytes[from..]).map_or(bytes.len(), |end| from + end)
@@ -289,7 +288,7 @@ fn keep_key(key: &mut Option<Vec<u8>>, bytes: &[u8]) {
 }
 
 impl Field {
-    /// Takes bytes up to the string's end. Answers how many that were with the end, once it is there.
+    /// Processes bytes up to the end of the string. Returns their number including the closing quote, or `None` if the string has not ended.
     fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, ()> {
         let mut at = 0;
         while at < bytes.len() {
@@ -323,7 +322,7 @@ impl Field {
     }
 
     fn decode(&mut self, length: usize) -> Result<(), ()> {
-        // Padding is the end.
+        // Nothing can follow padding.
         if self.padded && length > 0 {
             return Err(());
         }
@@ -345,7 +344,7 @@ impl Field {
     }
 }
 
-/// The byte that an escape stands for, once it is whole. Only bytes of base64 are of use.
+/// Returns the byte of an escape, or `None` if the escape is incomplete. Only characters of base64 are supported.
 fn unescaped(escape: &[u8]) -> Result<Option<u8>, ()> {
     match escape {
         [b'\\', b'/'] => Ok(Some(b'/')),
@@ -370,7 +369,7 @@ fn not_base64(path: &[Level]) -> Failure {
                 if !name.is_empty() {
                     name.push('.');
                 }
-                // A key of interest is one of the route's own.
+                // The key matches one in the route's declaration, so it is not chosen by the client.
                 let key = key.as_deref().unwrap_or_default();
                 name.push_str(&String::from_utf8_lossy(key));
             }

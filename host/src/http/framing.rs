@@ -1,8 +1,8 @@
-//! What RFC 9112 asks of a request's head beyond what hyper sees to: one Host, no transfer coding but `chunked`, one word on the
-//! body's length.
+//! Checks of a request's head that RFC 9112 requires and hyper does not perform: exactly one Host header, no transfer coding except `chunked`, and an
+//! unambiguous body length.
 //!
-//! Whoever stands in front of the service may read such a request in another way than we do, and so take one request for two. Left
-//! to hyper: a last coding that is not `chunked`, lengths that differ, names and values with what they may not hold (all 400).
+//! A proxy in front of the service can interpret an ambiguous request differently (request smuggling). hyper rejects a last coding that is not `chunked`,
+//! different lengths, and invalid names and values of headers (all 400).
 
 use http::request::Parts;
 use http::uri::Authority;
@@ -10,14 +10,13 @@ use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::error::Failure;
 
-/// Marks a request whose head, as it came over the wire, could be read in two ways; in a sentence. hyper settles them silently, and
-/// nothing of it is left in what it hands over.
+/// Marks a request whose head is ambiguous, with the error text. hyper resolves such ambiguities silently, so the parsed request does not show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unclear(&'static str);
 
-/// Whether a head, from its first byte to its last, could be read in two ways.
+/// Returns the mark if the bytes of a head are ambiguous.
 pub(super) fn unclear(head: &[u8]) -> Option<Unclear> {
-    // Bare line feeds a recipient may take for line ends (section 2.2), and not all do.
+    // A recipient may accept a bare LF as the end of a line (section 2.2), but not all recipients do.
     let Some(lines) = head.strip_suffix(b"\r\n\r\n") else {
         return Some(Unclear(LINE_ENDS));
     };
@@ -30,7 +29,7 @@ pub(super) fn unclear(head: &[u8]) -> Option<Unclear> {
             (Some(_), None) | (None, Some(_)) => return Some(Unclear(LINE_ENDS)),
         };
         if begun && line.is_empty() {
-            // More than one head: it was not seen whole.
+            // The bytes are not exactly one head.
             return Some(Unclear(LINE_ENDS));
         }
         begun |= !line.is_empty();
@@ -52,11 +51,11 @@ pub(super) fn unclear(head: &[u8]) -> Option<Unclear> {
 
 const LINE_ENDS: &str = "The lines of a request's head end in CR LF";
 
-/// Lets a request through whose head means one thing only.
+/// Checks that the head of a request is unambiguous.
 ///
 /// # Errors
-/// 400 where it could be read in two ways ([`unclear`]) or names no host or several (section 3.2), 501 for another transfer coding
-/// than `chunked` (section 6.1).
+/// Returns 400 if the head is ambiguous ([`unclear`]) or does not name exactly one host (section 3.2), and 501 for a transfer coding other than `chunked`
+/// (section 6.1).
 pub(super) fn check(parts: &Parts) -> Result<(), Failure> {
     if let Some(Unclear(sentence)) = parts.extensions.get() {
         return Err(Failure::bad_request(*sentence));

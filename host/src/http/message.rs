@@ -1,4 +1,4 @@
-//! A request as a handler of the host sees it, and its answer.
+//! The requests and responses of the host's handlers.
 
 use std::net::IpAddr;
 
@@ -11,12 +11,12 @@ use crate::caller::{Caller, Origin};
 use crate::error::Failure;
 use crate::modules::Content;
 
-/// A request: routed, admitted and read.
+/// A request that was routed, authorized and read.
 #[derive(Debug)]
 pub struct Request {
     /// The request's id, as in the log and in `X-Request-Id`.
     pub id: String,
-    /// The path's named segments, decoded, in the path's order.
+    /// The values of the path's named segments, decoded, in the order of the path.
     pub path: Vec<(String, String)>,
     /// The query's names and values, decoded.
     pub query: Vec<(String, String)>,
@@ -24,24 +24,24 @@ pub struct Request {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// What was set aside of it: the route's blob fields, decoded, in their order.
+    /// The fields that were extracted from the body: the route's blob fields, decoded, in their order.
     pub fields: Vec<Bytes>,
-    /// The client's address, behind trusted proxies the one they name.
+    /// The client's IP address. Behind trusted proxies, the address that the proxies report.
     pub client: IpAddr,
-    /// Who asks; none where the route takes no credential.
+    /// The caller. `None` if the route accepts no credential.
     pub caller: Option<Caller>,
 }
 
 impl Request {
-    /// The body as a JSON object.
+    /// Parses the body as JSON.
     ///
     /// # Errors
-    /// 400 `Invalid JSON body` where it is not JSON; 400 with a text that names the field where it is of another shape.
+    /// Returns 400 `Invalid JSON body` if the body is not JSON, and 400 with the name of the field if a field is invalid.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         Ok(latchmail_shape::read(&self.body)?)
     }
 
-    /// The first value of a query parameter.
+    /// Returns the first value of a query parameter.
     #[must_use]
     pub fn query(&self, name: &str) -> Option<&str> {
         self.query
@@ -50,7 +50,7 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Where it comes from.
+    /// Returns the origin of the request.
     #[must_use]
     pub fn origin(&self) -> Origin {
         let user_agent = self.headers.get(header::USER_AGENT);
@@ -62,10 +62,10 @@ impl Request {
         )
     }
 
-    /// The caller of a route that needs one.
+    /// Returns the caller of a route that requires a credential.
     ///
     /// # Errors
-    /// 401 where there is none: the route was declared public by mistake.
+    /// Returns 401 if there is no caller because the route was declared public by mistake.
     pub fn caller(&self) -> Result<&Caller, Failure> {
         self.caller
             .as_ref()
@@ -73,7 +73,7 @@ impl Request {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Reply {
     /// The status.
@@ -85,10 +85,10 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A JSON answer.
+    /// Creates a JSON response.
     ///
     /// # Errors
-    /// 500 where `value` cannot be written as JSON, which is the host's fault.
+    /// Returns 500 if `value` cannot be serialized, which is a defect of the host.
     pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Self, Failure> {
         let body = serde_json::to_vec(value).map_err(Failure::internal)?;
         let mut headers = HeaderMap::new();
@@ -103,15 +103,15 @@ impl Reply {
         })
     }
 
-    /// `{"success": true}` with 200.
+    /// Creates a response with the status 200 and the body `{"success": true}`.
     ///
     /// # Errors
-    /// None in practice; see [`Reply::json`].
+    /// The errors of [`Reply::json`], which do not occur in practice.
     pub fn success() -> Result<Self, Failure> {
         Self::json(StatusCode::OK, &serde_json::json!({ "success": true }))
     }
 
-    /// The same with a header.
+    /// Sets a header.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
