@@ -21,7 +21,7 @@ pub enum Error {
     /// The address is not valid. The message can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The account may have no aliases on the domain.
+    /// The account cannot have aliases on the domain.
     #[error("You do not have permission to use this domain")]
     Denied,
     /// The address is taken or reserved.

@@ -1,19 +1,19 @@
-//! The service's surface: the server, the router, the host's own routes, the API description.
+//! The HTTP server, the router, the host's own routes and the API description.
 //!
-//! A request comes in here, is refused as early as it can be, goes to a handler of the host or to a module, and its answer goes out
-//! here. What a route does is not decided here.
+//! The server rejects an invalid request as early as possible, passes a valid one to a handler of the host or to a module, and sends the response. The
+//! behavior of the modules' routes is not defined here.
 //!
 //! | | |
 //! |---|---|
-//! | [`server`] | accepts connections, and ends them all in good order |
-//! | `peers`, `descriptors` | how many connections: of one client, and at all |
-//! | `connection`, `wire`, `boundary` | one connection: hyper, its time limits, its requests one by one, and the end of it |
-//! | [`pipeline`] | one request from its headers to its answer |
-//! | `framing`, [`body`] | what a head must hold, and the body that follows it |
-//! | [`router`], [`openapi`] | the table of routes and the description that follows from it |
-//! | [`message`], `shape` | a request as a handler sees it, and its answer |
-//! | [`admin`] | modules changed while the service runs, by administrators and over the operator's socket |
-//! | [`service`] | health, readiness, the description |
+//! | [`server`] | accepts connections and shuts down gracefully |
+//! | `peers`, `descriptors` | limits on connections, per client and in total |
+//! | `connection`, `wire`, `boundary` | one connection: hyper, timeouts, the boundaries of requests, and the close |
+//! | [`pipeline`] | one request, from its headers to its response |
+//! | `framing`, [`body`] | checks of a request's head, and its body |
+//! | [`router`], [`openapi`] | the table of routes and the API description |
+//! | [`message`], `shape` | requests and responses of handlers |
+//! | [`admin`] | changes of modules at run time, by administrators and over the operator's socket |
+//! | [`service`] | health, readiness and the API description |
 
 mod accepting;
 pub mod access;
@@ -67,43 +67,43 @@ pub use openapi::About;
 pub use router::{Handler, HostRoute, Part, Table};
 pub use server::{Running, serve};
 
-/// What the surface needs of the service behind it: [`crate::app::App`], or a test's stand-in for it.
+/// The service behind the HTTP server: [`crate::app::App`], or a substitute in tests.
 pub trait State: Sized + Send + Sync + 'static {
-    /// A credential, before anybody was asked whether it is still good.
+    /// A parsed credential that is not verified yet.
     type Credential: Send;
 
-    /// The surface's own part of it.
+    /// Returns the state of the HTTP server.
     fn http(&self) -> &Http<Self>;
 
-    /// The credential of a request with these headers, as far as it can be told without asking anybody, and whose budget its
-    /// requests count towards, where it proves by itself that this service gave it out.
+    /// Parses the credential of a request, without any look-up. Also returns the rate-limit key of the credential if the credential itself proves that this
+    /// service issued it.
     ///
     /// # Errors
-    /// 401 where there is no credential or none that can be used; 429 if the client sent too many that were made up.
+    /// Returns 401 if the credential is missing or unusable, and 429 if the client sent too many forged credentials.
     fn recognise(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
     ) -> Result<(Self::Credential, Option<Key>), Failure>;
 
-    /// Who presents this credential.
+    /// Verifies a credential and returns the caller.
     ///
     /// # Errors
-    /// 401 where it is no longer any good.
+    /// Returns 401 if the credential is no longer valid.
     fn authenticate(
         &self,
         credential: Self::Credential,
     ) -> impl Future<Output = Result<Caller, Failure>> + Send;
 
-    /// Whose budget a credential's requests to the agent endpoint are counted towards, where it proves by itself that this service gave it out.
+    /// Returns the rate-limit key of a credential for requests to the agent endpoint if the credential itself proves that this service issued it.
     fn agent_key(&self, _credential: &Self::Credential) -> Option<Key> {
         None
     }
 
-    /// The caller in somebody else's mailbox, by its id.
+    /// Switches the caller to a shared mailbox with an id.
     ///
     /// # Errors
-    /// 404 where there is no such mailbox, or it is not shared with the caller.
+    /// Returns 404 if the mailbox does not exist or is not shared with the caller.
     fn enter(
         &self,
         _caller: Caller,
@@ -113,9 +113,9 @@ pub trait State: Sized + Send + Sync + 'static {
     }
 }
 
-/// The surface's part of a service.
+/// The state of the HTTP server.
 pub struct Http<S> {
-    /// The budgets of credentials and clients.
+    /// The rate limits of credentials and clients.
     pub limits: Limits,
     table: ArcSwap<Table<S>>,
     config: config::Http,
@@ -124,21 +124,21 @@ pub struct Http<S> {
     clock: Clock,
     cors: Cors,
     proxies: Proxies,
-    /// What a client of the agent endpoint is told that has no token.
+    /// The challenge of the agent endpoint for a request without a token.
     agent_challenge: HeaderValue,
-    /// The same for a client whose token is not valid there.
+    /// The challenge of the agent endpoint for a request with an invalid token.
     agent_invalid_token: HeaderValue,
-    /// Changes that are under way, whether or not their clients still wait.
+    /// The changes in progress, including those whose clients have disconnected.
     tasks: TaskTracker,
-    /// Ends whatever a shutdown's grace was not enough for.
+    /// Aborts what is not finished when the grace period of a shutdown ends.
     cut: CancellationToken,
 }
 
 impl<S> Http<S> {
-    /// A surface with these routes; it takes no requests before [`serve`].
+    /// Creates the state with a table of routes. [`serve`] starts the server.
     ///
     /// # Errors
-    /// A sentence that names what in the configuration cannot be used.
+    /// Returns an error that names the invalid setting of the configuration.
     pub fn new(config: &Config, clock: Clock, table: Table<S>) -> Result<Self, StartError> {
         for (key, value) in [
             ("max_connections", config.http.max_connections),
@@ -169,20 +169,20 @@ impl<S> Http<S> {
         })
     }
 
-    /// The routes as they stand.
+    /// Returns the current routes.
     #[must_use]
     pub fn table(&self) -> Guard<Arc<Table<S>>> {
         self.table.load()
     }
 
-    /// Puts other routes in their place. Requests under way finish with those they were routed by.
+    /// Replaces the routes. Requests in progress finish with the routes that they started with.
     pub fn replace(&self, table: Table<S>) {
         self.table.store(Arc::new(table));
     }
 }
 
 impl About {
-    /// The service as its configuration names it.
+    /// Returns the properties of the service from its configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A module's words in the host's: its answers, and why it had none.
+//! Conversions between the host's requests and responses and those of modules, and the errors for failed calls.
 
 use http::{HeaderValue, Method, StatusCode, header};
 
@@ -7,11 +7,11 @@ use crate::error::Failure;
 use crate::modules::{self, BodyForm, CallError, Content, Response, Route};
 use latchmail_bindings::Blob;
 
-/// The request as a sandbox is handed it.
+/// Converts a request for a sandbox.
 #[must_use]
 pub fn request(route: &Route, mut request: Request) -> modules::Request {
     let origin = request.origin();
-    // A module is told who asks, and has no use for what proves it.
+    // A module gets the caller, so it does not need the credential.
     request.headers.remove(header::AUTHORIZATION);
     request.headers.remove(header::COOKIE);
     modules::Request {
@@ -29,7 +29,7 @@ pub fn request(route: &Route, mut request: Request) -> modules::Request {
     }
 }
 
-/// The answer of a module.
+/// Converts a module's response.
 #[must_use]
 pub fn reply(response: Response) -> Reply {
     Reply {
@@ -39,8 +39,8 @@ pub fn reply(response: Response) -> Reply {
     }
 }
 
-/// The answer where a module had none. 503 says that nothing was begun and is worth trying again; a call that passed its deadline
-/// and could have changed something cannot promise that.
+/// Converts a failed call to an error. 503 means that nothing was started and that the client can retry. A call that exceeded its deadline and could have
+/// changed something does not return 503.
 #[must_use]
 pub fn failure(method: &Method, error: CallError) -> Failure {
     match error {
@@ -56,13 +56,13 @@ pub fn failure(method: &Method, error: CallError) -> Failure {
     .because(error)
 }
 
-/// 503: a call that changes nothing took too long.
+/// Returns 503: a call that changes nothing took too long.
 #[must_use]
 pub fn late() -> Failure {
     busy("The operation took too long, please try again in a moment")
 }
 
-/// 500: a call that may have changed something took too long and goes on.
+/// Returns 500: a call that may have changed something took too long and is still running.
 #[must_use]
 pub fn unknown() -> Failure {
     Failure::new(
@@ -71,13 +71,13 @@ pub fn unknown() -> Failure {
     )
 }
 
-/// Whether a request with this method changes nothing (RFC 9110, section 9.2.1).
+/// Returns `true` if the method is safe (RFC 9110, section 9.2.1).
 #[must_use]
 pub fn reads(method: &Method) -> bool {
     method.is_safe()
 }
 
-/// 503: nothing was begun, and it is worth trying again.
+/// Returns 503: nothing was started, and the client can retry.
 #[must_use]
 pub fn busy(text: &'static str) -> Failure {
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)

@@ -1,7 +1,7 @@
-//! The API description (OpenAPI 3.1.1), put together from the host's part and each module's, once per table of routes.
+//! The API description (OpenAPI 3.1.1), composed of the descriptions of the host and of each module, once per table of routes.
 //!
-//! The host describes what it enforces: the security of each operation, its scope, and the failures of the request pipeline
-//! ([`responses`]). A part that does not fit its own routes, or another part, is refused.
+//! The host adds what it enforces: the security of each operation, its scope, and the errors of the request pipeline ([`responses`]). A description that does
+//! not match its routes, or that conflicts with another description, is rejected.
 
 mod links;
 mod parameters;
@@ -26,24 +26,23 @@ const METHODS: [&str; 8] = [
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
 
-/// What the description says of the service itself.
+/// The properties of the service in the description.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// What the service calls itself.
+    /// The name of the service.
     pub title: String,
-    /// How clients reach it, without a trailing slash.
+    /// The URL of the service, without a trailing slash.
     pub base_url: String,
-    /// Where its authorization server is, without a trailing slash.
+    /// The URL of the authorization server, without a trailing slash.
     pub auth_url: String,
-    /// Whether agents may send mail.
+    /// Whether agents are allowed to send mail.
     pub agents_send: bool,
 }
 
-/// Puts the description together.
+/// Composes the description.
 ///
 /// # Errors
-/// A sentence where a route is not described, something described is no route, two parts describe one thing differently, or a
-/// reference leads nowhere.
+/// Returns an error if a route is not described, a described operation is not a route, two descriptions conflict, or a reference has no target.
 pub fn compose<S>(about: &About, parts: &[Part<S>]) -> Result<Bytes, StartError> {
     with_document(about, parts, |document| {
         serde_json::to_vec(document)
@@ -54,10 +53,10 @@ pub fn compose<S>(about: &About, parts: &[Part<S>]) -> Result<Bytes, StartError>
     })
 }
 
-/// Checks what [`compose`] checks, and writes nothing.
+/// Performs the checks of [`compose`] without writing the description.
 ///
 /// # Errors
-/// As [`compose`].
+/// The errors of [`compose`].
 pub fn check<S>(about: &About, parts: &[Part<S>]) -> Result<(), StartError> {
     with_document(about, parts, |_| Ok(()))
 }
@@ -97,7 +96,7 @@ fn with_document<S, T>(
     then(&document)
 }
 
-/// The description. What modules say of themselves is large and is put together anew at every change of one: it is borrowed.
+/// The description. It borrows the descriptions of modules, which are large and are composed again at every change of a module.
 #[derive(Serialize)]
 struct Document<'p> {
     openapi: &'static str,
@@ -127,7 +126,7 @@ impl Document<'_> {
     fn check_references_of(&self, value: &Value) -> Result<(), StartError> {
         match value {
             Value::Object(map) => {
-                // A property may itself be called `$ref`; a reference is a text.
+                // A property can also have the name `$ref`. Only a string is a reference.
                 if let Some(Value::String(reference)) = map.get("$ref")
                     && self.target(reference).is_none()
                 {
@@ -142,7 +141,7 @@ impl Document<'_> {
         }
     }
 
-    /// What a reference leads to (RFC 6901): a component or an operation, or something in one.
+    /// Returns the target of a reference (RFC 6901): a component, an operation, or a part of one.
     fn target(&self, reference: &str) -> Option<&Value> {
         let mut steps = reference.strip_prefix("#/")?.splitn(4, '/');
         let mut step = || Some(steps.next()?.replace("~1", "/").replace("~0", "~"));
@@ -159,7 +158,7 @@ impl Document<'_> {
     }
 }
 
-/// The components, and who gave each first.
+/// The components, and the first owner of each.
 #[derive(Default)]
 struct Components<'p> {
     sections: Sections<'p>,
@@ -168,7 +167,7 @@ struct Components<'p> {
 
 impl<'p> Components<'p> {
     fn add(&mut self, owner: &'p str, components: &'p Value) -> Result<(), StartError> {
-        // How one signs in is said by the host's shared part, which comes first, and by nobody else.
+        // Only the host's shared description, which is added first, defines security schemes.
         let first = self.owners.is_empty();
         for (section, entries) in members(owner, "components", components)? {
             if section == "securitySchemes" && !first {
@@ -230,7 +229,7 @@ fn add_paths<S>(paths: &mut Paths, part: &Part<S>, agents_send: bool) -> Result<
                     route.method, route.path
                 ))
             })?;
-        // What a path says for all of its operations is said by each: two owners may share a path.
+        // Two owners can share a path, so the properties of a path are copied to each of its operations.
         let common = item.and_then(Value::as_object).into_iter().flatten();
         let mut operation = operation.clone();
         for (name, value) in common.filter(|(name, _)| !METHODS.contains(&name.as_str())) {
@@ -245,7 +244,7 @@ fn add_paths<S>(paths: &mut Paths, part: &Part<S>, agents_send: bool) -> Result<
     Ok(())
 }
 
-/// Gives an operation what its path says for all of them. Of a parameter that both name, the operation's counts.
+/// Copies a property of a path to an operation. If both define a parameter, the operation's definition applies.
 fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
     match (operation.get_mut(name), value) {
         (Some(Value::Array(own)), Value::Array(common)) if name == "parameters" => {
@@ -279,7 +278,7 @@ fn complete(
             route.method, route.path, route.operation
         )));
     }
-    // The host's operations are described by their handlers' documentation, whose last section is for Rust's readers.
+    // The descriptions of the host's operations are the doc comments of their handlers. The section on errors is only for readers of the code.
     if let Some(Value::String(text)) = operation.get_mut("description")
         && let Some(at) = text.find("# Errors\n")
     {

@@ -1,5 +1,5 @@
-//! An answer's body on its way out: bytes that are there, or pieces that come from elsewhere. Its length is known before the first of them; one
-//! that turns out to be another ends the connection, so that no client takes a part for the whole.
+//! Response bodies: bytes in memory, or pieces of a stream. The length of a body is known in advance. If a stream has another length, the connection is closed,
+//! so that no client accepts an incomplete body as complete.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,7 @@ enum Origin {
 }
 
 impl Outgoing {
-    /// The body of an answer.
+    /// Creates the body of a response.
     #[must_use]
     pub fn new(content: Content) -> Self {
         let blob = match content {
@@ -48,7 +48,7 @@ impl Outgoing {
         }
     }
 
-    /// Its length in bytes, as far as it was not sent.
+    /// Returns the number of bytes that were not sent yet.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.left
@@ -90,7 +90,7 @@ impl Body for Outgoing {
                 self.left
                     .checked_sub(length)
                     .map(|left| (left, piece))
-                    .ok_or_else(|| io::Error::other("the body is longer than it was said to be"))
+                    .ok_or_else(|| io::Error::other("the body is longer than announced"))
             }
             Some(Err(error)) => Err(error),
             None => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,5 +1,4 @@
-//! Connections by peer, so that one client cannot take them all. Which peers are proxies, whose connections are many clients', is
-//! not decided here.
+//! Limits the connections of each peer, so that one client cannot use all of them. The caller must not count connections of proxies, which serve many clients.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::network;
 
-/// The open connections of every peer. It remembers those that have one, so no more than there are connections.
+/// The number of open connections of each peer. Peers without a connection are removed.
 #[derive(Debug)]
 pub(super) struct Peers {
     cap: usize,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One connection of a peer, for as long as it is held.
+/// A permit for one connection of a peer. Dropping it releases the permit.
 #[derive(Debug)]
 #[must_use = "a connection that is not held is not counted"]
 pub(super) struct Place {
@@ -24,7 +23,7 @@ pub(super) struct Place {
 }
 
 impl Peers {
-    /// Nobody is connected; everybody may have `cap` connections at a time.
+    /// Creates the limit: each peer can have `cap` connections at a time.
     pub(super) fn new(cap: usize) -> Arc<Self> {
         Arc::new(Self {
             cap,
@@ -32,7 +31,7 @@ impl Peers {
         })
     }
 
-    /// A place for a connection of `address`; none where its network has all that it may have.
+    /// Returns a permit for a connection from `address`, or `None` if the client's network has reached its limit.
     pub(super) fn place(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let peer = network(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

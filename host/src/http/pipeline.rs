@@ -1,7 +1,7 @@
-//! One request from its headers to its answer: id, route, limit, credential, access, body, handler. Knows no connection, so that
-//! it can be tried without one.
+//! Processes one request, from its headers to its response: id, route, rate limit, credential, access, body, handler. This module does not depend on a
+//! connection, so tests can call it directly.
 //!
-//! Never logged: `Authorization`, bodies, the values of a query.
+//! `Authorization` headers, bodies and the values of a query are never logged.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -28,13 +28,13 @@ use crate::error::Failure;
 use crate::limits::{Area, Key, Limits, Verdict};
 use crate::modules::Access;
 
-/// How long who was let in counts as let in.
+/// How long an authorization remains valid while the body is read. After a longer time the credential is verified again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The parameter of the query that names a mailbox that is shared with the caller.
+/// The query parameter that selects a mailbox that is shared with the caller.
 const MAILBOX: &str = "mailbox";
 
-/// What is learnt of a request on its way, for the log and for its answer.
+/// The properties of a request for the log and the response, collected while it is processed.
 #[derive(Default)]
 struct Seen {
     route: Option<String>,
@@ -47,7 +47,7 @@ impl Seen {
         self.route.as_deref().unwrap_or("-")
     }
 
-    /// Counts the request towards a budget, which its answer then tells of.
+    /// Counts the request towards a rate limit, which the headers of the response then report.
     fn count(&mut self, limits: &Limits, area: Area, key: &Key) -> Result<(), Failure> {
         let verdict = limits.check(area, key);
         self.verdict = Some(verdict);
@@ -55,7 +55,7 @@ impl Seen {
     }
 }
 
-/// The line of a request whose client did not wait for the answer.
+/// Logs a request whose client disconnected before the response. The request is logged when this value is dropped.
 struct HungUp<'r>(Option<&'r Method>);
 
 impl Drop for HungUp<'_> {
@@ -66,8 +66,7 @@ impl Drop for HungUp<'_> {
     }
 }
 
-/// Answers one request that came over a connection from `peer`. Where the answer says `Connection: close`, the request's body was
-/// not read to its end.
+/// Processes one request from a connection of `peer`. If the response contains `Connection: close`, the request's body was not read to its end.
 pub async fn answer<S, B>(
     state: &Arc<S>,
     peer: IpAddr,
@@ -101,7 +100,7 @@ where
     let mut seen = Seen::default();
     let mut hung_up = HungUp(Some(&parts.method));
     let framed = framing::check(&parts);
-    // Where one request may end for us and not for who stands in front of us, nothing behind it can be trusted.
+    // The service and a proxy can disagree on where an ambiguous request ends, so the data after it cannot be trusted.
     let ambiguous = framed.is_err();
     let served = match framed {
         Ok(()) => AssertUnwindSafe(serve(state, peer, &id, &parts, &mut body, &mut seen))
@@ -199,7 +198,7 @@ where
         )
         .await?
     };
-    // Who was let in a while ago may be shut out by now: a body can be on its way for minutes.
+    // A body can take minutes to arrive, and the credential can be revoked in this time.
     let caller = match caller {
         Some(_) if http.clock.monotonic().saturating_sub(admitted) > FRESH => {
             let access = entry.route.access;
@@ -221,17 +220,17 @@ where
     run(state, entry, request).await
 }
 
-/// Whether a browser requests the script of a service worker. A worker answers for the sign-in pages of its origin, even after its module was removed
-/// (Service Workers, section "Service Worker Script Request").
+/// Returns `true` if a browser requests the script of a service worker. A worker could replace the sign-in pages of its origin, even after its module was
+/// removed (Service Workers, section "Service Worker Script Request").
 fn registers_service_worker(headers: &HeaderMap) -> bool {
     headers
         .get("service-worker")
         .is_some_and(|value| value == "script")
 }
 
-/// Who asks, where the route lets them in; the request is counted. Nobody is asked about a credential before its request was counted
-/// towards some budget: its own where it proves itself, else its client's. So neither one that is no longer good nor one that is
-/// made up costs more look-ups than its budget has.
+/// Counts the request, and returns the caller if the route accepts the credential. Every request is counted before its credential is looked up: towards the
+/// credential's rate limit if the credential itself proves that the service issued it, otherwise towards the client's rate limit. Therefore the rate limits
+/// also limit the look-ups of invalid and forged credentials.
 async fn admit<S: State>(
     state: &S,
     entry: &Entry<S>,
@@ -276,7 +275,7 @@ async fn admit<S: State>(
     Ok(caller)
 }
 
-/// Who asks, asked once more of a request that was let in and counted.
+/// Verifies the credential of an authorized and counted request again.
 async fn look_again<S: State>(
     state: &S,
     access: Access,
@@ -291,7 +290,7 @@ async fn look_again<S: State>(
     challenged(state, access, headers, admitted)
 }
 
-/// The caller as the route sees it, where it lets it in.
+/// Returns the caller as the route sees it, if the route accepts the caller.
 fn admitted(access: Access, caller: Caller) -> Result<Caller, Failure> {
     access::admit(access, &caller)?;
     Ok(match access {
@@ -300,7 +299,7 @@ fn admitted(access: Access, caller: Caller) -> Result<Caller, Failure> {
     })
 }
 
-/// The caller in the mailbox that it names, where it names one.
+/// Switches the caller to the mailbox that the request selects, if it selects one.
 async fn entered<S: State>(
     state: &S,
     caller: Caller,
@@ -316,7 +315,7 @@ async fn entered<S: State>(
     state.enter(caller, mailbox).await
 }
 
-/// A refusal says what would be taken (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).
+/// Adds the challenge to a 401 error (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).
 fn challenged<S: State>(
     state: &S,
     access: Access,
@@ -342,7 +341,7 @@ fn challenged<S: State>(
     })
 }
 
-/// A path that is known with another method: a browser's preflight, or 405.
+/// Handles a request for a known path with another method: a preflight request of a browser, or 405.
 fn wrong_method<S: State>(state: &S, parts: &Parts, allow: &HeaderValue) -> Result<Reply, Failure> {
     if parts.method == Method::OPTIONS
         && let Some(headers) = state.http().cors.preflight(&parts.headers, allow)
@@ -360,8 +359,7 @@ fn wrong_method<S: State>(state: &S, parts: &Parts, allow: &HeaderValue) -> Resu
     .with(header::ALLOW, allow.clone()))
 }
 
-/// Calls the handler. What only reads ends with its client; a change, once begun, runs to its end on a task of its own, whether
-/// or not somebody waits for it.
+/// Calls the handler. A request that only reads is canceled if its client disconnects. A change runs on a task of its own and always finishes.
 async fn run<S: State>(
     state: &Arc<S>,
     entry: Arc<Entry<S>>,
@@ -371,7 +369,7 @@ async fn run<S: State>(
     let reads = module::reads(&entry.route.method);
     let deadline = match entry.target {
         Target::Host(_) => entry.route.deadline,
-        // A module's deadline is kept where its calls are.
+        // The module's call enforces its own deadline.
         Target::Module(_) => Duration::MAX,
     };
     let call = call(Arc::clone(state), entry, request);
@@ -389,7 +387,7 @@ async fn run<S: State>(
             .unwrap_or_else(|panic| Some(Err(answer::panicked(&*panic))))
             .unwrap_or_else(|| Err(module::unknown()));
         if let Err(Err(failure)) = answering.send(answer) {
-            // Nobody waits for it any more.
+            // The client has disconnected.
             answer::log(&failure);
         }
     };

@@ -1,22 +1,21 @@
-//! Percent-encoding taken off: the values of a path's named segments, and the query string (the form encoding of the URL standard).
-//! What cannot be decoded to text is refused, not guessed at.
+//! Percent-decoding of the values of a path's named segments and of the query string (the form encoding of the URL Standard). Invalid encodings are rejected.
 
 use percent_encoding::percent_decode_str;
 
 use crate::error::Failure;
 
-/// The decoded value of one segment of a path.
+/// Decodes the value of one segment of a path.
 ///
 /// # Errors
-/// 400 where an escape is incomplete, the bytes are not UTF-8, or one of them is NUL.
+/// Returns 400 if an escape is incomplete, the bytes are not UTF-8, or one of them is NUL.
 pub fn segment(raw: &str) -> Result<String, Failure> {
     decoded(raw).ok_or_else(|| Failure::bad_request("The path is not valid percent-encoded UTF-8"))
 }
 
-/// The decoded names and values of a query string, in the order given. `+` is a blank; a name without `=` has an empty value.
+/// Decodes the names and values of a query string, in their order. `+` is a space. A name without `=` has an empty value.
 ///
 /// # Errors
-/// 400 as for [`segment`].
+/// The errors of [`segment`].
 pub fn pairs(raw: &str) -> Result<Vec<(String, String)>, Failure> {
     raw.split('&')
         .filter(|pair| !pair.is_empty())
@@ -28,10 +27,10 @@ pub fn pairs(raw: &str) -> Result<Vec<(String, String)>, Failure> {
         .ok_or_else(|| Failure::bad_request("The query is not valid percent-encoded UTF-8"))
 }
 
-/// Takes a parameter out of a query that may be there once.
+/// Removes a parameter from a query and returns its value.
 ///
 /// # Errors
-/// 400 where it is there more than once: two readers could each mean another.
+/// Returns 400 if the parameter is repeated, because two programs could use different values of it.
 pub fn taken(query: &mut Vec<(String, String)>, name: &str) -> Result<Option<String>, Failure> {
     let mut values = query.extract_if(.., |(key, _)| key == name);
     let value = values.next().map(|(_, value)| value);
@@ -47,7 +46,7 @@ fn field(raw: &str) -> Option<String> {
 }
 
 fn decoded(raw: &str) -> Option<String> {
-    // The decoder leaves an incomplete escape as it stands; two readers would then disagree on what was meant.
+    // The decoder does not change an incomplete escape, which two programs could interpret differently.
     let complete = raw.split('%').skip(1).all(|rest| {
         let hex = rest.as_bytes();
         hex.len() >= 2 && hex[..2].iter().all(u8::is_ascii_hexdigit)

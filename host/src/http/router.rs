@@ -1,8 +1,7 @@
-//! The table of routes: the host's own and those that the loaded modules declared, checked against each other, with the API
-//! description that follows from them.
+//! The table of routes: the routes of the host and of the loaded modules, checked for conflicts, with their API description.
 //!
-//! Paths are matched as they came, so that an encoded slash does not split a segment; values are decoded afterwards
-//! ([`super::query`]). Literal segments are compared byte for byte.
+//! Paths are matched before decoding, so that an encoded slash does not split a segment. The values are decoded afterwards ([`super::query`]). Literal segments
+//! are compared byte by byte.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,52 +18,51 @@ use crate::error::{Failure, StartError};
 use crate::limits::Area;
 use crate::modules::{Module, Route};
 
-/// What a handler of the host answers, later.
+/// The future of a handler's response.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + Send + 'a>>;
 
-/// An action of the host. Made of an `async fn(&S, &Request) -> Result<Reply, Failure>` as
-/// `|state, request| Box::pin(action(state, request))`.
+/// A handler of the host. An `async fn action(&S, &Request) -> Result<Reply, Failure>` becomes a handler as `|state, request| Box::pin(action(state, request))`.
 pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> Answering<'a>;
 
-/// A route of the host with what serves it.
+/// A route of the host with its handler.
 pub struct HostRoute<S> {
     /// The route.
     pub route: Route,
-    /// What serves it.
+    /// The handler.
     pub handler: Handler<S>,
 }
 
-/// What serves a route.
+/// The target of a route.
 pub enum Target<S> {
-    /// An action of the host.
+    /// A handler of the host.
     Host(Handler<S>),
     /// A module.
     Module(Arc<Module>),
 }
 
-/// The routes of one owner, with its part of the API description.
+/// The routes of one owner, with their API description.
 pub struct Part<S> {
-    /// What errors call it: `the host`, `module mail`.
+    /// The owner's name in errors, for example `the host` or `module mail`.
     pub owner: String,
-    /// The routes and what serves them.
+    /// The routes and their targets.
     pub routes: Vec<(Route, Target<S>)>,
     /// An object with `paths` and `components`.
     pub description: Value,
 }
 
-/// A route as it stands in the table.
+/// An entry of the table.
 pub struct Entry<S> {
     /// The route.
     pub route: Route,
-    /// Whose it is.
+    /// The owner of the route.
     pub owner: String,
-    /// The area of its limit, where it has one.
+    /// The rate-limit bucket of the route, if it has one.
     pub area: Option<Area>,
-    /// What serves it.
+    /// The target of the route.
     pub target: Target<S>,
 }
 
-/// All routes. Built whole and replaced whole.
+/// The table of all routes. A table does not change; it is replaced as a whole.
 pub struct Table<S> {
     paths: matchit::Router<Path<S>>,
     entries: Vec<Arc<Entry<S>>>,
@@ -76,29 +74,29 @@ struct Path<S> {
     allow: HeaderValue,
 }
 
-/// What a table says of a method and a path.
+/// The result of looking up a method and a path.
 pub enum Lookup<S> {
-    /// There is such a route. The values of the named segments are not decoded yet.
+    /// The route exists. The values of its named segments are not decoded yet.
     Found {
         /// The route.
         entry: Arc<Entry<S>>,
         /// Names and raw values, in the path's order.
         segments: Vec<(String, String)>,
     },
-    /// The path is known, not with this method.
+    /// The path is known, but not with this method.
     Method {
-        /// The methods that it takes, as in the header `Allow`.
+        /// The methods of the path, as in the header `Allow`.
         allow: HeaderValue,
     },
-    /// No such path.
+    /// The path is unknown.
     Unknown,
 }
 
 impl<S> Part<S> {
-    /// Routes of the host.
+    /// Creates a part with routes of the host.
     ///
     /// # Errors
-    /// A sentence where the description cannot be written as JSON.
+    /// Returns an error if the description cannot be written as JSON.
     pub fn host(
         routes: Vec<HostRoute<S>>,
         description: &utoipa::openapi::OpenApi,
@@ -119,7 +117,7 @@ impl<S> Part<S> {
         })
     }
 
-    /// The routes that a module declared.
+    /// Creates a part with the routes that a module declared.
     #[must_use]
     pub fn module(module: &Arc<Module>) -> Self {
         let manifest = module.manifest();
@@ -135,15 +133,15 @@ impl<S> Part<S> {
     }
 }
 
-/// All routes, and where they are found.
+/// The entries of a table, and the matcher of their paths.
 type Routed<S> = (Vec<Arc<Entry<S>>>, matchit::Router<Path<S>>);
 
 impl<S> Table<S> {
-    /// Puts the parts together.
+    /// Builds a table from parts.
     ///
     /// # Errors
-    /// A sentence that names both sides: two routes with one method and path, a route that takes another owner's requests, one
-    /// operation id twice, a pattern or an area that there is not, a description that does not fit the routes.
+    /// Returns an error that names the routes if two routes have the same method and path, a route matches another owner's requests, an operation id is repeated,
+    /// a pattern or a rate-limit bucket is invalid, or a description does not match its routes.
     pub fn build(about: &About, parts: Vec<Part<S>>) -> Result<Self, StartError> {
         let description = openapi::compose(about, &parts)?;
         let (entries, paths) = Self::routed(parts)?;
@@ -154,10 +152,10 @@ impl<S> Table<S> {
         })
     }
 
-    /// Checks what [`Table::build`] checks.
+    /// Performs the checks of [`Table::build`].
     ///
     /// # Errors
-    /// As [`Table::build`].
+    /// The errors of [`Table::build`].
     pub fn check(about: &About, parts: Vec<Part<S>>) -> Result<(), StartError> {
         openapi::check(about, &parts)?;
         Self::routed(parts).map(drop)
@@ -201,7 +199,7 @@ impl<S> Table<S> {
         Ok((entries, paths))
     }
 
-    /// The route for a method and a path as it came. `HEAD` is routed as `GET`.
+    /// Looks up a method and an undecoded path. `HEAD` is routed as `GET`.
     #[must_use]
     pub fn find(&self, method: &Method, path: &str) -> Lookup<S> {
         let Ok(found) = self.paths.at(path) else {
@@ -232,13 +230,13 @@ impl<S> Table<S> {
         }
     }
 
-    /// All routes.
+    /// Returns all routes.
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry<S>>] {
         &self.entries
     }
 
-    /// The API description, as JSON.
+    /// Returns the API description as JSON.
     #[must_use]
     pub fn description(&self) -> Bytes {
         self.description.clone()
@@ -263,7 +261,7 @@ impl<S> fmt::Debug for Table<S> {
     }
 }
 
-/// The area of a route's limit. To go without one is for the host's own routes, which know what they cost.
+/// Returns the rate-limit bucket of a route. Only routes of the host can have none.
 fn area(owner: &str, of_module: bool, route: &Route) -> Result<Option<Area>, StartError> {
     if route.area.is_empty() {
         return if of_module {
@@ -346,7 +344,7 @@ fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
             "{a} and {b} are the same path with segments of other names"
         )));
     }
-    // Within one owner the more specific path wins, which is its author's business.
+    // If both routes have the same owner, the overlap is allowed and the more specific path wins.
     if a.owner != b.owner {
         return Err(StartError::new(format!(
             "{a} and {b} take each other's requests"
@@ -355,7 +353,7 @@ fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Whether some path fits both patterns.
+/// Returns `true` if a path can match both patterns.
 fn overlap(a: &str, b: &str) -> bool {
     a.split('/').count() == b.split('/').count()
         && a.split('/')

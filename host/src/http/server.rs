@@ -1,5 +1,4 @@
-//! The server: accepts connections, as many at a time as the configuration allows, in all and of one client, and ends them in good
-//! order.
+//! The server: accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +16,10 @@ use super::peers::Peers;
 use super::{State, connection, descriptors};
 use crate::error::StartError;
 
-/// How long to wait after a connection could not be accepted: the system has no more of something, and asking at once does not help.
+/// The delay after a failed accept. The system has run out of a resource, so an immediate retry would fail too.
 pub(super) const BREATH: Duration = Duration::from_millis(100);
 
-/// A server that takes requests. It goes on when this is dropped; [`Running::stop`] ends it.
+/// A running server. Dropping this value does not end the server; [`Running::stop`] does.
 #[derive(Debug)]
 #[must_use = "a server is ended by stopping it"]
 pub struct Running {
@@ -28,10 +27,10 @@ pub struct Running {
     accepting: Accepting,
 }
 
-/// Takes requests on `listener` from now on.
+/// Starts a server on `listener`.
 ///
 /// # Errors
-/// A sentence where the listener's own address cannot be read.
+/// Returns an error if the listener's address cannot be read.
 pub fn serve<S: State>(state: &Arc<S>, listener: TcpListener) -> Result<Running, StartError> {
     let address = listener
         .local_addr()
@@ -43,14 +42,14 @@ pub fn serve<S: State>(state: &Arc<S>, listener: TcpListener) -> Result<Running,
 }
 
 impl Running {
-    /// Where it listens.
+    /// Returns the address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Accepts no more connections, ends the idle ones, finishes the requests in flight and the changes under way, and cuts off
-    /// what is not done within `http.shutdown_grace`.
+    /// Stops accepting connections, closes the idle ones, and waits for requests and changes in progress. Aborts what is not finished within
+    /// `http.shutdown_grace`.
     pub async fn stop(self) {
         self.accepting.stop("the address listened on").await;
     }
@@ -67,7 +66,7 @@ async fn accept<S: State>(
     let peers = Peers::new(state.http().config.connections_per_client);
     let mut refused = 0_u64;
     let next = async || -> io::Result<_> {
-        // A seat first: who finds none waits in the system's queue.
+        // The permit is acquired before the accept, so that further connections wait in the system's queue.
         let seat = Arc::clone(&seats)
             .acquire_owned()
             .await
@@ -84,7 +83,7 @@ async fn accept<S: State>(
                 continue;
             }
         };
-        // A proxy's connections are many clients'.
+        // The connections of a proxy serve many clients, so they are not limited per client.
         let proxy = state.http().proxies.hold(peer.ip().to_canonical());
         let place = peers.place(peer.ip());
         if place.is_none() && !proxy {

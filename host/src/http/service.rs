@@ -1,5 +1,4 @@
-//! The host's own routes about the service itself (specification, section 4.1): whether it lives, whether it can work, and the
-//! description of its API.
+//! The host's routes for health, readiness and the API description (specification, section 4.1).
 
 pub mod health;
 pub mod openapi;
@@ -23,10 +22,10 @@ use crate::modules::{Access, BodyForm, Route};
 )]
 struct Description;
 
-/// The three routes.
+/// Returns the three routes.
 ///
 /// # Errors
-/// A sentence where their description cannot be written.
+/// Returns an error if their description cannot be written.
 pub fn part() -> Result<Part<App>, StartError> {
     Part::host(
         vec![

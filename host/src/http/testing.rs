@@ -1,4 +1,4 @@
-//! A small service for the tests of the surface: routes of their own and credentials that are their own names.
+//! A small service for tests of the HTTP server, with its own routes. The credentials are the names of the callers.
 
 use std::future::ready;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::error::Failure;
 use crate::limits::Key;
 use crate::modules::{Access, BodyForm, Route};
 
-/// A public route without a limit that takes no body.
+/// Returns a public route without a rate limit and without a body.
 pub(crate) fn route(method: &str, path: &str) -> Route {
     Route {
         method: method.parse().unwrap(),
@@ -33,7 +33,7 @@ pub(crate) fn route(method: &str, path: &str) -> Route {
     }
 }
 
-/// Routes that nobody calls, with a description that fits them.
+/// Returns a part with routes that are not called, and a matching description.
 pub(crate) fn part<S: 'static>(owner: &str, routes: Vec<Route>) -> Part<S> {
     let handler: Handler<S> = |_, _| Box::pin(async { super::Reply::success() });
     served(
@@ -42,7 +42,7 @@ pub(crate) fn part<S: 'static>(owner: &str, routes: Vec<Route>) -> Part<S> {
     )
 }
 
-/// Routes with their handlers, with a description that fits them.
+/// Returns a part with routes and their handlers, and a matching description.
 pub(crate) fn served<S>(owner: &str, routes: Vec<(Route, Handler<S>)>) -> Part<S> {
     let mut paths = json!({});
     for (route, _) in &routes {
@@ -59,17 +59,17 @@ pub(crate) fn served<S>(owner: &str, routes: Vec<(Route, Handler<S>)>) -> Part<S
     }
 }
 
-/// A service of the given routes.
+/// A service with given routes.
 pub(crate) struct Small {
     http: Http<Self>,
     pub(crate) clock: Clock,
-    /// Handlers that wait, wait for this.
+    /// The semaphore that waiting handlers acquire.
     pub(crate) gate: tokio::sync::Semaphore,
-    /// Handlers that were entered.
+    /// Has one permit for each handler that started.
     pub(crate) entered: tokio::sync::Semaphore,
-    /// Handlers that came to their end.
+    /// Has one permit for each handler that finished.
     pub(crate) finished: tokio::sync::Semaphore,
-    /// Credentials that were asked about.
+    /// The number of credentials that were looked up.
     pub(crate) looked_up: AtomicUsize,
 }
 
@@ -106,7 +106,7 @@ impl State for Small {
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let id = presented.unwrap_or_default().to_owned();
-        // Those whose name says so prove themselves, the ended ones too.
+        // Credentials with these prefixes prove that the service issued them, including ended ones.
         let key = ["session-", "ended-"]
             .iter()
             .any(|proven| id.starts_with(proven))
@@ -145,7 +145,7 @@ impl State for Small {
     }
 }
 
-/// The routes that most tests ask for.
+/// Returns the routes that most tests use.
 pub(crate) fn routes() -> Vec<(Route, Handler<Small>)> {
     let public = |method: Method, path: &str, max_body| Route {
         max_body,
@@ -195,7 +195,7 @@ pub(crate) fn routes() -> Vec<(Route, Handler<Small>)> {
     ]
 }
 
-/// What an answer of more bytes than a socket holds is made of.
+/// The size of a response that exceeds the buffers of a socket, in bytes.
 pub(crate) const LARGE: usize = 32 * 1024 * 1024;
 
 fn large() -> super::Reply {

@@ -1,7 +1,7 @@
-//! A connection's bytes, watched: when a request's first byte came and what its head was, whether the peer takes what is written, and hyper's own answers
-//! to what is no HTTP, which are given the form that every failure has.
+//! A wrapper of a connection. It records the arrival and the bytes of each request's head, limits how long the peer can block a write, and replaces hyper's
+//! responses to invalid HTTP with responses in the service's format of errors.
 //!
-//! hyper is handed one request at a time: what came behind it waits here until it is asked for.
+//! hyper receives one request at a time. Data after the request is buffered until hyper reads again.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,29 +17,29 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::boundary::Boundary;
 
-/// The largest head of a request, in bytes.
+/// The maximum size of a request's head, in bytes.
 pub(super) const MAX_HEAD: usize = 64 * 1024;
 
-/// What the parts of one connection know of each other.
+/// The shared state of one connection.
 #[derive(Default)]
 pub(super) struct Exchange {
     head: Mutex<Head>,
-    /// A request was handed over before.
+    /// hyper has returned at least one request.
     used: AtomicBool,
-    /// A request was handed over and its answer is not written yet.
+    /// hyper has returned a request whose response is not written yet.
     open: AtomicBool,
-    /// That answer is in hyper's hands, whole.
+    /// hyper has received the complete response.
     answered: AtomicBool,
-    /// A request's body, or what hyper refused, may still be on its way.
+    /// The peer may still be sending a request's body, or data that hyper rejected.
     unread: AtomicBool,
 }
 
-/// The head of the request that is being waited for.
+/// The head of the next request.
 #[derive(Default)]
 struct Head {
-    /// When its first byte came.
+    /// The arrival of the first byte.
     began: Option<Instant>,
-    /// It as it came, as far as a head can reach. It may hold a credential.
+    /// The bytes as they arrived, up to the maximum size of a head. They may contain a credential.
     bytes: Vec<u8>,
     boundary: Boundary,
 }
@@ -49,12 +49,12 @@ impl Exchange {
         self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the first byte came of the request that is being waited for.
+    /// Returns the arrival of the next request's first byte.
     pub(super) fn head_began(&self) -> Option<Instant> {
         self.head().began
     }
 
-    /// A request was handed over, with a body of this length or a chunked one. Answers its head as it came.
+    /// Records that hyper has returned a request with a body of this length, or a chunked body if there is none. Returns the bytes of its head.
     pub(super) fn open(&self, length: Option<u64>) -> Vec<u8> {
         self.used.store(true, Ordering::Relaxed);
         self.answered.store(false, Ordering::Relaxed);
@@ -65,27 +65,27 @@ impl Exchange {
         std::mem::take(&mut head.bytes)
     }
 
-    /// Whether a request was handed over before.
+    /// Returns `true` if hyper has returned at least one request.
     pub(super) fn used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Its answer is in hyper's hands.
+    /// Records that hyper has received the complete response.
     pub(super) fn answered(&self) {
         self.answered.store(true, Ordering::Relaxed);
     }
 
-    /// The peer may still be writing what nobody will read.
+    /// Records that the peer may still be sending data that will not be read.
     pub(super) fn leave_unread(&self) {
         self.unread.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it may.
+    /// Returns `true` if the peer may still be sending data that will not be read.
     pub(super) fn unread(&self) -> bool {
         self.unread.load(Ordering::Relaxed)
     }
 
-    /// How many of `bytes`, which came, are for hyper now.
+    /// Returns how many of the received `bytes` hyper can read now.
     fn received(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut head = self.head();
         let in_head = head.boundary.in_head();
@@ -105,7 +105,7 @@ impl Exchange {
     }
 }
 
-/// Makes the whole answer, head and body, to what hyper refused with this status.
+/// Creates the complete response, head and body, to data that hyper rejected with a status.
 pub(super) type Refusal = Arc<dyn Fn(StatusCode) -> Bytes + Send + Sync>;
 
 /// A connection.
@@ -113,16 +113,16 @@ pub(super) struct Wire<T> {
     inner: T,
     exchange: Arc<Exchange>,
     refusal: Refusal,
-    /// What came behind the request that is being read.
+    /// The data after the request that is being read.
     held: Bytes,
-    /// An answer of our own that takes the place of hyper's.
+    /// The response that replaces hyper's.
     instead: Bytes,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Wire<T> {
-    /// A connection whose peer may keep us waiting for `patience` before it takes more of an answer.
+    /// Wraps a connection whose peer can block a write for at most `patience`.
     pub(super) fn new(
         inner: T,
         exchange: Arc<Exchange>,
@@ -140,12 +140,12 @@ impl<T> Wire<T> {
         }
     }
 
-    /// The connection itself.
+    /// Returns the connection.
     pub(super) fn into_inner(self) -> T {
         self.inner
     }
 
-    /// While no request is open, whatever hyper writes is its own refusal of what it read.
+    /// Starts to replace what hyper writes if no request is open: hyper then writes its own error response. Returns `true` if the data is replaced.
     fn replaces(&mut self, written: &[u8]) -> bool {
         if self.exchange.open.load(Ordering::Relaxed) || written.is_empty() {
             return false;
