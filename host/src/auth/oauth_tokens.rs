@@ -1,8 +1,8 @@
-//! What the authorization server hands out: codes, access tokens, refresh tokens and device codes. Each is a prefix that says what it is and 43 letters
-//! and digits, 256 random bits, kept as a hash; and the grants that they stand for.
+//! The grants of the authorization server, and its codes, access tokens, refresh tokens and device codes. Each of them consists of a prefix that tells its type
+//! and 43 letters and digits, 256 random bits. The database stores only their hashes.
 //!
-//! The app password of a grant is sealed under a key derived from each token that opens it, anew whenever they rotate: the database alone opens no
-//! mailbox, not even with the service's key. What clients say and are told is in [`crate::oauth`].
+//! The app password of a grant is sealed with keys that are derived from the grant's tokens, and is sealed again whenever the tokens rotate. So the database
+//! alone opens no mailbox, not even with the service's key. The protocol is in [`crate::oauth`].
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use crate::directory::oauth::{
 use crate::directory::two_factor::Person;
 use crate::error::Failure;
 
-/// How long an access token is good.
+/// Lifetime of an access token.
 pub const ACCESS_LIFETIME: Duration = Duration::from_hours(1);
-/// How long a grant lives after its last refresh.
+/// Lifetime of a grant after its last refresh.
 pub const REFRESH_LIFETIME: Duration = Duration::from_hours(30 * 24);
 
-/// What is derived from a token.
+/// Label under which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 oauth token XChaCha20-Poly1305";
 
-/// What a secret of the authorization server is for.
+/// Type of a secret of the authorization server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// An authorization code.
@@ -41,7 +41,7 @@ pub enum Use {
     Refresh,
     /// A device code.
     Device,
-    /// The secret of a client that the operator made.
+    /// The secret of a client that the operator created.
     Client,
 }
 
@@ -57,31 +57,31 @@ impl Use {
     }
 }
 
-/// Something that the authorization server handed out, or that has the shape of it.
+/// A secret that the authorization server issued, or a text with the form of one.
 #[derive(Clone, Debug)]
 pub struct Handed(Prefixed);
 
-/// What a client gets of a grant.
+/// The tokens that a client receives for a grant.
 #[derive(Debug)]
 pub struct GrantTokens {
-    /// Good for an hour.
+    /// Access token, valid for one hour.
     pub access: SecretString,
-    /// Good once, for 30 days.
+    /// Refresh token, valid once and for 30 days.
     pub refresh: SecretString,
     /// The scopes of the access token, separated by spaces.
     pub scope: String,
 }
 
-/// What a client is to be granted.
+/// Parameters of a new grant.
 #[derive(Clone, Copy, Debug)]
 pub struct Granting<'a> {
-    /// Whose mailbox.
+    /// Id of the account.
     pub account: &'a str,
     /// The client's id.
     pub client_id: &'a str,
-    /// What the client calls itself.
+    /// The client's name.
     pub client_name: &'a str,
-    /// What the tokens are to be for.
+    /// The resource that the tokens are for.
     pub resource: &'a str,
     /// The scopes of the grant, separated by spaces.
     pub scope: &'a str,
@@ -92,51 +92,51 @@ pub struct Granting<'a> {
 pub struct Refreshing<'a> {
     /// The client's id.
     pub client_id: &'a str,
-    /// What the tokens must be for, if the client says so.
+    /// The audience that the tokens must have, if the client requests one.
     pub audience: Option<Audience>,
-    /// The scopes of the next access token, if the client wants fewer than the grant has.
+    /// The scopes of the next access token, if the client requests scopes.
     pub scopes: Option<&'a [Scope]>,
-    /// Counts the request towards the grant with this id, before anything changes.
+    /// Counts the request towards the rate limit of the grant with this id, before anything changes.
     pub count: &'a (dyn Fn(&str) -> Result<(), Failure> + Sync),
 }
 
-/// What a refresh token is told that is no good: the grant is over, or is another client's, or was ended just now because the token came a second time.
+/// The error for an invalid code or token: the grant has ended, belongs to another client, or was ended now because the code or token was reused.
 #[derive(Debug)]
 pub struct Over;
 
-/// Why a refresh token gets nothing.
+/// The error of a refresh.
 #[derive(Debug)]
 pub enum Unrefreshed {
-    /// As [`Over`].
+    /// The refresh token is invalid, see [`Over`].
     Over,
-    /// It is for something else than what is asked for. It is as good as before.
+    /// The client requested another audience than that of the grant. The token remains valid.
     Elsewhere,
     /// The client requested scopes that the grant does not have. The token remains valid.
     Wider,
 }
 
 impl Handed {
-    /// A new one.
+    /// Generates a secret.
     ///
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns 500 if the operating system provides no randomness.
     pub fn generate(what: Use) -> Result<Self, Failure> {
         Prefixed::generate(what.prefix()).map(Self)
     }
 
-    /// What somebody presents, where it has the shape of one for this use.
+    /// Parses a presented secret. Returns `None` if it does not have the form of a secret of this type.
     #[must_use]
     pub fn parse(what: Use, presented: &str) -> Option<Self> {
         Prefixed::parse(what.prefix(), presented).map(Self)
     }
 
-    /// What the directory knows it by.
+    /// Returns the hash that the directory stores.
     #[must_use]
     pub fn hash(&self) -> &str {
         self.0.hash()
     }
 
-    /// Itself.
+    /// Returns the secret itself.
     #[must_use]
     pub fn secret(&self) -> &SecretString {
         self.0.secret()
@@ -165,10 +165,10 @@ impl Handed {
 }
 
 impl Auth {
-    /// Who presents an access token of the embedded authorization server, and what for its tokens are.
+    /// Returns the caller that an access token of the embedded authorization server belongs to, with the token's audience.
     ///
     /// # Errors
-    /// 401 where it is unknown or over, for something else than this service, or its app password does not open; 500.
+    /// Returns 401 if the token is unknown or expired, if it is not for this service, or if its app password cannot be opened, and 500.
     pub(super) async fn by_oauth_token(&self, token: &Handed) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
@@ -216,16 +216,16 @@ impl Auth {
         Scope::ALL.into_iter().filter(opens).collect()
     }
 
-    /// The addresses that name this service.
+    /// Returns the URLs that name this service.
     #[must_use]
     pub fn audiences(&self) -> &Audiences {
         &self.audiences
     }
 
-    /// Keeps what the owner of `address` agrees to by signing in. Nothing is kept where anything about that is not right.
+    /// Verifies the credentials of the account `address` and stores the authorization. On error nothing is stored.
     ///
     /// # Errors
-    /// As [`Auth::sign_in`], but for the mail server, which is not asked; 404 where no device waits for it any more.
+    /// Returns the errors of [`Auth::sign_in`] except 503, because the mail server is not queried, and 404 if the device code is no longer valid.
     pub async fn agree(
         &self,
         address: &str,
@@ -244,17 +244,17 @@ impl Auth {
         let owner = identified.origin(origin, None);
         let reason = match self.directory.agree(person, agreement, &owner).await? {
             Agreed::Agreed => return Ok(()),
-            Agreed::NoDevice => return Err(Failure::not_found("No device waits with this code")),
+            Agreed::NoDevice => return Err(Failure::not_found("The code is no longer valid")),
             Agreed::CodeUsed => CODE_USED,
             Agreed::AccountChanged => ACCOUNT_CHANGED,
         };
         Err(self.too_late(&identified.account, reason, origin).await?)
     }
 
-    /// Exchanges a code for the first tokens of a grant. A code that comes a second time ends the grant.
+    /// Exchanges a code for the first tokens of a grant. A second use of a code ends the grant.
     ///
     /// # Errors
-    /// [`Over`] where it is no good any more; 500.
+    /// Returns [`Over`] if the code is no longer valid, and 500.
     pub async fn exchange_code(
         &self,
         code: &Handed,
@@ -275,7 +275,7 @@ impl Auth {
             Exchange::Replayed { ended } => {
                 tracing::warn!(
                     app_password_id = ended,
-                    "an authorization code was used again: what came of it is ended"
+                    "authorization code reused, grant ended"
                 );
                 self.mail.end(&[ended]).await;
                 Err(Over)
@@ -283,10 +283,10 @@ impl Auth {
         })
     }
 
-    /// Exchanges a device code that somebody signed in for.
+    /// Exchanges a device code after the user has authorized the device.
     ///
     /// # Errors
-    /// [`Over`] where it is no good any more; 500.
+    /// Returns [`Over`] if the code is no longer valid, and 500.
     pub async fn exchange_device(
         &self,
         device: &Handed,
@@ -305,11 +305,11 @@ impl Auth {
         Ok(Ok(tokens))
     }
 
-    /// Exchanges a refresh token for the next tokens of its grant. One that comes a second time ends the grant. If scopes are requested, the access token has
-    /// only these; the next refresh token has the scopes of the grant (RFC 6749, section 6).
+    /// Exchanges a refresh token for the next tokens of its grant. A second use of a refresh token ends the grant. If scopes are requested, the access token
+    /// has only these. The next refresh token has the scopes of the grant (RFC 6749, section 6).
     ///
     /// # Errors
-    /// [`Unrefreshed`] if the token or the grant does not fit the request; the error of `count`; 500.
+    /// Returns [`Unrefreshed`] if the token or the grant does not match the request, the error of `count`, and 500.
     pub async fn refresh_grant(
         &self,
         token: &Handed,
@@ -368,7 +368,7 @@ impl Auth {
             Rotation::Reused => {
                 tracing::warn!(
                     app_password_id = grant.app_password_id,
-                    "a refresh token of an OAuth grant was used again: the grant is ended"
+                    "refresh token of an OAuth grant reused, grant ended"
                 );
                 self.mail.end(&[grant.app_password_id]).await;
                 Err(Over)
@@ -376,14 +376,14 @@ impl Auth {
         })
     }
 
-    /// A grant and what its client gets; nothing is kept yet.
+    /// Generates a grant and its tokens. Stores nothing.
     fn grant(&self, granting: Granting<'_>) -> Result<(NewGrant, GrantTokens), Failure> {
         let now = self.clock.now();
         let id = secrets::id()?;
         let password = AppPassword::generate()?;
         let in_force = self.in_force(granting.scope);
         let (tokens, handed) = new_tokens(&id, password.secret(), &in_force, now)?;
-        // For the operator, who has to tell a client from one that calls itself the same.
+        // The operator needs the id to distinguish clients with the same name.
         let label = match granting.client_name {
             "" => granting.client_id.to_owned(),
             name => format!("{name} ({})", granting.client_id),
@@ -409,7 +409,7 @@ impl Auth {
     }
 }
 
-/// The tokens of a grant that open its app password, as they are kept and as they are handed out, with the scopes of the access token.
+/// The tokens of a grant as they are stored and as they are issued, with the scopes of the access token.
 fn new_tokens(
     grant: &str,
     password: &SecretString,

@@ -1,5 +1,5 @@
-//! People's own passwords: argon2id, off the serving threads. The number of hashes at a time is limited, since each needs 19 MiB of memory; this memory is
-//! reused.
+//! Passwords of users: hashed with argon2id, on threads that do not serve requests. The number of concurrent hashes is limited, because each needs 19 MiB of
+//! memory. This memory is reused.
 
 use std::fmt;
 use std::mem;
@@ -18,10 +18,10 @@ use super::secrets;
 use crate::cpu;
 use crate::error::Failure;
 
-/// The longest password, in bytes. A longer one is refused before it is hashed.
+/// Maximum length of a password, in bytes. A longer password is rejected before it is hashed.
 pub const LONGEST: usize = 1024;
 
-/// Whether this could be anybody's password: it is not empty, and not longer than any.
+/// Returns `true` if the password is not empty and does not exceed the maximum length.
 #[must_use]
 pub fn can_be(password: &SecretString) -> bool {
     (1..=LONGEST).contains(&password.expose_secret().len())
@@ -36,16 +36,16 @@ const SALT_LENGTH: usize = 16;
 
 /// Hashes and verifies passwords.
 pub struct Passwords {
-    /// One a core: more at a time would only take memory.
+    /// One permit per core. More concurrent hashes would use more memory and not be faster.
     slots: Arc<Semaphore>,
     buffers: Buffers,
-    /// A hash of the same cost as any other. It is random: no password is known to have it.
+    /// A random hash with the usual cost, which matches no known password.
     nobody: String,
 }
 
 impl Passwords {
     /// # Errors
-    /// 500 where the operating system has no randomness.
+    /// Returns 500 if the operating system provides no randomness.
     pub fn new() -> Result<Self, Failure> {
         let cores = available_parallelism().map_or(2, usize::from);
         Ok(Self {
@@ -55,18 +55,18 @@ impl Passwords {
         })
     }
 
-    /// The password's hash, as a PHC string.
+    /// Returns the password's hash as a PHC string.
     ///
     /// # Errors
-    /// 500 where hashing fails.
+    /// Returns 500 if hashing fails.
     pub async fn hash(&self, password: SecretString) -> Result<String, Failure> {
         self.in_slot(move |memory| hash(&password, memory)).await
     }
 
-    /// Whether `password` is the one that was hashed. Without a hash the answer is no, and it takes just as long.
+    /// Returns whether `password` matches the hash. Without a hash the result is `false`, after the same time.
     ///
     /// # Errors
-    /// 500 where the hash cannot be read.
+    /// Returns 500 if the hash cannot be parsed.
     pub async fn verify(
         &self,
         password: SecretString,
@@ -90,7 +90,7 @@ impl Passwords {
             .map_err(Failure::internal)?;
         let buffers = self.buffers.clone();
         spawn_blocking(cpu::charged(move || {
-            // Held by the work itself: a client that hangs up does not free the memory.
+            // The task holds the permit, because the memory stays in use after a client has disconnected.
             let _slot = slot;
             work(&mut buffers.take().blocks)
         }))
@@ -155,7 +155,7 @@ fn hash(password: &SecretString, memory: &mut Vec<Block>) -> Result<String, Fail
     Ok(hash.to_string())
 }
 
-/// Hashes with the parameters of the expected hash: those of [`hash`] may change.
+/// Hashes with the parameters of the expected hash, because the parameters of [`hash`] can change.
 fn verify(
     password: &SecretString,
     expected: &str,
@@ -194,7 +194,7 @@ fn output(
     Output::new(output).map_err(Failure::internal)
 }
 
-/// A PHC string with the parameters of [`hash`] whose salt and output are random.
+/// Returns a PHC string with the parameters of [`hash`] and with random salt and output.
 fn random_hash() -> Result<String, Failure> {
     let salt = secrets::random::<SALT_LENGTH>()?;
     let output = secrets::random::<{ Params::DEFAULT_OUTPUT_LEN }>()?;
