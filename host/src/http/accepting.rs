@@ -66,7 +66,7 @@ impl Accepting {
                 connections = self.connections.len(),
                 changes = self.changes.len(),
                 place,
-                "cut off what was not done in time"
+                "shutdown grace period exceeded, aborted connections and changes"
             );
             self.cut.cancel();
             self.connections.wait().await;

@@ -98,7 +98,7 @@ pub(super) async fn serve<S: State>(
     };
     let mut stream = connection.into_parts().io.into_inner().into_inner();
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended early");
         if error.is_timeout() && exchange.head_began().is_some() {
             exchange.leave_unread();
             let late = refusal(state.http().clock.now(), StatusCode::REQUEST_TIMEOUT);
@@ -137,10 +137,10 @@ fn closes<B>(response: &Response<B>) -> bool {
 /// Returns the complete response, head and body, to data that hyper rejected before it became a request.
 fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
     let id = client::new_id();
-    tracing::info!(%id, status = status.as_u16(), "refused what is not a request");
+    tracing::info!(%id, status = status.as_u16(), "rejected an invalid request");
     let text = match status {
         StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time",
-        StatusCode::URI_TOO_LONG => "The request's address is too long",
+        StatusCode::URI_TOO_LONG => "The request's URL is too long",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's headers are too large",
         _ => "The request is not valid HTTP",
     };

@@ -55,8 +55,8 @@ impl Cors {
         }
     }
 
-    /// Returns the headers of the response to a preflight request, for a path with the methods `allow`. Returns `None` if this is not a preflight request or its
-    /// origin is not allowed.
+    /// Returns the headers of the response to a preflight request, for a path with the methods `allow`. Returns `None` if this is not a preflight request or
+    /// its origin is not allowed.
     #[must_use]
     pub fn preflight(
         &self,

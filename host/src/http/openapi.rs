@@ -82,7 +82,7 @@ fn with_document<S, T>(
         info: json!({
             "title": about.title,
             "version": "2.0.0",
-            "description": "An HTTP API over real mailboxes. Every failure is `{\"error\": <sentence>}`.",
+            "description": "An HTTP API over real mailboxes. Every error response has the body `{\"error\": <message>}`.",
         }),
         servers: json!([{ "url": about.base_url }]),
         paths: &paths,

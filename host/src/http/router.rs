@@ -21,7 +21,10 @@ use crate::modules::{Module, Route};
 /// The future of a handler's response.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + Send + 'a>>;
 
-/// A handler of the host. An `async fn action(&S, &Request) -> Result<Reply, Failure>` becomes a handler as `|state, request| Box::pin(action(state, request))`.
+/// A handler of the host.
+///
+/// An `async fn action(&S, &Request) -> Result<Reply, Failure>` becomes a handler as
+/// `|state, request| Box::pin(action(state, request))`.
 pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> Answering<'a>;
 
 /// A route of the host with its handler.
@@ -140,8 +143,8 @@ impl<S> Table<S> {
     /// Builds a table from parts.
     ///
     /// # Errors
-    /// Returns an error that names the routes if two routes have the same method and path, a route matches another owner's requests, an operation id is repeated,
-    /// a pattern or a rate-limit bucket is invalid, or a description does not match its routes.
+    /// Returns an error that names the routes if two routes have the same method and path, a route matches another owner's requests, an operation id is
+    /// repeated, a pattern or a rate-limit bucket is invalid, or a description does not match its routes.
     pub fn build(about: &About, parts: Vec<Part<S>>) -> Result<Self, StartError> {
         let description = openapi::compose(about, &parts)?;
         let (entries, paths) = Self::routed(parts)?;

@@ -88,7 +88,7 @@ async fn accept<S: State>(
         let place = peers.place(peer.ip());
         if place.is_none() && !proxy {
             refused += 1;
-            tracing::debug!(peer = %peer.ip(), refused, "closed a connection of a client that has enough");
+            tracing::debug!(peer = %peer.ip(), refused, "closed a connection of a client that reached its limit");
             continue;
         }
         let state = Arc::clone(&state);
@@ -109,7 +109,7 @@ async fn one<S: State>(
     stop: &CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection was gone before it began");
+        tracing::debug!(%error, "connection closed before it was served");
         return;
     }
     connection::serve(state, stream, peer.ip(), stop).await;

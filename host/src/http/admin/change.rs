@@ -1,4 +1,4 @@
-//! What is done to a module that there is: enabled, disabled, rolled back, removed.
+//! Operations on an installed module: enable, disable, roll back and remove.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -9,11 +9,11 @@ use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::life::report::Report;
 
-/// Which version is to serve again.
+/// The version to roll back to.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RollBack {
-    /// Its digest, or at least the first 8 digits of it. None: the version that served before the one that serves.
+    /// The digest of the version, or at least its first 8 digits. The default is the version before the current one.
     digest: Option<String>,
 }
 
@@ -27,10 +27,10 @@ struct Success {
 
 /// Enables a module.
 ///
-/// One that serves is loaded anew, with the configuration as it is now.
+/// An enabled module is loaded again, with the current configuration.
 ///
 /// # Errors
-/// 404 where there is no such module; 400 and 409 where it cannot be loaded.
+/// Returns 404 if there is no such module, and 400 or 409 if the module cannot be loaded.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules/{name}/enable",
@@ -38,9 +38,9 @@ struct Success {
     tag = "Administration",
     params(("name" = String, Path, description = "The module's name")),
     responses(
-        (status = 200, description = "It serves", body = Report),
+        (status = 200, description = "The module is enabled", body = Report),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
-        (status = 409, description = "It does not go together with what there is", body = ref("#/components/schemas/Error")),
+        (status = 409, description = "The module conflicts with the host or another module", body = ref("#/components/schemas/Error")),
         (status = 413, description = "It takes no body", body = ref("#/components/schemas/Error")),
     ),
 )]
@@ -55,10 +55,10 @@ pub(super) async fn enable_module<S: Managing>(
 
 /// Disables a module.
 ///
-/// Its routes are gone until it is enabled again.
+/// The module's routes are not available until it is enabled again.
 ///
 /// # Errors
-/// 404 where there is no such module.
+/// Returns 404 if there is no such module.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules/{name}/disable",
@@ -66,7 +66,7 @@ pub(super) async fn enable_module<S: Managing>(
     tag = "Administration",
     params(("name" = String, Path, description = "The module's name")),
     responses(
-        (status = 200, description = "It does not serve", body = Report),
+        (status = 200, description = "The module is disabled", body = Report),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
         (status = 413, description = "It takes no body", body = ref("#/components/schemas/Error")),
     ),
@@ -82,10 +82,10 @@ pub(super) async fn disable_module<S: Managing>(
 
 /// Rolls a module back.
 ///
-/// An earlier version serves again, with what it was allowed then and the configuration still allows.
+/// Activates an earlier version. The version gets the grants that it had then and that the configuration still allows.
 ///
 /// # Errors
-/// 404 where there is no such module or version; 409 where there is none before.
+/// Returns 404 if there is no such module or version, and 409 if there is no earlier version.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules/{name}/rollback",
@@ -94,9 +94,9 @@ pub(super) async fn disable_module<S: Managing>(
     params(("name" = String, Path, description = "The module's name")),
     request_body(content = Option<RollBack>, description = "Optional"),
     responses(
-        (status = 200, description = "The earlier version serves", body = Report),
+        (status = 200, description = "The earlier version is active", body = Report),
         (status = 404, description = "There is no such module or version", body = ref("#/components/schemas/Error")),
-        (status = 409, description = "There is no version before this one, or it does not go together with what there is", body = ref("#/components/schemas/Error")),
+        (status = 409, description = "There is no earlier version, or it conflicts with the host or another module", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub(super) async fn roll_module_back<S: Managing>(
@@ -118,10 +118,10 @@ pub(super) async fn roll_module_back<S: Managing>(
 
 /// Removes a module.
 ///
-/// And every version of it. What it stored stays, unless `purge=true` is asked for.
+/// Removes all versions of the module. The data that the module stored is kept, unless the request contains `purge=true`.
 ///
 /// # Errors
-/// 404 where there is no such module; 409 for one that the configuration brings.
+/// Returns 404 if there is no such module, and 409 if the module is part of the configuration.
 #[utoipa::path(
     delete,
     path = "/api/v1/admin/modules/{name}",
@@ -129,12 +129,12 @@ pub(super) async fn roll_module_back<S: Managing>(
     tag = "Administration",
     params(
         ("name" = String, Path, description = "The module's name"),
-        ("purge" = Option<bool>, Query, description = "Whether what it stored goes, too"),
+        ("purge" = Option<bool>, Query, description = "Whether the data that the module stored is deleted too"),
     ),
     responses(
-        (status = 200, description = "It is gone", body = inline(Success)),
+        (status = 200, description = "The module is removed", body = inline(Success)),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
-        (status = 409, description = "The configuration brings it", body = ref("#/components/schemas/Error")),
+        (status = 409, description = "The module is part of the configuration", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub(super) async fn remove_module<S: Managing>(

@@ -1,4 +1,4 @@
-//! `POST /api/v1/admin/modules/inspect`: what an install would come to.
+//! `POST /api/v1/admin/modules/inspect`: checks components without installing them.
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -9,26 +9,27 @@ use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::life::report::Inspection;
 
-/// What is to be looked at.
+/// The components to inspect.
 #[derive(Deserialize, ToSchema)]
 struct Components {
     /// At least one.
     modules: Vec<Component>,
 }
 
-/// What components are.
+/// The results of an inspection.
 #[derive(Serialize, ToSchema)]
 struct Inspected {
-    /// In the order given.
+    /// The modules, in the order of the request.
     modules: Vec<Inspection>,
 }
 
 /// Inspects components.
 ///
-/// What each imports beside what was granted, its routes, what it would need a yes for, and why it could not be installed. Nothing is changed.
+/// Returns for each component its imports that were not granted, its routes, what it needs consent for, and the reason if it cannot be installed. Changes
+/// nothing.
 ///
 /// # Errors
-/// 400 for what is no module.
+/// Returns 400 if a component is not a module.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules/inspect",
@@ -36,8 +37,8 @@ struct Inspected {
     tag = "Administration",
     request_body = Components,
     responses(
-        (status = 200, description = "What they are", body = Inspected),
-        (status = 400, description = "One is no module; the sentence says which, and why", body = ref("#/components/schemas/Error")),
+        (status = 200, description = "The results", body = Inspected),
+        (status = 400, description = "A component is not a module; the message names the component and the reason", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub(super) async fn inspect_modules<S: Managing>(

@@ -1,4 +1,4 @@
-//! `POST /api/v1/admin/modules`: new modules, and new versions.
+//! `POST /api/v1/admin/modules`: installs new modules and new versions.
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -9,29 +9,30 @@ use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::life::report::Report;
 
-/// What is to be installed.
+/// The modules to install.
 #[derive(Deserialize, ToSchema)]
 struct Install {
-    /// At least one; all of them are installed, or none.
+    /// At least one component. Either all are installed or none.
     modules: Vec<Component>,
-    /// A yes to whatever a new version may do that the one before could not.
+    /// Consents to all rights that a new version has and the version before did not have.
     #[serde(default)]
     accept: bool,
 }
 
-/// What was installed.
+/// The installed modules.
 #[derive(Serialize, ToSchema)]
 struct Installed {
-    /// In the order given.
+    /// The modules, in the order of the request.
     modules: Vec<Report>,
 }
 
 /// Installs modules.
 ///
-/// New ones and new versions, all of them or none. Each serves as soon as this is answered; requests under way finish with the version that they began with.
+/// Installs new modules and new versions: either all or none. They are active when the response is sent. Requests in progress finish with the version that they
+/// started with.
 ///
 /// # Errors
-/// 400 for what is no module, 409 for what does not fit or needs consent.
+/// Returns 400 if a component is not a module, and 409 if a module conflicts or needs consent.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules",
@@ -41,7 +42,7 @@ struct Installed {
     responses(
         (
             status = 201,
-            description = "They serve",
+            description = "The modules are active",
             body = Installed,
             links(
                 ("showModule" = (operation_id = "showModule", parameters(("name" = "$response.body#/modules/0/name")))),
@@ -50,8 +51,8 @@ struct Installed {
                 ("removeModule" = (operation_id = "removeModule", parameters(("name" = "$response.body#/modules/0/name"))))
             )
         ),
-        (status = 400, description = "One cannot be loaded; the sentence says which, and why", body = ref("#/components/schemas/Error")),
-        (status = 409, description = "They do not go together with what there is, the configuration does not allow one, or it needs consent (`accept`): the sentence says for what", body = ref("#/components/schemas/Error")),
+        (status = 400, description = "A module cannot be loaded; the message names the module and the reason", body = ref("#/components/schemas/Error")),
+        (status = 409, description = "A module conflicts with the host or another module, is not allowed by the configuration, or needs consent (`accept`); the message names the reason", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub(super) async fn install_modules<S: Managing>(

@@ -12,16 +12,16 @@ use crate::life::report::{Report, Summary};
 /// The modules.
 #[derive(Serialize, ToSchema)]
 struct Modules {
-    /// By name.
+    /// The modules, sorted by name.
     modules: Vec<Summary>,
 }
 
 /// Lists the modules.
 ///
-/// Each with the version that serves, or why none does, and what became of its requests.
+/// Returns for each module its active version, or the reason if there is none, and statistics of its requests.
 ///
 /// # Errors
-/// None in practice.
+/// Does not fail in practice.
 #[utoipa::path(
     get,
     path = "/api/v1/admin/modules",
@@ -43,10 +43,10 @@ pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Failure> {
 
 /// Shows a module.
 ///
-/// What it imports beside what it was granted, its routes, and the versions that are kept.
+/// Returns the module's imports that were not granted, its routes, and its stored versions.
 ///
 /// # Errors
-/// 404 where there is no such module.
+/// Returns 404 if there is no such module.
 #[utoipa::path(
     get,
     path = "/api/v1/admin/modules/{name}",

@@ -1,5 +1,5 @@
-//! Modules changed while the service runs: the routes under `/api/v1/admin/modules`, for administrators, and the same over a Unix socket, for the
-//! operator ([`socket`]). What a change is and whether it may be is in [`crate::life`].
+//! Changes of modules at run time: the routes under `/api/v1/admin/modules` for administrators, and the same routes over a Unix socket for the operator
+//! ([`socket`]). The changes and their rules are in [`crate::life`].
 
 mod change;
 mod inspect;
@@ -24,27 +24,27 @@ use crate::error::{Failure, StartError};
 use crate::life::Refusal;
 use crate::modules::{Access, BodyForm, Route};
 
-/// The most that the components of one request may have together, in MiB.
+/// The maximum total size of the components of a request, in MiB.
 pub const LARGEST_COMPONENTS_MIB: u64 = 95;
 
-/// The largest body: so much in base64, and what is around it.
+/// The maximum size of a body: the components in base64, and the JSON around them.
 const LARGEST_BODY: usize = 128 * 1024 * 1024;
 
-/// A body without components.
+/// The maximum size of a body without components.
 const SMALL: usize = 16 * 1024;
 
-/// Compiling takes seconds where a component is large.
+/// The time limit of a request. The compilation of a large component takes seconds.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Where components stand in a body.
+/// The position of components in a body, as a JSON pointer.
 const COMPONENTS: &str = "/modules/*/component";
 
-/// Whoever serves these routes for the app: itself, or the socket.
+/// The state of a listener that serves these routes: the app itself, or the socket.
 pub trait Managing: State {
-    /// The service whose modules they are.
+    /// Returns the service that the modules belong to.
     fn app(&self) -> &App;
 
-    /// Who acts, for the record.
+    /// Returns the actor for the audit log.
     fn origin(&self, request: &Request) -> Origin;
 }
 
@@ -71,14 +71,14 @@ impl Managing for App {
         change::roll_module_back,
         change::remove_module
     ),
-    tags((name = "Administration", description = "Modules, changed while the service runs"))
+    tags((name = "Administration", description = "Changes of modules at run time"))
 )]
 struct Description;
 
-/// The routes, each counted towards `area`.
+/// Returns the routes, which count towards the rate-limit bucket `area`.
 ///
 /// # Errors
-/// A sentence where their description cannot be written.
+/// Returns an error if the API description cannot be written.
 pub fn part<S: Managing>(area: &str) -> Result<Part<S>, StartError> {
     const ALL: &str = "/api/v1/admin/modules";
     const INSPECT: &str = "/api/v1/admin/modules/inspect";
@@ -146,7 +146,7 @@ fn route(area: &str, method: Method, path: &str, operation: &str, max_body: usiz
     }
 }
 
-/// A component to be installed or looked at.
+/// A component to install or inspect.
 #[derive(Deserialize, ToSchema)]
 struct Component {
     /// The component, in base64.
@@ -154,14 +154,14 @@ struct Component {
     component: usize,
 }
 
-/// The bytes of components, in their order.
+/// Returns the bytes of the components, in their order.
 fn bytes(components: &[Component], request: &Request) -> Result<Vec<Bytes>, Failure> {
     let bytes = |one: &Component| request.fields.get(one.component).cloned();
     let bytes: Option<Vec<_>> = components.iter().map(bytes).collect();
     bytes.ok_or_else(|| Failure::bad_request("component must be in base64"))
 }
 
-/// The module that a path names.
+/// Returns the module name in the path.
 fn name(request: &Request) -> &str {
     request.path.first().map_or("", |(_, name)| name)
 }
@@ -178,7 +178,7 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// A reason as a sentence: it begins with a capital.
+/// Returns a reason with an upper-case first letter.
 fn sentence(reason: &str) -> String {
     let mut letters = reason.chars();
     match letters.next() {

@@ -1,7 +1,7 @@
-//! The operator's socket: the routes that change modules, over HTTP on a Unix socket that the service's own user alone may use. `latchmail module …` speaks
-//! to it.
+//! The operator's socket: the routes that change modules, over HTTP on a Unix socket that only the service's user and root can use. `latchmail module …` is its
+//! client.
 //!
-//! Who may open the socket is the operator: no credential is asked for. Whose process it is is asked of the system at every connection.
+//! The socket requires no credential. The system reports the user of the process at the other end of each connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -30,10 +30,10 @@ use crate::limits::Key;
 
 const ROOT: u32 = 0;
 
-/// Its owner may use it, nobody else.
+/// The mode of the socket: only its owner can use it.
 const PRIVATE: u32 = 0o600;
 
-/// The surface behind the socket.
+/// The state of the HTTP server behind the socket.
 struct Socket {
     app: Arc<App>,
     http: Http<Self>,
@@ -51,7 +51,7 @@ impl State for Socket {
         _headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<((), Option<Key>), Failure> {
-        // Nothing here is limited.
+        // The socket has no rate limits.
         Ok(((), Some(Key::client(peer()))))
     }
 
@@ -73,7 +73,7 @@ impl Managing for Socket {
     }
 }
 
-/// What takes connections. It goes on when this is dropped; [`Listening::stop`] ends it.
+/// The listener of the socket. Dropping this value does not end the listener; [`Listening::stop`] does.
 #[derive(Debug)]
 #[must_use = "a socket is closed by stopping it"]
 pub struct Listening {
@@ -81,10 +81,10 @@ pub struct Listening {
     accepting: Accepting,
 }
 
-/// Listens at the configured path; nowhere where none is configured.
+/// Listens at the configured path. Does nothing if no path is configured.
 ///
 /// # Errors
-/// A sentence where it cannot, or another service does.
+/// Returns an error if the path cannot be used or another service listens there.
 pub async fn listen(app: &Arc<App>) -> Result<Option<Listening>, StartError> {
     let path = &app.config.admin.socket;
     if path.as_os_str().is_empty() {
@@ -105,16 +105,16 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<Listening>, StartError> {
 }
 
 impl Listening {
-    /// Takes no more connections, finishes the changes under way, and cuts off what is not done within `http.shutdown_grace`.
+    /// Stops accepting connections, waits for the changes in progress, and aborts what is not finished within `http.shutdown_grace`.
     pub async fn stop(self) {
         self.accepting.stop("the operator's socket").await;
         if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::debug!(%error, "the operator's socket was gone already");
+            tracing::debug!(%error, "the operator's socket was already removed");
         }
     }
 }
 
-/// A socket that a service left behind when it was killed makes room; one that another service listens on does not, nor does what is no socket.
+/// Removes the socket of a service that was killed. Fails if another service listens on the socket or if the file is not a socket.
 async fn bind(path: &Path) -> Result<UnixListener, StartError> {
     let cannot = |why: &dyn std::fmt::Display| {
         StartError::new(format!(
@@ -124,7 +124,7 @@ async fn bind(path: &Path) -> Result<UnixListener, StartError> {
     };
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(cannot(&"there is something else that is no socket"));
+            return Err(cannot(&"the path exists and is not a socket"));
         }
         Ok(_) => {
             if UnixStream::connect(path).await.is_ok() {
@@ -136,7 +136,7 @@ async fn bind(path: &Path) -> Result<UnixListener, StartError> {
         Err(error) => return Err(cannot(&error)),
     }
     let listener = UnixListener::bind(path).map_err(|e| cannot(&e))?;
-    // Whoever was quicker than this is turned away by whose process it is.
+    // A process of another user can connect before the mode is set. It is rejected when its user is checked.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(PRIVATE))
         .map_err(|e| cannot(&e))?;
     Ok(listener)
@@ -159,7 +159,7 @@ async fn accept(
             }
         };
         if !trusted(&stream) {
-            tracing::warn!("somebody else's process was turned away at the operator's socket");
+            tracing::warn!("rejected a process of another user at the operator's socket");
             continue;
         }
         let (state, stop) = (Arc::clone(&state), stop.clone());
@@ -170,7 +170,7 @@ async fn accept(
     }
 }
 
-/// Whether the other end is a process of the service's own user, or of root.
+/// Returns `true` if the process at the other end belongs to the service's user or root.
 fn trusted(stream: &UnixStream) -> bool {
     stream
         .peer_cred()
@@ -204,7 +204,7 @@ fn peer() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }
 
-/// Who may do everything here, and has no account.
+/// Returns the caller for the operator, who is authorized for all routes of the socket and has no account.
 fn operator() -> Caller {
     let name = "operator";
     Caller {

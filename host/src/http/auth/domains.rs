@@ -15,14 +15,14 @@ pub struct RegistrationDomains {
     domains: Vec<RegistrationDomain>,
 }
 
-/// One of them.
+/// A registration domain.
 #[derive(Serialize, ToSchema)]
 pub struct RegistrationDomain {
-    /// Lower case.
+    /// The domain in lower case.
     domain: String,
 }
 
-/// How it is reached.
+/// Returns the route.
 #[must_use]
 pub fn route() -> Route {
     super::route(
@@ -36,10 +36,10 @@ pub fn route() -> Route {
 
 /// Lists the domains that accounts are registered on.
 ///
-/// The first is the one that a bare user name means.
+/// The first domain is used for a user name without a domain.
 ///
 /// # Errors
-/// None in practice: the list is the configuration's.
+/// Does not fail in practice, because the list is part of the configuration.
 #[utoipa::path(
     get,
     path = "/api/v1/auth/domains",

@@ -1,4 +1,4 @@
-//! `POST /api/v1/auth/login`: begins a web session with an address and a password, and a code where the account asks for one.
+//! `POST /api/v1/auth/login`: starts a web session with an address, a password, and a two-factor code if the account requires one.
 
 use std::net::IpAddr;
 
@@ -15,10 +15,10 @@ use crate::http::{Reply, Request};
 use crate::limits::Attempt;
 use crate::modules::{Access, Route};
 
-/// An address, its password, and a code where two-factor sign-in is on.
+/// The credentials of an account.
 #[derive(Deserialize, ToSchema)]
 pub struct LoginBody {
-    /// The account's address; upper and lower case are the same.
+    /// The account's address. Case is ignored.
     #[schema(
         format = "email",
         max_length = 254,
@@ -29,21 +29,21 @@ pub struct LoginBody {
     #[serde(deserialize_with = "secret")]
     #[schema(value_type = String, format = "password", min_length = 1, max_length = 1024)]
     password: SecretString,
-    /// Where two-factor sign-in is on for the account: the six digits of the moment, or a recovery code. Each is good once. Blanks and
-    /// hyphens in it do not count, nor do capitals. Ignored where it is off.
+    /// The current six-digit code or a recovery code, if two-factor sign-in is on for the account. Each code can be used once. Spaces, hyphens and case are
+    /// ignored. The member is ignored if two-factor sign-in is off.
     #[serde(default, deserialize_with = "optional_secret")]
     #[schema(value_type = String, required = false)]
     code: Option<SecretString>,
 }
 
-/// Where the member is there it is a string, not null.
+/// Reads an optional member that must be a string and not null.
 fn optional_secret<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SecretString>, D::Error> {
     secret(deserializer).map(Some)
 }
 
-/// How it is reached.
+/// Returns the route.
 #[must_use]
 pub fn route() -> Route {
     super::route(
@@ -57,11 +57,12 @@ pub fn route() -> Route {
 
 /// Signs in.
 ///
-/// Begins a web session that lives for 30 days after its last refresh. Where two-factor sign-in is on for the account, the right password
-/// without a `code` is answered 401 `Two-factor code required`: ask for the code and send all three.
+/// Starts a web session, which expires 30 days after its last refresh. If two-factor sign-in is on for the account and the password is correct, a request
+/// without `code` returns 401 `Two-factor code required`. Ask the user for the code and send all three values.
 ///
 /// # Errors
-/// 400 for whatever is wrong with the body, 401 for wrong credentials or a missing code, 429 for too many attempts on one address, 503 where they are right and the mail server is not there.
+/// Returns 400 for an invalid body, 401 for wrong credentials or a missing code, 429 after too many attempts for one address, and 503 if the credentials are
+/// correct and the mail server is not available.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/login",
@@ -71,7 +72,7 @@ pub fn route() -> Route {
     responses(
         (status = 200, description = "The session's tokens", body = AuthTokens),
         (status = 400, description = "`Invalid email or password format`", body = ref("#/components/schemas/Error")),
-        (status = 401, description = "`Invalid credentials`; `Two-factor code required` where the password is right and the account asks for a code that was not sent", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "`Invalid credentials`; `Two-factor code required` if the password is correct and the required code is missing", body = ref("#/components/schemas/Error")),
         (status = 503, description = "The mail server is starting or cannot be reached", body = ref("#/components/schemas/Error")),
     ),
 )]
@@ -92,10 +93,10 @@ pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
     Reply::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Begins an attempt to sign in to an address (specification, section 8).
+/// Starts an attempt to sign in to an address (specification, section 8).
 ///
 /// # Errors
-/// 429 if there were too many failed attempts on the address.
+/// Returns 429 if there were too many failed attempts for the address.
 pub(crate) async fn attempt<'a>(
     app: &'a App,
     address: &str,
@@ -110,7 +111,7 @@ pub(crate) async fn attempt<'a>(
     }
 }
 
-/// The body with the address folded to lower case; none where it is no address with a password.
+/// Returns the body with the address in lower case, or `None` if the address or the password is malformed.
 fn credentials(body: &[u8]) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address::fold(&body.email)?;

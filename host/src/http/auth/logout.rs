@@ -17,7 +17,7 @@ struct Success {
     success: bool,
 }
 
-/// How it is reached.
+/// Returns the route.
 #[must_use]
 pub fn route() -> Route {
     super::route(
@@ -31,10 +31,10 @@ pub fn route() -> Route {
 
 /// Signs out on every device.
 ///
-/// Ends every web session of the account. API tokens and mail-client app passwords stay.
+/// Ends all web sessions of the account. API tokens and app passwords of mail clients remain valid.
 ///
 /// # Errors
-/// 400 where there is no refresh token, 401 where it is not a live one of this account.
+/// Returns 400 if the refresh token is missing, and 401 if it is not a valid one of this account.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/logout",

@@ -1,9 +1,9 @@
-//! The actions behind `/api/v1/auth` (specification, section 4.2), one file each: its route, its request and answer, its
-//! description, its handler. What signing in or registering means is in [`crate::auth`].
+//! The operations under `/api/v1/auth` (specification, section 4.2). Each file contains one operation: its route, request, response, description and handler.
+//! The rules of sign-in and registration are in [`crate::auth`].
 //!
-//! A handler is `async fn(&App, &Request) -> Result<Reply, Failure>`; beside it stands `fn route() -> Route`. The descriptions
-//! come together in [`AuthDescription`], without what follows from the routes and is added by whoever composes the API description:
-//! security, the schema `Error`, and the failures that come before a handler (401, 413, 429) or from a fault of the host (500).
+//! A handler is an `async fn(&App, &Request) -> Result<Reply, Failure>`, and its file also contains `fn route() -> Route`. [`AuthDescription`] combines the
+//! descriptions. The API description adds what follows from the routes: security, the schema `Error`, the errors before a handler (401, 413, 429), and the
+//! errors of the host (500).
 
 pub mod domains;
 pub mod login;
@@ -26,10 +26,10 @@ use crate::auth::{SignedIn, Tokens};
 use crate::error::{Failure, StartError};
 use crate::modules::{Access, BodyForm, Route};
 
-/// No body of these actions has any use for more.
+/// The maximum size of a body, in bytes.
 const LARGEST_BODY: usize = 16 * 1024;
 
-/// How long one of these actions may take.
+/// The time limit of an operation.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The descriptions of these routes: `paths` and `components` of the API description.
@@ -44,10 +44,10 @@ const DEADLINE: Duration = Duration::from_secs(30);
 ))]
 pub struct AuthDescription;
 
-/// The routes and their handlers.
+/// Returns the routes and their handlers.
 ///
 /// # Errors
-/// A sentence where their description cannot be written.
+/// Returns an error if their description cannot be written.
 pub fn part() -> Result<Part<App>, StartError> {
     Part::host(
         vec![
@@ -82,21 +82,21 @@ pub fn part() -> Result<Part<App>, StartError> {
     )
 }
 
-/// What signing in and registering answer.
+/// The response to a sign-in or a registration.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthTokens {
     /// The web session's access token, a JWT, valid for 15 minutes.
     access_token: String,
-    /// Exchanges for a new pair, once.
+    /// The refresh token. It can be exchanged once.
     refresh_token: String,
     user: AuthUser,
 }
 
-/// Who signed in.
+/// The account that signed in.
 #[derive(Serialize, ToSchema)]
 pub struct AuthUser {
-    /// The account's address, lower case.
+    /// The account's address, in lower case.
     #[schema(format = "email")]
     email: String,
     /// Whether the account is an administrator's.
@@ -112,10 +112,10 @@ pub struct AuthUser {
     last_name: Option<String>,
 }
 
-/// A refresh token presented.
+/// A request with a refresh token.
 #[derive(Deserialize, ToSchema)]
 pub struct RefreshBody {
-    /// The refresh token last received.
+    /// The most recent refresh token.
     #[serde(rename = "refreshToken", deserialize_with = "secret")]
     #[schema(value_type = String, min_length = 1)]
     refresh_token: SecretString,
@@ -138,8 +138,8 @@ impl AuthTokens {
     }
 }
 
-/// The refresh token in a request's body. `missing` is the sentence where there is none in it: no body at all, another shape,
-/// another type, an empty string. Only what is not JSON is told apart.
+/// Returns the refresh token of a request's body. `missing` is the error text if the token is missing, has another type or is empty. Only invalid JSON has
+/// another error text.
 fn refresh_token(request: &Request, missing: &'static str) -> Result<SecretString, Failure> {
     if request.body.trim_ascii().is_empty() {
         return Err(Failure::bad_request(missing));

@@ -11,17 +11,17 @@ use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
-/// The new pair.
+/// The new pair of tokens.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefreshedTokens {
     /// The web session's access token, a JWT, valid for 15 minutes.
     access_token: String,
-    /// Exchanges for a new pair, once.
+    /// The refresh token. It can be exchanged once.
     refresh_token: String,
 }
 
-/// How it is reached.
+/// Returns the route.
 #[must_use]
 pub fn route() -> Route {
     super::route(
@@ -35,10 +35,10 @@ pub fn route() -> Route {
 
 /// Exchanges a refresh token for a new pair.
 ///
-/// A refresh token is good once. Presented again within 10 seconds it is refused; presented again later it ends its session.
+/// A refresh token can be used once. A second use within 10 seconds is rejected. A later second use ends the session.
 ///
 /// # Errors
-/// 400 where there is no token, 401 where it is not good.
+/// Returns 400 if the token is missing, and 401 if it is invalid.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/refresh",

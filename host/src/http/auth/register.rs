@@ -1,4 +1,4 @@
-//! `POST /api/v1/auth/register`: makes an account and signs it in.
+//! `POST /api/v1/auth/register`: creates an account and signs it in.
 
 use http::{Method, StatusCode};
 use secrecy::SecretString;
@@ -12,11 +12,11 @@ use crate::error::Failure;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
-/// What a person fills in.
+/// The data of a new account.
 #[derive(Deserialize, ToSchema)]
 pub struct RegisterBody {
-    /// Letters, digits, dots, hyphens and underscores; starts and ends with a letter or a digit; no two dots in a row; not a
-    /// reserved name. Folded to lower case.
+    /// The user name: letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit, has no two dots in a row, and is not a
+    /// reserved name. It is converted to lower case.
     #[schema(
         min_length = 2,
         max_length = 64,
@@ -49,12 +49,12 @@ pub struct RegisterBody {
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
     )]
     last_name: String,
-    /// `YYYY-MM-DD`; the holder is at least 13 years old.
+    /// The date of birth, `YYYY-MM-DD`. The user must be at least 13 years old.
     #[schema(format = "date")]
     dob: String,
 }
 
-/// How it is reached.
+/// Returns the route.
 #[must_use]
 pub fn route() -> Route {
     super::route(
@@ -68,10 +68,10 @@ pub fn route() -> Route {
 
 /// Registers an account.
 ///
-/// Makes a mailbox, an account with its profile, and its first web session, all or nothing.
+/// Creates a mailbox, an account with its profile, and its first web session. If one of them fails, nothing is created.
 ///
 /// # Errors
-/// 403 where registration is closed (whatever the body), 400 naming the first field that will not do, 409 for a taken address.
+/// Returns 403 if registration is disabled (for any body), 400 with the name of the first invalid field, and 409 if the address is taken.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/register",
@@ -80,7 +80,7 @@ pub fn route() -> Route {
     request_body = RegisterBody,
     responses(
         (status = 201, description = "The account's first tokens", body = AuthTokens),
-        (status = 400, description = "A field is missing or will not do; the text names it", body = ref("#/components/schemas/Error")),
+        (status = 400, description = "A field is missing or invalid; the message names the field", body = ref("#/components/schemas/Error")),
         (status = 403, description = "`Registration is currently disabled`", body = ref("#/components/schemas/Error")),
         (status = 409, description = "`This email address is already taken`", body = ref("#/components/schemas/Error")),
     ),

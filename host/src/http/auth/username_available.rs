@@ -14,11 +14,11 @@ use crate::modules::{Access, Route};
 #[derive(Serialize, ToSchema)]
 pub struct UsernameAvailability {
     available: bool,
-    /// The address it would have; when it is available.
+    /// The address of the account. Present if the user name is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = "email")]
     address: Option<String>,
-    /// What registration would answer; when it is not.
+    /// The error text of a registration. Present if the user name is not available.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'static str>,
@@ -38,7 +38,7 @@ impl From<Availability> for UsernameAvailability {
     }
 }
 
-/// How it is reached.
+/// Returns the route.
 #[must_use]
 pub fn route() -> Route {
     super::route(
@@ -50,19 +50,19 @@ pub fn route() -> Route {
     )
 }
 
-/// Tells whether a user name can be registered.
+/// Checks whether a user name can be registered.
 ///
-/// It sees accounts only: for an address that is another account's alias, registration answers 409 all the same. A name that
-/// breaks a rule is an answer (200, with the reason), not a failure.
+/// The check considers accounts only. If an address is an alias of another account, a registration returns 409 although the name is reported as available. For
+/// a name that violates a rule, the response is 200 with the reason.
 ///
 /// # Errors
-/// 400 without the parameter.
+/// Returns 400 if the parameter is missing.
 #[utoipa::path(
     get,
     path = "/api/v1/auth/username-available",
     operation_id = "usernameAvailable",
     tag = "Authentication",
-    params(("username" = String, Query, description = "The wanted user name; folded to lower case. A name that breaks a rule is not available")),
+    params(("username" = String, Query, description = "The requested user name, which is converted to lower case. A name that violates a rule is not available")),
     responses(
         (status = 200, description = "Whether it is available", body = UsernameAvailability),
         (status = 400, description = "`username` is missing", body = ref("#/components/schemas/Error")),

@@ -5,7 +5,7 @@ use super::*;
 
 const POINTERS: [&str; 2] = ["/attachments/*/content", "/a~1b/c"];
 
-/// The rest of a body and what was set aside, however it was cut on its way.
+/// Returns the rest of a body and the extracted fields, and checks that the result does not depend on how the body is split.
 fn split(body: &[u8]) -> Result<(Vec<u8>, Vec<Bytes>), String> {
     let pointers = POINTERS.map(str::to_owned);
     let mut outcomes = Vec::new();
@@ -118,7 +118,7 @@ fn neither_depth_nor_number_is_without_end() {
     assert!(split(format!("{{\"attachments\":[{many}]}}").as_bytes()).is_err());
 }
 
-/// Any JSON, with what looks like fields in and out of their places.
+/// Generates JSON, with strings that look like fields at configured and at other positions.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -144,7 +144,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What the body ought to become.
+/// Returns the expected result for a body.
 fn expected(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<u8>>) -> Option<Value> {
     let at: Vec<&str> = path.iter().map(String::as_str).collect();
     if matches!(at[..], ["attachments", "*", "content"] | ["a/b", "c"]) {
@@ -166,7 +166,7 @@ fn expected(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<u8>>) -> 
         Value::Object(map) => map
             .iter()
             .map(|(key, value)| {
-                // A key is no index.
+                // A key does not match an index.
                 let step = if key == "*" {
                     "no index".into()
                 } else {

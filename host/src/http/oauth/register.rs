@@ -16,8 +16,8 @@ pub(super) const PATH: &str = "/auth/register";
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only described")]
 struct ClientMetadata {
-    /// URIs that users can be redirected to. A URI starts with `https://`, with `http://127.0.0.1` or `http://[::1]` and any port, or with the application's own
-    /// scheme. All URIs together have at most 4,096 characters. The grant `authorization_code` requires at least one.
+    /// URIs that users can be redirected to. A URI starts with `https://`, with `http://127.0.0.1` or `http://[::1]` and any port, or with the application's
+    /// own scheme. All URIs together have at most 4,096 characters. The grant `authorization_code` requires at least one.
     #[schema(max_items = 20)]
     redirect_uris: Option<Vec<String>>,
     /// The name that users see.

@@ -13,14 +13,14 @@ pub(super) fn mailbox() -> Value {
     let mut mailbox = json!({
         "name": MAILBOX,
         "in": "query",
-        "description": "The id of a mailbox that is shared with the caller, in which this is done; the caller's own without it. A web session may say it, tokens may not",
+        "description": "The id of a mailbox that is shared with the caller. The default is the caller's own mailbox. Only web sessions can use this parameter, tokens cannot",
         "schema": { "type": "string" },
     });
     limit(&mut mailbox);
     mailbox
 }
 
-/// Adds the parameter for shared mailboxes where the operation has it, and limits the parameters to the values that [`crate::http::query`] accepts.
+/// Adds the parameter for shared mailboxes if the operation has it, and limits the parameters to the values that [`crate::http::query`] accepts.
 pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     if access::takes_mailbox(route.access) {
         let mailbox = json!({ "$ref": format!("#/components/parameters/{MAILBOX}") });

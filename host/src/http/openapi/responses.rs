@@ -35,14 +35,14 @@ const FAILURES: [Failure; 13] = [
     Failure {
         status: "400",
         name: "BadRequest",
-        description: "Malformed, missing or out of range; the sentence names the field",
+        description: "A value is malformed, missing or out of range; the message names the field",
         header: None,
         applies: |_| true,
     },
     Failure {
         status: "401",
         name: "Unauthorized",
-        description: "No credential, or one that cannot be used",
+        description: "The credential is missing or invalid",
         header: Some(("WWW-Authenticate", "Challenge")),
         applies: needs_credential,
     },
@@ -91,7 +91,7 @@ const FAILURES: [Failure; 13] = [
     Failure {
         status: "429",
         name: "TooManyRequests",
-        description: "Too many requests: wait as long as `Retry-After` says",
+        description: "Too many requests; retry after the time in `Retry-After`",
         header: Some(("Retry-After", "RetryAfter")),
         applies: is_limited,
     },
@@ -119,7 +119,7 @@ const FAILURES: [Failure; 13] = [
     Failure {
         status: "503",
         name: "Unavailable",
-        description: "The mail server is starting or cannot be reached, or the service is busy; worth trying again",
+        description: "The mail server is starting or cannot be reached, or the service is busy; the client can retry",
         header: Some(("Retry-After", "RetryAfter")),
         applies: |_| true,
     },

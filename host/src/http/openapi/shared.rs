@@ -19,12 +19,12 @@ pub(super) fn components(about: &About) -> Value {
                 "type": "http",
                 "scheme": "bearer",
                 "bearerFormat": "JWT",
-                "description": "A web session's access token, from sign-in. It reaches whatever its owner may reach.",
+                "description": "A web session's access token, from sign-in. It gives access to everything that its owner can access.",
             },
             TOKEN: {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "A personal API token, `lmk_` and 43 letters and digits. It reaches the operations whose `x-required-scope` it holds.",
+                "description": "A personal API token, `lmk_` and 43 letters and digits. It gives access to the operations whose `x-required-scope` it has.",
             },
             OAUTH: {
                 "type": "oauth2",
@@ -42,7 +42,7 @@ pub(super) fn components(about: &About) -> Value {
             "Error": {
                 "type": "object",
                 "required": ["error"],
-                "properties": { "error": { "type": "string", "description": "A sentence for a person" } },
+                "properties": { "error": { "type": "string", "description": "The error message, for people" } },
             },
         },
         "parameters": {

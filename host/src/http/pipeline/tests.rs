@@ -252,9 +252,9 @@ async fn nobody_is_asked_about_a_credential_more_often_than_a_budget_allows() {
         assert!(made_up.header("x-ratelimit-limit") == Some("7"));
     }
     assert_eq!(looked_up(&small), 7);
-    // Who shares the address and has a session does not notice.
+    // A client with a session at the same IP address is not affected.
     assert_eq!(post_as(&small, "/session", "session-1").await.status, 200);
-    // One that is over is looked up as often as it might ask were it not.
+    // An ended credential is looked up at most as often as the rate limit of a valid one allows.
     let before = looked_up(&small);
     for n in 0..30 {
         let over = post_as(&small, "/session", "ended-1").await;

@@ -1,4 +1,4 @@
-//! Over real sockets, with clients that write what they like.
+//! Tests over real sockets, with clients that can send any bytes.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout};
@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 use super::*;
 use crate::http::testing::{LARGE, Small, routes};
 
-/// However loaded the machine is, what these tests wait for comes in this time, or never.
+/// The timeout of the tests, which is sufficient for a loaded machine.
 const EVENTUALLY: Duration = Duration::from_secs(20);
 
 async fn start(config: &str) -> (Arc<Small>, Running) {
@@ -27,7 +27,7 @@ impl Client {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Everything until the server closes.
+    /// Returns everything until the server closes the connection.
     async fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
         timeout(EVENTUALLY, self.0.read_to_end(&mut bytes))
@@ -37,7 +37,7 @@ impl Client {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// One answer, with its body by `Content-Length`.
+    /// Returns one response, with a body of the length in `Content-Length`.
     async fn answer(&mut self) -> String {
         let head = self.until("\r\n\r\n").await;
         let length = head
@@ -265,7 +265,7 @@ async fn a_client_that_takes_no_answer_is_given_up() {
     let (small, running) = start("[http]\nidle_timeout = 0.2").await;
     let mut client = Client::of(&running).await;
     client.say(&get("/large")).await;
-    // Closed while nothing is read: the server has then given up, and the rest never comes.
+    // The server closes the connection because the client does not read, so the rest of the response does not arrive.
     let ended = async {
         while !running.accepting.connections().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! `GET /api/health`: the service lives. Asks nobody.
+//! `GET /api/health`: whether the service runs. Does not check the database or the mail server.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::Failure;
 use crate::http::{Reply, Request, State};
 
-/// The service lives.
+/// The health of the service.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
     /// Always `ok`.
@@ -19,15 +19,15 @@ pub(super) struct Health {
     timestamp: Timestamp,
 }
 
-/// Whether the service lives.
+/// Check whether the service runs
 ///
-/// Answers without touching the mail server.
+/// Does not connect to the mail server.
 #[utoipa::path(
     get,
     path = "/api/health",
     operation_id = "health",
     tag = "Service",
-    responses((status = 200, description = "It lives", body = Health))
+    responses((status = 200, description = "The service runs", body = Health))
 )]
 pub(super) fn health<S: State>(state: &S, _: &Request) -> Result<Reply, Failure> {
     let health = Health {

@@ -1,4 +1,4 @@
-//! `GET /api/openapi.json`: the description of the API as it stands, with whatever modules are loaded.
+//! `GET /api/openapi.json`: the current API description, including the loaded modules.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct OpenApiDocument {
     /// Title, version and description of the API.
     #[schema(value_type = Object)]
     info: Map<String, Value>,
-    /// The address of the service.
+    /// The URL of the service.
     #[schema(value_type = Vec<Object>)]
     servers: Vec<Map<String, Value>>,
     /// Operations by path and method.

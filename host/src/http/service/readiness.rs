@@ -12,10 +12,10 @@ use crate::app::App;
 use crate::error::Failure;
 use crate::http::{Reply, Request};
 
-/// How long each of them may take to answer.
+/// The timeout of each check.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Both can be reached.
+/// The database and the mail server can be reached.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Ready {
     /// `ok`
@@ -26,7 +26,7 @@ pub(super) struct Ready {
     database: &'static str,
 }
 
-/// One or both cannot be reached.
+/// The database, the mail server or both cannot be reached.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct NotReady {
     /// `unavailable`
@@ -40,9 +40,9 @@ pub(super) struct NotReady {
     mail: &'static str,
 }
 
-/// Whether the service can work.
+/// Check whether the service is ready
 ///
-/// Asks the database and the mail server.
+/// Connects to the database and the mail server.
 #[utoipa::path(
     get,
     path = "/api/readiness",
@@ -50,7 +50,7 @@ pub(super) struct NotReady {
     tag = "Service",
     responses(
         (status = 200, description = "The database and the mail server can be reached", body = Ready),
-        (status = 503, description = "One of them cannot", body = NotReady)
+        (status = 503, description = "The database or the mail server cannot be reached", body = NotReady)
     )
 )]
 pub(super) async fn readiness(app: &App, _: &Request) -> Result<Reply, Failure> {
@@ -93,7 +93,7 @@ async fn one<E: Display>(
             false
         }
         Err(_) => {
-            tracing::warn!("the {name} does not answer");
+            tracing::warn!("the {name} does not respond");
             false
         }
     }
