@@ -66,9 +66,7 @@ pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
     let had_birthday = (today.month(), today.day()) >= (born.month(), born.day());
     let age = today.year() - born.year() - i32::from(!had_birthday);
     if age < YOUNGEST {
-        return Err(Failure::bad_request(
-            "dob must be of somebody who is at least 13 years old",
-        ));
+        return Err(Failure::bad_request("dob must be at least 13 years ago"));
     }
     Ok(())
 }

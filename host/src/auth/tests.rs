@@ -304,7 +304,7 @@ async fn the_first_field_that_will_not_do_is_named() {
                 dob: "2026-11-20".into(),
                 ..form("ada")
             },
-            "dob must be of somebody who is at least 13 years old",
+            "dob must be at least 13 years ago",
         ),
     ] {
         assert_eq!(

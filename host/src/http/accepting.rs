@@ -66,7 +66,7 @@ impl Accepting {
                 connections = self.connections.len(),
                 changes = self.changes.len(),
                 place,
-                "shutdown grace period exceeded, aborted connections and changes"
+                "shutdown grace period exceeded, aborting connections and changes"
             );
             self.cut.cancel();
             self.connections.wait().await;

@@ -245,7 +245,7 @@ fn too_large(cap: usize) -> Failure {
     Failure::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         if cap == 0 {
-            "This route takes no request body".into()
+            "This route accepts no request body".into()
         } else {
             format!("The request's body is larger than {cap} bytes")
         },

@@ -30,7 +30,7 @@ impl Proxies {
             .map(|entry| {
                 Network::parse(entry.trim()).ok_or_else(|| {
                     StartError::new(format!(
-                        "`http.trusted_proxies` holds `{entry}`, which is neither an address nor a network"
+                        "`http.trusted_proxies` contains `{entry}`, which is neither an IP address nor a network"
                     ))
                 })
             })

@@ -32,7 +32,7 @@ impl Cors {
                     .filter(|_| !host.is_empty() && !host.contains(['/', '*', ' ']))
                     .ok_or_else(|| {
                         StartError::new(format!(
-                            "`cors_origins` holds `{origin}`, which is not an origin as `https://app.example`"
+                            "`cors_origins` contains `{origin}`, which is not an origin such as `https://app.example`"
                         ))
                     })
             })

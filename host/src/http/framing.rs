@@ -42,14 +42,14 @@ pub(super) fn unclear(head: &[u8]) -> Option<Unclear> {
     }
     match (lengths, codings) {
         (0 | 1, 0) | (0, _) => None,
-        (_, 0) => Some(Unclear("A request has no more than one Content-Length")),
+        (_, 0) => Some(Unclear("A request must have at most one Content-Length")),
         _ => Some(Unclear(
-            "A request has Content-Length or Transfer-Encoding, not both",
+            "A request must not have both Content-Length and Transfer-Encoding",
         )),
     }
 }
 
-const LINE_ENDS: &str = "The lines of a request's head end in CR LF";
+const LINE_ENDS: &str = "The lines of a request's head must end in CR LF";
 
 /// Checks that the head of a request is unambiguous.
 ///
@@ -63,7 +63,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), Failure> {
     if !chunked_or_none(&parts.headers) {
         return Err(Failure::new(
             StatusCode::NOT_IMPLEMENTED,
-            "The only Transfer-Encoding that is understood is chunked",
+            "The only supported Transfer-Encoding is chunked",
         ));
     }
     let mut hosts = parts.headers.get_all(header::HOST).iter();
@@ -74,7 +74,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), Failure> {
     };
     if !well_formed {
         return Err(Failure::bad_request(
-            "A request needs exactly one Host header that names a host",
+            "A request must have exactly one Host header that names a host",
         ));
     }
     Ok(())
@@ -179,8 +179,8 @@ mod tests {
         ] {
             assert_eq!(of(clear), None, "{clear:?}");
         }
-        let both = "A request has Content-Length or Transfer-Encoding, not both";
-        let twice = "A request has no more than one Content-Length";
+        let both = "A request must not have both Content-Length and Transfer-Encoding";
+        let twice = "A request must have at most one Content-Length";
         for (headers, sentence) in [
             ("content-LENGTH: 5\r\nTransfer-Encoding:chunked\r\n", both),
             ("Transfer-Encoding:chunked\r\nContent-Length:5\r\n", both),

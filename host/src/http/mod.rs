@@ -152,7 +152,9 @@ impl<S> Http<S> {
         let metadata = format!("{}/.well-known/oauth-protected-resource", config.base_url());
         let challenge = |error: &str| {
             HeaderValue::try_from(format!("Bearer resource_metadata=\"{metadata}\"{error}"))
-                .map_err(|_| StartError::new("`base_url` holds what an address cannot hold"))
+                .map_err(|_| {
+                    StartError::new("`base_url` contains characters that are not allowed in a URL")
+                })
         };
         Ok(Self {
             limits: Limits::new(&config.limits, clock.clone())?,

@@ -131,7 +131,7 @@ impl Document<'_> {
                     && self.target(reference).is_none()
                 {
                     return Err(StartError::new(format!(
-                        "the API description refers to `{reference}`, which it does not hold"
+                        "the API description refers to `{reference}`, which does not exist"
                     )));
                 }
                 map.values().try_for_each(|v| self.check_references_of(v))
@@ -185,7 +185,7 @@ impl<'p> Components<'p> {
                     Some(_) => {
                         let first = self.owners[&key];
                         return Err(StartError::new(format!(
-                            "{first} and {owner} both describe `#/components/{key}`, differently"
+                            "{first} and {owner} describe `#/components/{key}` differently"
                         )));
                     }
                 }
@@ -211,7 +211,7 @@ fn add_paths<S>(paths: &mut Paths, part: &Part<S>, agents_send: bool) -> Result<
                 .any(|(route, _)| route.path == *path && method_key(&route.method) == *key);
             if METHODS.contains(&key.as_str()) && !known {
                 return Err(StartError::new(format!(
-                    "the API description of {owner} has {} {path}, which is no route of it",
+                    "the API description of {owner} contains {} {path}, which is not one of its routes",
                     key.to_uppercase()
                 )));
             }
@@ -274,7 +274,7 @@ fn complete(
         .or_insert_with(|| route.operation.clone().into());
     if *id != route.operation {
         return Err(StartError::new(format!(
-            "the API description of {owner} calls {} {} {id}, its route `{}`",
+            "the API description of {owner} has the operation id {id} for {} {}, its route has `{}`",
             route.method, route.path, route.operation
         )));
     }

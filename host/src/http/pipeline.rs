@@ -61,7 +61,10 @@ struct HungUp<'r>(Option<&'r Method>);
 impl Drop for HungUp<'_> {
     fn drop(&mut self) {
         if let Some(method) = self.0 {
-            tracing::info!(method = answer::method_name(method), "the client hung up");
+            tracing::info!(
+                method = answer::method_name(method),
+                "client disconnected before the response"
+            );
         }
     }
 }

@@ -269,7 +269,7 @@ fn area(owner: &str, of_module: bool, route: &Route) -> Result<Option<Area>, Sta
     if route.area.is_empty() {
         return if of_module {
             Err(StartError::new(format!(
-                "{} {} of {owner} names no rate limit that it counts towards (a key of [limits]), as every route of a module must",
+                "{} {} of {owner} names no rate limit (a key of [limits]), which every route of a module must have",
                 route.method, route.path
             )))
         } else {
@@ -278,7 +278,7 @@ fn area(owner: &str, of_module: bool, route: &Route) -> Result<Option<Area>, Sta
     }
     Area::named(&route.area).map(Some).ok_or_else(|| {
         StartError::new(format!(
-            "{} {} of {owner} counts towards the limit `{}`, which is no key of [limits]",
+            "{} {} of {owner} counts towards the limit `{}`, which is not a key of [limits]",
             route.method, route.path, route.area
         ))
     })
@@ -297,27 +297,29 @@ fn allow<S>(methods: &[Arc<Entry<S>>]) -> Result<HeaderValue, StartError> {
 fn check_pattern<S>(entry: &Entry<S>) -> Result<(), StartError> {
     let refuse = |why: &str| Err(StartError::new(format!("{entry} cannot be routed: {why}")));
     if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
-        return refuse("HEAD and OPTIONS are answered by the host");
+        return refuse("the host handles HEAD and OPTIONS");
     }
     let Some(rest) = entry.route.path.strip_prefix('/') else {
-        return refuse("its path does not begin with a slash");
+        return refuse("its path does not start with a slash");
     };
     let mut names = Vec::new();
     for segment in rest.split('/') {
         if let Some(name) = named(segment) {
             let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
             if name.is_empty() || !name.bytes().all(word) {
-                return refuse("a named segment is not a plain name");
+                return refuse("a named segment has an invalid name");
             }
             if names.contains(&name) {
-                return refuse("two of its segments have one name");
+                return refuse("two of its segments have the same name");
             }
             names.push(name);
         } else {
             let literal = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
             if segment.is_empty() || !segment.bytes().all(literal) || [".", ".."].contains(&segment)
             {
-                return refuse("a segment is neither a plain word nor named whole, as `{name}`");
+                return refuse(
+                    "a segment must be a plain word or a name in braces such as `{name}`",
+                );
             }
         }
     }
@@ -327,7 +329,7 @@ fn check_pattern<S>(entry: &Entry<S>) -> Result<(), StartError> {
 fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
     if a.route.operation == b.route.operation {
         return Err(StartError::new(format!(
-            "{a} and {b} are both called `{}`",
+            "{a} and {b} have the same operation id `{}`",
             a.route.operation
         )));
     }
@@ -344,13 +346,13 @@ fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
     let shape = |path: &str| -> Vec<bool> { path.split('/').map(|s| named(s).is_some()).collect() };
     if shape(&a.route.path) == shape(&b.route.path) {
         return Err(StartError::new(format!(
-            "{a} and {b} are the same path with segments of other names"
+            "{a} and {b} have the same path with different segment names"
         )));
     }
     // If both routes have the same owner, the overlap is allowed and the more specific path wins.
     if a.owner != b.owner {
         return Err(StartError::new(format!(
-            "{a} and {b} take each other's requests"
+            "{a} and {b} match the same requests"
         )));
     }
     Ok(())
@@ -447,7 +449,7 @@ mod tests {
             "{shadow}"
         );
         let names = error(vec![host("/a/{id}"), module("POST", "/a/{uid}")]);
-        assert!(names.contains("segments of other names"), "{names}");
+        assert!(names.contains("different segment names"), "{names}");
         let mut twice = route("GET", "/b");
         twice.operation = route("GET", "/a").operation;
         let twice = error(vec![host("/a"), part("module x", vec![twice])]);

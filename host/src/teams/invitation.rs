@@ -80,7 +80,7 @@ impl Teams {
         };
         if !USERNAME.contains(&name.chars().count()) {
             return Err(Error::Invalid(
-                "username must be 3 to 32 characters, without what follows an @".into(),
+                "username must be 3 to 32 characters, not counting the domain".into(),
             ));
         }
         Ok(domain.and_then(|domain| address::fold(&format!("{name}@{domain}"))))

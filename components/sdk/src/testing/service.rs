@@ -189,7 +189,7 @@ fn handed_in(headers: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn too_large(most: u32) -> Failure {
     if most == 0 {
-        return Failure::new(413, "This route takes no request body");
+        return Failure::new(413, "This route accepts no request body");
     }
     Failure::new(
         413,

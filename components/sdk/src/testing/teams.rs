@@ -254,7 +254,7 @@ impl Teams for FakeHost {
         let name = username.to_lowercase();
         let (local, domain) = name.rsplit_once('@').unwrap_or((&name, PLATFORM));
         if !(3..=32).contains(&local.chars().count()) {
-            let text = "username must be 3 to 32 characters, without what follows an @";
+            let text = "username must be 3 to 32 characters, not counting the domain";
             return Err(failed(Error::Invalid(text.into())));
         }
         let right = self.account_of(&caller, |account| account.has_password(password));

@@ -120,7 +120,7 @@ fn files_are_decoded_and_bodies_are_bounded() {
     let large = service.post("/api/v1/files", &"x".repeat(100));
     large.fails(413, "The request's body is larger than 100 bytes");
     let none = service.ask("GET", "/api/v1/who", &[], vec![b'x']);
-    none.fails(413, "This route takes no request body");
+    none.fails(413, "This route accepts no request body");
 }
 
 #[test]
