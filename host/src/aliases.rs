@@ -4,7 +4,7 @@
 //! Each operation acts for a caller in its own mailbox or in a mailbox that is shared with it. In a shared mailbox, the caller's grants decide which aliases it
 //! sees and what it may do.
 
-use crate::auth::address;
+use crate::address;
 use crate::caller::{Caller, Origin};
 use crate::clock::Clock;
 use crate::directory::aliases::{
@@ -12,8 +12,7 @@ use crate::directory::aliases::{
 };
 use crate::directory::{self, Directory};
 use crate::error::Failure;
-use crate::limits::Verdict;
-use crate::teams::rights::{self, Right};
+use crate::permissions::{self, Right};
 
 /// The reason why an alias was not created or not changed.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +36,7 @@ pub enum Error {
     #[error("there is no such alias")]
     Unknown,
     /// The member may see the alias and lacks this right.
-    #[error("{}", rights::lacking(*.0))]
+    #[error("{}", permissions::lacking(*.0))]
     Lacking(Right),
     /// The caller's credential expired or was revoked.
     #[error("credential expired or revoked")]
@@ -165,7 +164,7 @@ impl Aliases {
             )),
             Obstacle::Spent(until) => {
                 let wait = until.since(self.clock.now());
-                Error::Spent(Verdict::spent(MOST_NEW, wait, until))
+                Error::Spent(Failure::spent(MOST_NEW, wait, until))
             }
             Obstacle::CredentialOver => Error::CredentialOver,
         }

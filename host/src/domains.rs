@@ -11,8 +11,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::auth::account::{Session, session_over};
-use crate::auth::keyring::Keyring;
-use crate::auth::secrets;
 use crate::caller::Origin;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -23,7 +21,9 @@ use crate::directory::domains::{
 use crate::dkim::{self, KeyPair};
 use crate::dns::{self, Dns, Record};
 use crate::error::Failure;
+use crate::keyring::Keyring;
 use crate::plans::Plans;
+use crate::secrets;
 use crate::turns::Turns;
 
 /// The label that is prepended to a domain to form the name of its challenge record.

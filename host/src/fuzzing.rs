@@ -2,7 +2,7 @@
 //!
 //! Every function panics if its property does not hold for the input.
 
-use crate::auth::address;
+use crate::address;
 use crate::cpu;
 pub use crate::mail::fuzzing::{encoded_name, header, imap_replies, imap_session, message};
 pub use crate::outbox::fuzzing::{draft, recipient};

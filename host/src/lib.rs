@@ -31,35 +31,33 @@
 //! | [`project`] | `latchmail module new`: creates a project for a new module |
 //! | [`dev`] | a complete service with its mail servers on one machine, for development |
 
+use latchmail_core::{
+    address, cpu, error, hexadecimal, key_file, keyring, limits, network, permissions, sealing,
+    secrets, verdict,
+};
+pub use latchmail_core::{caller, clock, config};
+
 pub mod aliases;
 pub mod api;
 pub mod app;
 pub mod auth;
-pub mod caller;
-pub mod clock;
-pub mod config;
-mod cpu;
 pub mod dev;
 mod dial;
 pub mod directory;
 pub mod dkim;
 pub mod dns;
 pub mod domains;
-pub mod error;
 pub mod fetch;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 pub mod hardening;
-mod hexadecimal;
 pub mod http;
 pub mod inbound;
 pub mod life;
-pub mod limits;
 pub mod logging;
 pub mod mail;
 pub mod module_log;
 pub mod modules;
-mod network;
 pub mod oauth;
 pub mod operator;
 pub mod outbox;

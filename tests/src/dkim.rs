@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail::auth::keyring::Keyring;
 use latchmail::directory::Db;
 use latchmail::dkim::KeyPair;
 use latchmail::dns::dkim_value;
+use latchmail_core::keyring::Keyring;
 use serde_json::json;
 
 use crate::{Person, directory};

@@ -1,12 +1,12 @@
 //! The mailbox as another IMAP client sees it.
 
 use futures_util::TryStreamExt as _;
-use latchmail::auth::secrets::{AppPassword, id, refresh_token, sha256_hex};
 use latchmail::caller::Origin;
 use latchmail::clock::Timestamp;
 use latchmail::config::Database;
 use latchmail::directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail::directory::sessions::NewSession;
+use latchmail_core::secrets::{AppPassword, id, refresh_token, sha256_hex};
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpStream;
 

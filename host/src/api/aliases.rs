@@ -4,6 +4,7 @@ use latchmail_bindings::latchmail::host::aliases::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 
 use super::Call;
+use super::convert::failed;
 use crate::aliases;
 use crate::caller::{Caller, Credential, Scope, missing};
 use crate::clock::Timestamp;
@@ -107,7 +108,7 @@ impl From<aliases::Error> for Error {
             aliases::Error::Full(_) => Self::TooLarge(sentence),
             aliases::Error::Unknown => Self::NotFound,
             aliases::Error::CredentialOver => Self::CredentialRefused,
-            aliases::Error::Spent(failure) => failure.into(),
+            aliases::Error::Spent(failure) => failed(failure),
             aliases::Error::Directory(_) => {
                 tracing::error!("failed to read or change aliases: {sentence}");
                 Self::Internal

@@ -1,11 +1,10 @@
 //! Conversion between the host's types and the generated WIT types.
 
-use http::StatusCode;
 use latchmail_bindings::latchmail::host::types as wit;
 
 use super::Call;
 use crate::caller::Scope;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::mail;
 
 impl wit::Host for Call {}
@@ -36,15 +35,13 @@ pub(crate) fn held(scope: wit::Scope) -> Scope {
 
 /// A client error of `auth` is passed on with its text. Any other failure is internal: it is logged here, and the module does not receive its
 /// details.
-impl From<Failure> for wit::Error {
-    fn from(failure: Failure) -> Self {
-        match failure.status {
-            StatusCode::BAD_REQUEST => Self::Invalid(failure.text.into_owned()),
-            StatusCode::UNAUTHORIZED => Self::CredentialRefused,
-            _ => {
-                tracing::error!("failed to read or change the account: {failure}");
-                Self::Internal
-            }
+pub(crate) fn failed(failure: Failure) -> wit::Error {
+    match failure.kind {
+        Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
+        Kind::Unauthorized => wit::Error::CredentialRefused,
+        _ => {
+            tracing::error!("failed to read or change the account: {failure}");
+            wit::Error::Internal
         }
     }
 }

@@ -4,6 +4,7 @@ use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Scope};
 use secrecy::ExposeSecret as _;
 
+use super::convert::failed;
 use super::{Call, Own, convert};
 use crate::auth::api_tokens::Wanted;
 use crate::clock::Timestamp;
@@ -75,7 +76,7 @@ impl Own {
             return Err(Error::Invalid("days must be from 1 to 365".into()));
         }
         let made = self.auth.create_token(self.session(), wanted, &self.origin);
-        let made = made.await?.ok_or_else(|| {
+        let made = made.await.map_err(failed)?.ok_or_else(|| {
             Error::Conflict("The account has reached its limit of API tokens".into())
         })?;
         Ok(wit::CreatedToken {
@@ -85,7 +86,7 @@ impl Own {
     }
 
     async fn tokens(&self) -> Result<Vec<wit::Token>, Error> {
-        let tokens = self.auth.tokens(&self.account).await?;
+        let tokens = self.auth.tokens(&self.account).await.map_err(failed)?;
         Ok(tokens.into_iter().map(token).collect())
     }
 
@@ -93,7 +94,11 @@ impl Own {
         let known = self
             .auth
             .revoke_token(&self.account, id, self.origin.clone());
-        known.await?.then_some(()).ok_or(Error::NotFound)
+        known
+            .await
+            .map_err(failed)?
+            .then_some(())
+            .ok_or(Error::NotFound)
     }
 
     async fn new_app_password(&self, label: &str) -> Result<wit::CreatedAppPassword, Error> {
@@ -101,7 +106,7 @@ impl Own {
         let made = self
             .auth
             .create_app_password(self.session(), label, &self.origin);
-        let made = made.await?.ok_or_else(|| {
+        let made = made.await.map_err(failed)?.ok_or_else(|| {
             Error::Conflict(
                 "You already have 100 app passwords; revoke one before creating another".into(),
             )
@@ -114,7 +119,7 @@ impl Own {
     }
 
     async fn credentials(&self) -> Result<Vec<wit::Credential>, Error> {
-        let credentials = self.auth.credentials(&self.account).await?;
+        let credentials = self.auth.credentials(&self.account).await.map_err(failed)?;
         let current = |id: &str| id == self.mail.id;
         let credential = |one: Credential| wit::Credential {
             current: current(&one.id),
@@ -132,7 +137,7 @@ impl Own {
         let revoked = self
             .auth
             .revoke_app_password(&self.account, id, self.origin.clone());
-        match revoked.await? {
+        match revoked.await.map_err(failed)? {
             Revocation::Revoked => Ok(wit::Revocation::Revoked),
             Revocation::BacksToken { id, label } => {
                 Ok(wit::Revocation::BacksToken(wit::TokenReference {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use latchmail_bindings::latchmail::host::domains::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 
+use super::convert::failed;
 use super::{Call, Own};
 use crate::directory::domains::{Domain, Released};
 use crate::dns::{Kind, Record};
@@ -49,7 +50,7 @@ impl Call {
 
 impl Owner {
     async fn list(&self) -> Result<wit::Held, Error> {
-        let held = self.domains.list(&self.own.account).await?;
+        let held = self.domains.list(&self.own.account).await.map_err(failed)?;
         Ok(wit::Held {
             domains: held.domains.into_iter().map(domain).collect(),
             limit: held.limit,
@@ -59,7 +60,7 @@ impl Owner {
     async fn claim(&self, name: &str) -> Result<wit::Claimed, Error> {
         let own = &self.own;
         let claim = self.domains.claim(own.session(), name, &own.origin);
-        match claim.await? {
+        match claim.await.map_err(failed)? {
             Claim::Fresh(claimed) => Ok(wit::Claimed::Fresh(domain(claimed))),
             Claim::Standing(claimed) => Ok(wit::Claimed::Standing(domain(claimed))),
             Claim::Invalid => Err(not_ones_own()),
@@ -76,7 +77,8 @@ impl Owner {
     }
 
     async fn inspect(&self, name: &str) -> Result<wit::Inspected, Error> {
-        match self.domains.inspect(&self.own.account, name).await? {
+        let inspection = self.domains.inspect(&self.own.account, name).await;
+        match inspection.map_err(failed)? {
             Inspection::Found(found) => Ok(inspected(found)),
             Inspection::Unknown => Err(Error::NotFound),
             Inspection::Busy => Err(Error::Unavailable),
@@ -86,7 +88,7 @@ impl Owner {
     async fn verify(&self, name: &str) -> Result<wit::Verification, Error> {
         let own = &self.own;
         let verification = self.domains.verify(own.session(), name, &own.origin);
-        match verification.await? {
+        match verification.await.map_err(failed)? {
             Verification::Active(found) => Ok(wit::Verification::Active(inspected(found))),
             Verification::Missing => Ok(wit::Verification::Missing),
             Verification::Taken => Ok(wit::Verification::Taken),
@@ -99,7 +101,7 @@ impl Owner {
     async fn release(&self, name: &str) -> Result<(), Error> {
         let own = &self.own;
         let released = self.domains.release(own.session(), name, &own.origin);
-        match released.await? {
+        match released.await.map_err(failed)? {
             Released::Released => Ok(()),
             Released::HasAliases => Err(Error::Conflict("There are aliases on the domain".into())),
             Released::Unknown | Released::SessionOver => Err(Error::NotFound),

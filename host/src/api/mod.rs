@@ -25,7 +25,6 @@ pub use settings::Settings;
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use latchmail_bindings::latchmail::host::types::Error;
 use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
@@ -36,7 +35,7 @@ use crate::auth::account::{Confirmation, Session};
 use crate::auth::sessions::CODE_REQUIRED;
 use crate::caller::{Caller, Credential, MailCredential, Origin, SESSION_ONLY, Scope, missing};
 use crate::domains::Domains;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::fetch::Fetch;
 use crate::mail::{Access, Guest, Mail};
 use crate::module_log::ModuleLog;
@@ -126,11 +125,11 @@ impl Own {
 fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
     match result {
         Err(failure)
-            if failure.status == StatusCode::TOO_MANY_REQUESTS || failure.text == CODE_REQUIRED =>
+            if matches!(failure.kind, Kind::RateLimited(_)) || failure.text == CODE_REQUIRED =>
         {
             Err(wasmtime::Error::new(failure))
         }
-        result => Ok(result.map_err(Error::from)),
+        result => Ok(result.map_err(convert::failed)),
     }
 }
 

@@ -6,6 +6,7 @@ use latchmail_bindings::latchmail::host::profile::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use secrecy::SecretString;
 
+use super::convert::failed;
 use super::{Call, Own, confirmed};
 use crate::auth::Auth;
 use crate::auth::account::PasswordChange;
@@ -42,7 +43,7 @@ impl Host for Call {
 }
 
 async fn details(auth: &Auth, caller: Caller) -> Result<wit::Details, Error> {
-    let profile = auth.profile(&caller.account).await?;
+    let profile = auth.profile(&caller.account).await.map_err(failed)?;
     let profile = profile.ok_or(Error::NotFound)?;
     Ok(wit::Details {
         address: caller.address,
@@ -63,7 +64,11 @@ impl Own {
         let there = self
             .auth
             .change_profile(self.session(), changes, &self.origin);
-        there.await?.then_some(()).ok_or(Error::NotFound)
+        there
+            .await
+            .map_err(failed)?
+            .then_some(())
+            .ok_or(Error::NotFound)
     }
 
     async fn new_password(

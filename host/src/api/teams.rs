@@ -7,9 +7,10 @@ use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Ref
 use latchmail_bindings::latchmail::host::types::Error;
 use secrecy::SecretString;
 
+use super::convert::failed;
 use super::{Call, Own, confirmed};
 use crate::directory::teams::{Grant, Refusal};
-use crate::teams::rights::{AliasSet, GrantedFolder, Resource, Right, Rights};
+use crate::permissions::{AliasSet, GrantedFolder, Resource, Right, Rights};
 use crate::teams::{self, Listed, Roster, Seen, Teams, Wanted};
 
 /// A signed-in caller and the teams service.
@@ -118,13 +119,16 @@ impl Call {
 
 impl Asker {
     async fn list(&self) -> Result<Vec<wit::Summary>, Error> {
-        let teams = self.teams.list(&self.own.account).await?;
+        let teams = self.teams.list(&self.own.account).await.map_err(failed)?;
         Ok(teams.into_iter().map(summary).collect())
     }
 
     async fn members(&self, team: &str) -> Result<wit::Team, Error> {
-        let roster = self.teams.members(self.own.session(), team).await?;
-        roster.map(roster_told).ok_or(Error::NotFound)
+        let roster = self.teams.members(self.own.session(), team).await;
+        roster
+            .map_err(failed)?
+            .map(roster_told)
+            .ok_or(Error::NotFound)
     }
 
     async fn invite(
@@ -160,7 +164,7 @@ impl From<teams::Error> for Refused {
             teams::Error::Invalid(sentence) => Error::Invalid(sentence),
             teams::Error::WrongPassword => Error::Denied("Your password is not right".into()),
             teams::Error::Mail(error) => error.into(),
-            teams::Error::Failed(failure) => failure.into(),
+            teams::Error::Failed(failure) => failed(failure),
         })
     }
 }
@@ -193,7 +197,7 @@ fn refused(refusal: Refusal) -> Refused {
         // The teams service reports these errors in other ways.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
         Refusal::NotTaken(_) => invalid("rights must be those that apply to the resource".into()),
-        Refusal::Directory(error) => Refused::Failed(crate::error::Failure::from(error).into()),
+        Refusal::Directory(error) => Refused::Failed(failed(error.into())),
     }
 }
 

@@ -12,11 +12,11 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::keyring::Keyring;
-use super::secrets;
 use crate::clock::Timestamp;
 use crate::error::Failure;
+use crate::keyring::Keyring;
 use crate::limits::Attempt;
+use crate::secrets;
 
 /// Lifetime of an access token (specification, section 8).
 pub const LIFETIME: Duration = Duration::from_mins(15);
@@ -170,9 +170,9 @@ mod tests {
     use secrecy::ExposeSecret;
     use serde_json::{Value, json};
 
-    use super::super::keyring::tests::keyring;
     use super::*;
     use crate::clock::Clock;
+    use crate::keyring::testing::keyring;
     use crate::limits::Failures;
 
     const BASE: &str = "https://mail.example";

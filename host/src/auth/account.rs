@@ -7,8 +7,6 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::sealing::Purpose;
-use super::secrets::{self, AppPassword};
 use super::sessions::CODE_REQUIRED;
 use super::two_factor::Checked;
 use super::uses::to_the_minute;
@@ -23,6 +21,8 @@ use crate::directory::sessions::{Asking, Made};
 use crate::directory::two_factor::Person;
 use crate::error::Failure;
 use crate::limits::Key;
+use crate::sealing::Purpose;
+use crate::secrets::{self, AppPassword};
 
 /// Factor by which the limit of wrong passwords of one session is multiplied for all sessions of an account together.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();

@@ -12,14 +12,14 @@ use subtle::ConstantTimeEq as _;
 
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
-use super::sealing::{Purpose, SealingKey};
-use super::secrets::{self, AppPassword, Prefixed};
 use super::{Auth, detached};
 use crate::caller::{Caller, Credential, MailCredential, Origin, Scope};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::sessions::Made;
 use crate::directory::tokens::{NewToken, Revocation, Token};
 use crate::error::Failure;
+use crate::sealing::{Purpose, SealingKey};
+use crate::secrets::{self, AppPassword, Prefixed};
 
 /// Number of characters after the prefix that the token is looked up by. With the hint at the end, 29 characters stay secret, which is 172
 /// bits.

@@ -2,9 +2,9 @@
 
 use super::Auth;
 use super::access_token::Claims;
-use super::sealing::Purpose;
 use crate::caller::{Caller, Credential, MailCredential};
 use crate::error::Failure;
+use crate::sealing::Purpose;
 
 impl Auth {
     /// Returns the caller of a verified access token. Fails if its session does not exist, or if the session's app password cannot be

@@ -71,6 +71,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::error::Kind;
 
     fn headers(values: &[&[u8]]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -136,7 +137,7 @@ mod tests {
         ];
         for values in cases {
             let failure = presented(&headers(values)).err().unwrap();
-            assert_eq!(failure.status.as_u16(), 401);
+            assert_eq!(failure.kind, Kind::Unauthorized);
             assert_eq!(failure.text, "Missing or invalid Authorization header");
         }
     }

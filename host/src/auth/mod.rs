@@ -16,29 +16,23 @@
 //! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
 //! | `uses` | times of the last use of credentials |
-//! | [`address`], [`person`] | validation of input |
+//! | [`person`] | validation of input |
 //! | [`access_token`] | JWT access tokens |
-//! | [`keyring`], [`sealing`], `key_file` | the service's keys and sealing |
-//! | [`passwords`], [`secrets`] | password hashing, random secrets |
+//! | [`passwords`] | password hashing |
 //! | [`user_agent`] | labels of sessions |
 
 pub mod access_token;
 pub mod account;
-pub mod address;
 pub mod api_tokens;
 pub mod audience;
 mod by_access_token;
 mod by_external_token;
 mod external;
 mod header;
-pub(crate) mod key_file;
-pub mod keyring;
 pub mod oauth_tokens;
 pub mod passwords;
 pub mod person;
 pub mod registration;
-pub mod sealing;
-pub mod secrets;
 pub mod sessions;
 mod shared;
 pub mod two_factor;
@@ -49,7 +43,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use quick_cache::sync::Cache;
 use tracing::Instrument as _;
 
@@ -60,7 +54,6 @@ use self::external::External;
 pub use self::external::OpaqueToken;
 use self::header::Presented;
 pub(crate) use self::header::presented;
-use self::keyring::Keyring;
 use self::oauth_tokens::{Handed, Use};
 use self::passwords::Passwords;
 pub use self::registration::{Availability, Form, Provision, Registered};
@@ -71,8 +64,9 @@ use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::directory::Directory;
-use crate::error::{Failure, StartError};
+use crate::error::{Failure, Kind, StartError};
 use crate::fetch::Fetch;
+use crate::keyring::Keyring;
 use crate::limits::{Failures, Key};
 use crate::mail::Mail;
 
@@ -271,7 +265,7 @@ impl Auth {
                 };
                 self.known_grants.insert(hash.to_owned(), Arc::new(grantee));
             }
-            Err(failure) if failure.status == StatusCode::UNAUTHORIZED => {
+            Err(failure) if failure.kind == Kind::Unauthorized => {
                 self.known_grants.remove(hash);
             }
             Ok(_) | Err(_) => {}

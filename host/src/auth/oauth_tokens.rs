@@ -9,8 +9,6 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::audience::Audiences;
-use super::sealing::{Purpose, SealingKey};
-use super::secrets::{self, AppPassword, Prefixed};
 use super::sessions::{ACCOUNT_CHANGED, CODE_USED};
 use super::{Auth, BAD_ACCESS_TOKEN};
 use crate::caller::{Audience, Caller, Credential, MailCredential, Origin, Scope};
@@ -21,6 +19,8 @@ use crate::directory::oauth::{
 };
 use crate::directory::two_factor::Person;
 use crate::error::Failure;
+use crate::sealing::{Purpose, SealingKey};
+use crate::secrets::{self, AppPassword, Prefixed};
 
 /// Lifetime of an access token.
 pub const ACCESS_LIFETIME: Duration = Duration::from_hours(1);

@@ -14,9 +14,9 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::secrets;
 use crate::cpu;
 use crate::error::Failure;
+use crate::secrets;
 
 /// Maximum length of a password, in bytes. A longer password is rejected before it is hashed.
 pub const LONGEST: usize = 1024;
@@ -216,6 +216,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::error::Kind;
 
     fn secret(text: &str) -> SecretString {
         SecretString::from(text)
@@ -265,6 +266,6 @@ mod tests {
             .verify(secret("Correct1"), Some("nonsense"))
             .await
             .unwrap_err();
-        assert_eq!(failure.status.as_u16(), 500);
+        assert_eq!(failure.kind, Kind::Internal);
     }
 }

@@ -14,7 +14,7 @@ const YOUNGEST: i32 = 13;
 /// # Errors
 /// Returns 400 if the password is too short, too long to be hashed, or lacks an upper-case letter, a lower-case letter or a digit.
 pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
-    let refused = |text| Err(Failure::bad_request(format!("{field} {text}")));
+    let refused = |text| Err(Failure::invalid(format!("{field} {text}")));
     if password.chars().count() < SHORTEST_PASSWORD {
         return refused("must be at least 8 characters");
     }
@@ -40,12 +40,12 @@ pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
 pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > LONGEST_NAME {
-        return Err(Failure::bad_request(format!(
+        return Err(Failure::invalid(format!(
             "{field} must be 1 to 64 characters"
         )));
     }
     if text.chars().any(char::is_control) {
-        return Err(Failure::bad_request(format!(
+        return Err(Failure::invalid(format!(
             "{field} must not contain control characters"
         )));
     }
@@ -58,15 +58,15 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
 /// # Errors
 /// Returns 400 if the text is not a date of this form, if the date is in the future, or if the person is younger than 13.
 pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
-    let born = date(text)
-        .ok_or_else(|| Failure::bad_request("dob must be a date in the form YYYY-MM-DD"))?;
+    let born =
+        date(text).ok_or_else(|| Failure::invalid("dob must be a date in the form YYYY-MM-DD"))?;
     if born > today {
-        return Err(Failure::bad_request("dob must not be in the future"));
+        return Err(Failure::invalid("dob must not be in the future"));
     }
     let had_birthday = (today.month(), today.day()) >= (born.month(), born.day());
     let age = today.year() - born.year() - i32::from(!had_birthday);
     if age < YOUNGEST {
-        return Err(Failure::bad_request("dob must be at least 13 years ago"));
+        return Err(Failure::invalid("dob must be at least 13 years ago"));
     }
     Ok(())
 }
@@ -88,6 +88,7 @@ fn date(text: &str) -> Option<NaiveDate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Kind;
 
     fn day(text: &str) -> NaiveDate {
         date(text).unwrap()
@@ -95,7 +96,7 @@ mod tests {
 
     fn text_of<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
         let failure = result.unwrap_err();
-        assert_eq!(failure.status.as_u16(), 400);
+        assert_eq!(failure.kind, Kind::Invalid);
         failure.text.into_owned()
     }
 

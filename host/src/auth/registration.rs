@@ -3,10 +3,12 @@
 use secrecy::{ExposeSecret, SecretString};
 
 use super::sessions::SignedIn;
-use super::{Auth, address, passwords, person, secrets};
+use super::{Auth, passwords, person};
+use crate::address;
 use crate::caller::Origin;
 use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use crate::error::Failure;
+use crate::secrets;
 
 const CLOSED: &str = "Registration is currently disabled";
 const TAKEN: &str = "This email address is already taken";
@@ -92,7 +94,7 @@ impl Auth {
     /// Returns 403 if registration is disabled, 400 naming the first invalid field, 409 if the address is in use or reserved, and 500.
     pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
         self.registration_open()?;
-        let username = address::username(&form.local_part).map_err(Failure::bad_request)?;
+        let username = address::username(&form.local_part).map_err(Failure::invalid)?;
         let domain = self.registration_domain(&form.domain)?;
         person::new_password("password", form.password.expose_secret())?;
         let profile = NewProfile {
@@ -171,11 +173,11 @@ impl Auth {
         password: SecretString,
     ) -> Result<Provision, Failure> {
         let address = address::fold(address)
-            .ok_or_else(|| Failure::bad_request(format!("`{address}` is not an address")))?;
+            .ok_or_else(|| Failure::invalid(format!("`{address}` is not an address")))?;
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         self.registration_domain(domain)?;
         if !passwords::can_be(&password) {
-            return Err(Failure::bad_request("password must be 1 to 1024 bytes"));
+            return Err(Failure::invalid("password must be 1 to 1024 bytes"));
         }
         if let Some(account) = self.directory.account_by_address(&address).await? {
             let same = self
@@ -217,7 +219,7 @@ impl Auth {
             .find(|domain| **domain == wanted)
             .map(String::as_str)
             .ok_or_else(|| {
-                Failure::bad_request(format!(
+                Failure::invalid(format!(
                     "domain must be one of the registration domains: {}",
                     self.registration.domains.join(", ")
                 ))

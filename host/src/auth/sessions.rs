@@ -9,10 +9,10 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
 
-use super::sealing::Purpose;
-use super::secrets::{self, AppPassword, sha256_hex};
 use super::two_factor::Checked;
 use super::{Auth, detached, user_agent};
+use crate::sealing::Purpose;
+use crate::secrets::{self, AppPassword, sha256_hex};
 
 use crate::caller::Origin;
 use crate::clock::Timestamp;

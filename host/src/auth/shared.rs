@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Auth;
-use super::sealing::Purpose;
 use crate::caller::{Caller, MailCredential, Shared};
 use crate::error::Failure;
+use crate::sealing::Purpose;
 
 impl Auth {
     /// Switches the caller to a shared mailbox, given by its id, in which the caller has a grant. The directory is queried at every

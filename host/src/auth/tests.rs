@@ -16,6 +16,8 @@ use super::*;
 use crate::caller::{Credential, Origin, Proof};
 use crate::clock::Timestamp;
 use crate::directory::Db;
+use crate::error::Kind;
+use crate::secrets;
 
 const PASSWORD: &str = "Correct1";
 const START: Timestamp = Timestamp::from_millis(1_795_161_600_000);
@@ -172,14 +174,14 @@ fn form(name: &str) -> Form {
     }
 }
 
-/// Returns the status and the text of a failure.
-fn refused<T: Debug>(result: Result<T, Failure>) -> (u16, String) {
+/// Returns the kind and the text of a failure.
+fn refused<T: Debug>(result: Result<T, Failure>) -> (Kind, String) {
     let failure = result.unwrap_err();
-    (failure.status.as_u16(), failure.text.into_owned())
+    (failure.kind, failure.text.into_owned())
 }
 
-fn answer(status: u16, text: &str) -> (u16, String) {
-    (status, text.to_owned())
+fn answer(kind: Kind, text: &str) -> (Kind, String) {
+    (kind, text.to_owned())
 }
 
 fn days(days: u64) -> Duration {
@@ -240,7 +242,7 @@ async fn nothing_secret_is_kept_in_the_clear() {
 async fn an_address_is_registered_once_in_whatever_case() {
     let stage = Stage::new().await;
     stage.register("ada").await;
-    let taken = answer(409, "This email address is already taken");
+    let taken = answer(Kind::Conflict, "This email address is already taken");
     assert_eq!(
         refused(stage.auth.register(form("ADA"), &Origin::default()).await),
         taken
@@ -309,7 +311,7 @@ async fn the_first_field_that_will_not_do_is_named() {
     ] {
         assert_eq!(
             refused(stage.auth.register(form, &Origin::default()).await),
-            answer(400, text)
+            answer(Kind::Invalid, text)
         );
     }
     assert!(stage.texts("SELECT address FROM accounts").await.is_empty());
@@ -343,7 +345,7 @@ async fn availability_tells_what_registration_would() {
     );
     assert_eq!(
         refused(stage.auth.register(form("grace"), &Origin::default()).await),
-        answer(403, closed)
+        answer(Kind::Forbidden, closed)
     );
 }
 
@@ -352,7 +354,7 @@ async fn whoever_is_not_the_active_owner_of_the_password_gets_one_answer() {
     let stage = Stage::new().await;
     stage.register("ada").await;
     assert!(stage.sign_in("ada@a.example", PASSWORD).await.is_ok());
-    let invalid = answer(401, "Invalid credentials");
+    let invalid = answer(Kind::Unauthorized, "Invalid credentials");
     assert_eq!(
         refused(stage.sign_in("ada@a.example", "correct1").await),
         invalid
@@ -379,11 +381,11 @@ async fn without_a_mail_server_the_right_password_is_told_to_wait_and_nothing_be
     assert_eq!(
         (status, text.as_str()),
         (
-            503,
+            Kind::Unavailable,
             "Mail server is initializing, please try again in a moment"
         )
     );
-    let invalid = answer(401, "Invalid credentials");
+    let invalid = answer(Kind::Unauthorized, "Invalid credentials");
     assert_eq!(
         refused(stage.sign_in("ada@a.example", "Wrong111").await),
         invalid
@@ -398,7 +400,7 @@ async fn an_access_token_is_good_for_15_minutes() {
     stage.clock.advance(Duration::from_millis(15 * 60_000 - 1));
     assert!(stage.caller(&tokens).await.is_ok());
     stage.clock.advance(Duration::from_millis(1));
-    let expired = answer(401, "Invalid or expired access token");
+    let expired = answer(Kind::Unauthorized, "Invalid or expired access token");
     assert_eq!(refused(stage.caller(&tokens).await), expired);
 }
 
@@ -430,7 +432,7 @@ async fn a_refresh_token_is_good_once() {
         .refresh(&first.refresh, &Origin::default())
         .await
         .unwrap();
-    let bad = answer(401, "Invalid or expired refresh token");
+    let bad = answer(Kind::Unauthorized, "Invalid or expired refresh token");
     stage.clock.advance(Duration::from_secs(10));
     assert_eq!(
         refused(stage.auth.refresh(&first.refresh, &Origin::default()).await),
@@ -442,7 +444,10 @@ async fn a_refresh_token_is_good_once() {
         refused(stage.auth.refresh(&first.refresh, &Origin::default()).await),
         bad
     );
-    let ended = answer(401, "Mail session expired, please log in again");
+    let ended = answer(
+        Kind::Unauthorized,
+        "Mail session expired, please log in again",
+    );
     assert_eq!(
         refused(stage.caller(&second).await),
         ended,
@@ -484,7 +489,7 @@ async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
     };
     assert_eq!(
         refused(loser),
-        answer(401, "Invalid or expired refresh token")
+        answer(Kind::Unauthorized, "Invalid or expired refresh token")
     );
     let winner = winner.unwrap();
     assert!(stage.caller(&winner).await.is_ok());
@@ -514,7 +519,7 @@ async fn a_session_lives_for_30_days_after_its_last_refresh() {
         .await
         .unwrap();
     stage.clock.advance(days(30));
-    let bad = answer(401, "Invalid or expired refresh token");
+    let bad = answer(Kind::Unauthorized, "Invalid or expired refresh token");
     assert_eq!(
         refused(
             stage
@@ -537,7 +542,7 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
         .tokens;
     let eve = stage.register("eve").await.tokens;
     let account = stage.caller(&ada).await.unwrap().account;
-    let bad = answer(401, "Invalid or expired refresh token");
+    let bad = answer(Kind::Unauthorized, "Invalid or expired refresh token");
     for foreign in [&eve.refresh, &"unknown".into()] {
         assert_eq!(
             refused(
@@ -555,7 +560,10 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
         .sign_out(&account, &elsewhere.refresh, Origin::default())
         .await
         .unwrap();
-    let ended = answer(401, "Mail session expired, please log in again");
+    let ended = answer(
+        Kind::Unauthorized,
+        "Mail session expired, please log in again",
+    );
     assert_eq!(refused(stage.caller(&ada).await), ended);
     assert_eq!(refused(stage.caller(&elsewhere).await), ended);
     assert_eq!(
@@ -577,7 +585,10 @@ async fn a_sealed_password_moved_to_another_session_opens_nothing() {
         )
         .await;
     assert!(stage.caller(&ada.tokens).await.is_ok());
-    let ended = answer(401, "Mail session expired, please log in again");
+    let ended = answer(
+        Kind::Unauthorized,
+        "Mail session expired, please log in again",
+    );
     assert_eq!(refused(stage.caller(&eve.tokens).await), ended);
 }
 
@@ -590,7 +601,7 @@ async fn a_new_key_on_top_keeps_sessions_and_a_lost_key_ends_them() {
     std::fs::remove_file(&file).unwrap();
     stage.again("").await;
     let new = std::fs::read_to_string(&file).unwrap();
-    let invalid = answer(401, "Invalid or expired access token");
+    let invalid = answer(Kind::Unauthorized, "Invalid or expired access token");
     assert_eq!(refused(stage.caller(&tokens).await), invalid);
     std::fs::write(&file, format!("{new}{old}")).unwrap();
     stage.again("").await;
@@ -603,7 +614,10 @@ async fn a_new_key_on_top_keeps_sessions_and_a_lost_key_ends_them() {
     assert!(stage.caller(&refreshed).await.is_ok());
     std::fs::write(&file, new).unwrap();
     stage.again("").await;
-    let ended = answer(401, "Mail session expired, please log in again");
+    let ended = answer(
+        Kind::Unauthorized,
+        "Mail session expired, please log in again",
+    );
     assert_eq!(
         refused(stage.caller(&refreshed).await),
         ended,
@@ -625,7 +639,7 @@ async fn a_credential_of_another_kind_gets_the_answer_of_its_kind() {
     ] {
         assert_eq!(
             refused(stage.authenticate(header).await),
-            answer(401, text),
+            answer(Kind::Unauthorized, text),
             "{header}"
         );
     }
@@ -662,6 +676,7 @@ async fn the_operators_account_is_made_once_and_never_changed() {
         ("demo@other.example", "demo"),
         ("demo@a.example", ""),
     ] {
-        assert_eq!(refused(create(address, password).await).0, 400, "{address}");
+        let (kind, _) = refused(create(address, password).await);
+        assert_eq!(kind, Kind::Invalid, "{address}");
     }
 }

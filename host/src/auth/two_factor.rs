@@ -9,12 +9,13 @@ use subtle::ConstantTimeEq as _;
 use totp_rs::{Builder, Secret, Totp};
 use zeroize::Zeroizing;
 
-use super::keyring::Keyring;
-use super::sealing::Purpose;
-use super::{Auth, secrets};
+use super::Auth;
 use crate::clock::Timestamp;
 use crate::directory::two_factor::{Factor, TwoFactor};
 use crate::error::Failure;
+use crate::keyring::Keyring;
+use crate::sealing::Purpose;
+use crate::secrets;
 
 const STEP: i64 = 30;
 const DIGITS: usize = 6;
@@ -261,8 +262,8 @@ fn by_recovery_code(two_factor: &TwoFactor, code: &str) -> Checked {
 mod tests {
     use std::collections::HashSet;
 
-    use super::super::keyring::tests::keyring;
     use super::*;
+    use crate::keyring::testing::keyring;
 
     fn enrolment() -> Enrolment {
         Enrolment::generate(&keyring(&[1]), "a", "ada@example.org", "Latch mail").unwrap()

@@ -12,7 +12,7 @@ use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::{Caller, Credential, Origin};
 use crate::clock::Timestamp;
-use crate::teams::rights::{Grants, Right, Rights};
+use crate::permissions::{Grants, Right, Rights};
 
 /// Maximum number of aliases on platform domains that an account can have, including deleted ones. All accounts share these names, and no account may use them
 /// up.

@@ -22,6 +22,7 @@ use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
 use super::last_logins::LastLogins;
 use crate::config;
+use crate::error::Failure;
 pub(super) use look_up::{LookUp, Looked, Row};
 pub(super) use sqlite::LastLoginsFile;
 pub(crate) use sqlite::mailserver_file;
@@ -63,6 +64,12 @@ pub enum Error {
     /// `database.url` has an unknown scheme, or a file of the database cannot be used.
     #[error("{0}")]
     Unusable(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::internal(error)
+    }
 }
 
 /// A connection pool of either database.

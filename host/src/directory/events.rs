@@ -11,7 +11,7 @@ use super::db::{Tx, on, on_tx};
 use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
-use crate::limits::network;
+use crate::network::network;
 
 /// Rows per day (UTC) for failures of one kind, on one account and for one reason. Also the rows per day for failures of one network on addresses that no
 /// account has.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::db::on;
 use super::{Directory, Error};
-use crate::teams::rights::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
+use crate::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
 
 /// Returns one row for each grant, and one row if there is no grant. A mailbox whose owner is disabled or that has no key is not shared.
 const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, g.resource_kind, g.resource_id, g.uid_validity, g.rights \

@@ -20,7 +20,7 @@ use super::db::{Tx, on, on_tx};
 use super::shared::GrantRow;
 use super::{Directory, Error};
 use crate::clock::Timestamp;
-use crate::teams::rights::{Granted, Grants, Resource, Rights};
+use crate::permissions::{Granted, Grants, Resource, Rights};
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \
     LEFT JOIN profiles p ON p.account_id = a.id WHERE a.id = $1";

@@ -8,9 +8,9 @@ use rsa::pkcs8::SecretDocument;
 use zeroize::Zeroizing;
 
 use super::Signer;
-use crate::auth::key_file;
 use crate::config;
 use crate::error::StartError;
+use crate::key_file;
 
 /// A key from the configuration.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use super::Error;
-use crate::auth::keyring::Keyring;
-use crate::auth::sealing::Purpose;
 use crate::error::Failure;
 use crate::hexadecimal;
+use crate::keyring::Keyring;
+use crate::sealing::Purpose;
 
 const BITS: usize = 2048;
 
@@ -102,7 +102,7 @@ mod tests {
     use ring::rsa;
 
     use super::*;
-    use crate::auth::keyring::tests::keyring;
+    use crate::keyring::testing::keyring;
 
     #[tokio::test]
     async fn a_new_key_is_one_that_can_sign_and_no_other_is_like_it() {

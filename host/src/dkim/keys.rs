@@ -11,13 +11,13 @@ use zeroize::Zeroizing;
 
 use super::configured::{self, Configured};
 use super::{Error, Signer};
-use crate::auth::keyring::Keyring;
-use crate::auth::sealing::Purpose;
 use crate::config;
 use crate::directory::Directory;
 use crate::directory::dkim_keys::SealedKey;
 use crate::directory::milter::MilterKey;
 use crate::error::{Failure, StartError};
+use crate::keyring::Keyring;
+use crate::sealing::Purpose;
 
 /// Maximum number of opened keys in the cache. Each needs a few kilobytes.
 const OPEN: usize = 1000;

@@ -4,6 +4,7 @@ use http::{HeaderValue, header};
 
 use crate::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
 use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::modules::Access;
 
 /// The error text for an account that is not an administrator's.
@@ -13,7 +14,7 @@ const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 ///
 /// # Errors
 /// Returns 403 with the specification's text, or 401 if the route requires an OAuth token and the credential is another one.
-pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
+pub fn admit(access: Access, caller: &Caller) -> Result<(), Rejection> {
     match (access, &caller.credential) {
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Credential::Session { .. })
@@ -25,8 +26,8 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Failure> {
             },
         ) => Ok(()),
         (Access::Admin, Credential::Session { .. }) if caller.admin => Ok(()),
-        (Access::Admin, Credential::Session { .. }) => Err(Failure::forbidden(ADMINS_ONLY)),
-        (Access::Session | Access::Admin, _) => Err(Failure::forbidden(SESSION_ONLY)),
+        (Access::Admin, Credential::Session { .. }) => Err(Failure::forbidden(ADMINS_ONLY).into()),
+        (Access::Session | Access::Admin, _) => Err(Failure::forbidden(SESSION_ONLY).into()),
         (Access::Scoped { scope, .. }, Credential::ApiToken { .. })
         | (Access::Scoped { scope, oauth: true }, Credential::OAuth { .. })
             if caller.holds(scope) =>
@@ -68,18 +69,18 @@ pub fn takes_mailbox(access: Access) -> bool {
 ///
 /// # Errors
 /// Returns 403 with the specification's text.
-pub fn may_enter(caller: &Caller) -> Result<(), Failure> {
+pub fn may_enter(caller: &Caller) -> Result<(), Rejection> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
         Credential::ApiToken { .. } | Credential::OAuth { .. } => {
-            Err(Failure::forbidden(SESSION_ONLY))
+            Err(Failure::forbidden(SESSION_ONLY).into())
         }
     }
 }
 
 /// Returns a 403 error that names the missing scope in the body and in the challenge (RFC 6750, section 3.1).
-fn insufficient(scope: Scope) -> Failure {
-    let failure = Failure::forbidden(missing(scope));
+fn insufficient(scope: Scope) -> Rejection {
+    let failure = Rejection::from(Failure::forbidden(missing(scope)));
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
     match HeaderValue::try_from(challenge) {
         Ok(challenge) => failure.with(header::WWW_AUTHENTICATE, challenge),
@@ -89,8 +90,8 @@ fn insufficient(scope: Scope) -> Failure {
 
 /// Returns the 401 error of the agent endpoint.
 #[must_use]
-pub fn unauthorized() -> Failure {
-    Failure::unauthorized("Missing or invalid Authorization header")
+pub fn unauthorized() -> Rejection {
+    Failure::unauthorized("Missing or invalid Authorization header").into()
 }
 
 #[cfg(test)]

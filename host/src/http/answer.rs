@@ -8,6 +8,7 @@ use super::client::REQUEST_ID;
 use super::message::Reply;
 use super::outgoing::Outgoing;
 use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::modules::Content;
 
 /// Headers that a response has unless a handler of the host sets another value. Modules cannot set them. A response contains data of one user, for programs.
@@ -43,7 +44,7 @@ const OF_THE_CONNECTION: [HeaderName; 5] = [
 ];
 
 /// Converts the result of a handler to a response.
-pub(super) fn response(served: Result<Reply, Failure>) -> Response<Outgoing> {
+pub(super) fn response(served: Result<Reply, Rejection>) -> Response<Outgoing> {
     let Reply {
         status,
         mut headers,
@@ -80,7 +81,7 @@ pub(super) fn sign(id: &str, headers: &mut HeaderMap) {
 }
 
 /// Returns `{"error": text}` with the failure's status and headers.
-pub(super) fn failed(failure: Failure) -> Reply {
+pub(super) fn failed(failure: Rejection) -> Reply {
     let body = serde_json::json!({ "error": failure.text }).to_string();
     let mut headers: HeaderMap = failure.headers.into_iter().collect();
     headers.insert(
@@ -95,13 +96,13 @@ pub(super) fn failed(failure: Failure) -> Reply {
 }
 
 /// Returns the 500 error for a handler that panicked.
-pub(super) fn panicked(panic: &(dyn Any + Send)) -> Failure {
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> Rejection {
     let message = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("without a message");
-    Failure::internal(format!("a handler panicked: {message}"))
+    Failure::internal(format!("a handler panicked: {message}")).into()
 }
 
 /// Returns a method's name for the log. Nonstandard methods are not logged as they are, because a client can choose any text.
@@ -121,7 +122,7 @@ pub(super) fn method_name(method: &Method) -> &str {
 }
 
 /// Logs the detail of a failure. This is the only place that does.
-pub(super) fn log(failure: &Failure) {
+pub(super) fn log(failure: &Rejection) {
     let status = failure.status.as_u16();
     let cause = failure.cause.as_ref().map(tracing::field::display);
     if failure.status.is_server_error() {

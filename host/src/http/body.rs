@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::body_memory::{LARGE, Share};
 use super::fields::Fields;
 use super::module;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 
 /// The maximum size of an unread body that is discarded before the response, in bytes. The connection can then be reused.
 const SMALL: u64 = 64 * 1024;
@@ -106,7 +106,7 @@ impl Making {
     }
 
     /// Adds the next piece of a body with an announced size.
-    fn take(&mut self, data: Bytes, announced: usize) -> Result<(), Failure> {
+    fn take(&mut self, data: Bytes, announced: usize) -> Result<(), Rejection> {
         match self {
             Self::Whole { only, all } if only.is_empty() && all.is_empty() => *only = data,
             Self::Whole { only, all } => {
@@ -168,7 +168,7 @@ pub(super) async fn read<B>(
     pointers: &[String],
     patience: Duration,
     mut share: Share,
-) -> Result<Taken, Failure>
+) -> Result<Taken, Rejection>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -192,14 +192,14 @@ where
         let piece = timeout_at(whole.min(pause), intake.piece())
             .await
             .map_err(|_| {
-                Failure::new(
+                Rejection::new(
                     StatusCode::REQUEST_TIMEOUT,
                     "The request's body did not arrive in time",
                 )
             })?;
         let Some(piece) = piece else { break };
         let data =
-            piece.map_err(|_| Failure::bad_request("The request's body could not be read"))?;
+            piece.map_err(|_| Rejection::bad_request("The request's body could not be read"))?;
         length += data.len();
         recent += data.len() as u128;
         if length > cap {
@@ -219,7 +219,7 @@ where
 }
 
 /// Waits for the permit for a large body.
-async fn admit_large(share: &mut Share, patience: Duration) -> Result<(), Failure> {
+async fn admit_large(share: &mut Share, patience: Duration) -> Result<(), Rejection> {
     timeout(patience, share.admit_large()).await.map_err(|_| {
         module::busy("Too many requests with large bodies, please try again in a moment")
     })
@@ -241,8 +241,8 @@ where
     intake.ended
 }
 
-fn too_large(cap: usize) -> Failure {
-    Failure::new(
+fn too_large(cap: usize) -> Rejection {
+    Rejection::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         if cap == 0 {
             "This route accepts no request body".into()

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::module;
-use crate::error::Failure;
-use crate::limits::network;
+use crate::http::rejection::Rejection;
+use crate::network::network;
 use crate::turns::Turns;
 
 /// The largest body that draws from the pool of small bodies, in KiB.
@@ -104,7 +104,7 @@ impl BodyMemory {
 }
 
 impl Pool {
-    fn fits(&self, share: &Share, more: usize) -> Result<(), Failure> {
+    fn fits(&self, share: &Share, more: usize) -> Result<(), Rejection> {
         if self.used.saturating_add(more) > self.size {
             return Err(module::busy(
                 "The service is busy, please try again in a moment",
@@ -157,7 +157,7 @@ impl Share {
     ///
     /// # Errors
     /// 503 if it does not.
-    pub(super) fn check(&self, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn check(&self, bytes: usize) -> Result<(), Rejection> {
         let wanted = bytes.div_ceil(1024);
         self.memory.pool(wanted).fits(self, wanted)
     }
@@ -166,7 +166,7 @@ impl Share {
     ///
     /// # Errors
     /// 503 if the pool or the share of a payer is used up.
-    pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
         let wanted = bytes.div_ceil(1024);
         if wanted <= self.used {
             return Ok(());

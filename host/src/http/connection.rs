@@ -30,7 +30,7 @@ use super::outgoing::Outgoing;
 use super::wire::{Exchange, MAX_HEAD, Wire};
 use super::{State, answer, client, pipeline};
 use crate::clock::Timestamp;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 
 /// The size of hyper's read buffer, in bytes.
 const MAX_BUFFER: usize = 2 * MAX_HEAD;
@@ -144,7 +144,7 @@ fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's headers are too large",
         _ => "The request is not valid HTTP",
     };
-    let mut response = answer::response(Err(Failure::new(status, text)));
+    let mut response = answer::response(Err(Rejection::new(status, text)));
     let headers = response.headers_mut();
     answer::sign(&id, headers);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::StatusCode;
 
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 
 /// The maximum size of a body without its extracted fields, in bytes. The rest enters a sandbox, which holds several copies of it.
 const LARGEST_REST: usize = 8 * 1024 * 1024;
@@ -111,10 +111,10 @@ impl Fields {
     ///
     /// # Errors
     /// Returns 400 with the name of the field if a field is not a string of standard base64, and 413 if the rest of the body is too large.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Rejection> {
         self.split(bytes)?;
         if self.rest.len() > LARGEST_REST {
-            return Err(Failure::new(
+            return Err(Rejection::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("The request's body without its files is larger than {LARGEST_REST} bytes"),
             ));
@@ -122,7 +122,7 @@ impl Fields {
         Ok(())
     }
 
-    fn split(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+    fn split(&mut self, mut bytes: &[u8]) -> Result<(), Rejection> {
         while let Some(byte) = bytes.first() {
             match &mut self.state {
                 State::Past => {
@@ -182,7 +182,7 @@ impl Fields {
     }
 
     /// Processes one byte between tokens. Returns `true` if the byte is consumed.
-    fn between(&mut self, byte: u8, key: bool) -> Result<bool, Failure> {
+    fn between(&mut self, byte: u8, key: bool) -> Result<bool, Rejection> {
         let value = |this: &Self| !key && this.is_wanted();
         match byte {
             b' ' | b'\t' | b'\r' | b'\n' | b':' => {}
@@ -200,7 +200,7 @@ impl Fields {
             b'"' if value(self) => {
                 if self.found.len() >= MOST {
                     let sentence = format!("The body has more than {MOST} files");
-                    return Err(Failure::bad_request(sentence));
+                    return Err(Rejection::bad_request(sentence));
                 }
                 self.state = State::Field(Field::default());
                 return Ok(true);
@@ -243,7 +243,7 @@ impl Fields {
         }
     }
 
-    fn end_field(&mut self) -> Result<(), Failure> {
+    fn end_field(&mut self) -> Result<(), Rejection> {
         let ended = std::mem::replace(&mut self.state, State::Between { key: false });
         if let State::Field(field) = ended {
             let decoded = field.end().map_err(|()| not_base64(&self.path))?;
@@ -361,7 +361,7 @@ fn unescaped(escape: &[u8]) -> Result<Option<u8>, ()> {
     }
 }
 
-fn not_base64(path: &[Level]) -> Failure {
+fn not_base64(path: &[Level]) -> Rejection {
     let mut name = String::new();
     for level in path {
         match level {
@@ -380,7 +380,7 @@ fn not_base64(path: &[Level]) -> Failure {
             }
         }
     }
-    Failure::bad_request(format!("{name} must be a string of standard base64"))
+    Rejection::bad_request(format!("{name} must be a string of standard base64"))
 }
 
 #[cfg(test)]

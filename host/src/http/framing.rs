@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
 
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 
 /// Marks a request whose head is ambiguous, with the error text. hyper resolves such ambiguities silently, so the parsed request does not show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +56,12 @@ const LINE_ENDS: &str = "The lines of a request's head must end in CR LF";
 /// # Errors
 /// Returns 400 if the head is ambiguous ([`unclear`]) or does not name exactly one host (section 3.2), and 501 for a transfer coding other than `chunked`
 /// (section 6.1).
-pub(super) fn check(parts: &Parts) -> Result<(), Failure> {
+pub(super) fn check(parts: &Parts) -> Result<(), Rejection> {
     if let Some(Unclear(sentence)) = parts.extensions.get() {
-        return Err(Failure::bad_request(*sentence));
+        return Err(Rejection::bad_request(*sentence));
     }
     if !chunked_or_none(&parts.headers) {
-        return Err(Failure::new(
+        return Err(Rejection::new(
             StatusCode::NOT_IMPLEMENTED,
             "The only supported Transfer-Encoding is chunked",
         ));
@@ -73,7 +73,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), Failure> {
         (Some(_), Some(_)) => false,
     };
     if !well_formed {
-        return Err(Failure::bad_request(
+        return Err(Rejection::bad_request(
             "A request must have exactly one Host header that names a host",
         ));
     }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::caller::{Caller, Origin};
 use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::modules::Content;
 
 /// A request that was routed, authorized and read.
@@ -37,7 +38,7 @@ impl Request {
     ///
     /// # Errors
     /// Returns 400 `Invalid JSON body` if the body is not JSON, and 400 with the name of the field if a field is invalid.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Rejection> {
         Ok(latchmail_shape::read(&self.body)?)
     }
 
@@ -66,10 +67,9 @@ impl Request {
     ///
     /// # Errors
     /// Returns 401 if there is no caller because the route was declared public by mistake.
-    pub fn caller(&self) -> Result<&Caller, Failure> {
-        self.caller
-            .as_ref()
-            .ok_or_else(|| Failure::unauthorized("Missing or invalid Authorization header"))
+    pub fn caller(&self) -> Result<&Caller, Rejection> {
+        let missing = || Failure::unauthorized("Missing or invalid Authorization header");
+        Ok(self.caller.as_ref().ok_or_else(missing)?)
     }
 }
 
@@ -89,7 +89,7 @@ impl Reply {
     ///
     /// # Errors
     /// Returns 500 if `value` cannot be serialized, which is a defect of the host.
-    pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Self, Failure> {
+    pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Self, Rejection> {
         let body = serde_json::to_vec(value).map_err(Failure::internal)?;
         let mut headers = HeaderMap::new();
         headers.insert(
@@ -107,7 +107,7 @@ impl Reply {
     ///
     /// # Errors
     /// The errors of [`Reply::json`], which do not occur in practice.
-    pub fn success() -> Result<Self, Failure> {
+    pub fn success() -> Result<Self, Rejection> {
         Self::json(StatusCode::OK, &serde_json::json!({ "success": true }))
     }
 

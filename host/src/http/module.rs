@@ -3,7 +3,7 @@
 use http::{HeaderValue, Method, StatusCode, header};
 
 use super::message::{Reply, Request};
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::modules::{self, BodyForm, CallError, Content, Response, Route};
 use latchmail_bindings::Blob;
 
@@ -42,13 +42,13 @@ pub fn reply(response: Response) -> Reply {
 /// Converts a failed call to an error. 503 means that nothing was started and that the client can retry. A call that exceeded its deadline and could have
 /// changed something does not return 503.
 #[must_use]
-pub fn failure(method: &Method, error: CallError) -> Failure {
+pub fn failure(method: &Method, error: CallError) -> Rejection {
     match error {
-        CallError::Refused { failure, .. } => return failure,
+        CallError::Refused { failure, .. } => return failure.into(),
         CallError::Busy { .. } => busy("The service is busy, please try again in a moment"),
         CallError::Deadline { .. } if reads(method) => late(),
         CallError::Deadline { .. } => unknown(),
-        CallError::Trapped { .. } | CallError::Answer { .. } => Failure::new(
+        CallError::Trapped { .. } | CallError::Answer { .. } => Rejection::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "The operation could not be completed",
         ),
@@ -58,14 +58,14 @@ pub fn failure(method: &Method, error: CallError) -> Failure {
 
 /// Returns 503: a call that changes nothing took too long.
 #[must_use]
-pub fn late() -> Failure {
+pub fn late() -> Rejection {
     busy("The operation took too long, please try again in a moment")
 }
 
 /// Returns 500: a call that may have changed something took too long and is still running.
 #[must_use]
-pub fn unknown() -> Failure {
-    Failure::new(
+pub fn unknown() -> Rejection {
+    Rejection::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         "The operation took too long and may still complete; check before trying again",
     )
@@ -79,8 +79,8 @@ pub fn reads(method: &Method) -> bool {
 
 /// Returns 503: nothing was started, and the client can retry.
 #[must_use]
-pub fn busy(text: &'static str) -> Failure {
-    Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)
+pub fn busy(text: &'static str) -> Rejection {
+    Rejection::new(StatusCode::SERVICE_UNAVAILABLE, text)
         .with(header::RETRY_AFTER, HeaderValue::from_static("2"))
 }
 

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::limits::network;
+use crate::network::network;
 
 /// The number of open connections of each peer. Peers without a connection are removed.
 #[derive(Debug)]

@@ -24,9 +24,12 @@ use super::router::{Entry, Lookup, Target};
 use super::{State, access, answer, body, client, framing, module, query};
 use crate::auth::presented;
 use crate::caller::Caller;
-use crate::error::Failure;
-use crate::limits::{Area, Key, Limits, Verdict};
+use crate::error::{Failure, Kind};
+use crate::http::rate_limit;
+use crate::http::rejection::Rejection;
+use crate::limits::{Area, Key, Limits};
 use crate::modules::Access;
+use crate::verdict::Verdict;
 
 /// How long an authorization remains valid while the body is read. After a longer time the credential is verified again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -48,10 +51,11 @@ impl Seen {
     }
 
     /// Counts the request towards a rate limit, which the headers of the response then report.
-    fn count(&mut self, limits: &Limits, area: Area, key: &Key) -> Result<(), Failure> {
+    fn count(&mut self, limits: &Limits, area: Area, key: &Key) -> Result<(), Rejection> {
         let verdict = limits.check(area, key);
         self.verdict = Some(verdict);
-        verdict.admit().map(drop)
+        verdict.admit()?;
+        Ok(())
     }
 }
 
@@ -116,7 +120,7 @@ where
     let mut response = answer::response(served);
     let headers = response.headers_mut();
     if let Some(verdict) = &seen.verdict {
-        verdict.write(headers);
+        rate_limit::write(*verdict, headers);
     }
     answer::sign(&id, headers);
     http.cors.write(&parts.headers, headers);
@@ -148,19 +152,19 @@ async fn serve<S, B>(
     parts: &Parts,
     body: &mut Intake<B>,
     seen: &mut Seen,
-) -> Result<Reply, Failure>
+) -> Result<Reply, Rejection>
 where
     S: State,
     B: Body<Data = Bytes> + Send + Unpin,
 {
     let http = state.http();
     if registers_service_worker(&parts.headers) {
-        return Err(Failure::forbidden("Service workers are not allowed"));
+        return Err(Failure::forbidden("Service workers are not allowed").into());
     }
     let (entry, segments) = match http.table().find(&parts.method, parts.uri.path()) {
         Lookup::Found { entry, segments } => (entry, segments),
         Lookup::Method { allow } => return wrong_method(state.as_ref(), parts, &allow),
-        Lookup::Unknown => return Err(Failure::not_found("There is no such route")),
+        Lookup::Unknown => return Err(Failure::not_found("There is no such route").into()),
     };
     seen.route = Some(entry.route.path.clone());
     let client = http.proxies.client(peer, &parts.headers);
@@ -176,7 +180,7 @@ where
     let path = segments
         .into_iter()
         .map(|(name, raw)| Ok((name, query::segment(&raw)?)))
-        .collect::<Result<_, Failure>>()?;
+        .collect::<Result<_, Rejection>>()?;
     let mut query = query::pairs(parts.uri.query().unwrap_or_default())?;
     let mailbox = if access::takes_mailbox(entry.route.access) {
         query::taken(&mut query, MAILBOX)?
@@ -240,7 +244,7 @@ async fn admit<S: State>(
     headers: &HeaderMap,
     client: IpAddr,
     seen: &mut Seen,
-) -> Result<Caller, Failure> {
+) -> Result<Caller, Rejection> {
     let access = entry.route.access;
     let limits = &state.http().limits;
     let recognised = state.recognise(headers, client);
@@ -263,13 +267,13 @@ async fn admit<S: State>(
             seen.account = Some(caller.account.clone());
             admitted(access, caller)
         }
-        Err(failure) if access == Access::OAuth && failure.status == StatusCode::UNAUTHORIZED => {
+        Err(failure) if access == Access::OAuth && failure.kind == Kind::Unauthorized => {
             Err(match failure.cause {
                 Some(cause) => access::unauthorized().because(cause),
                 None => access::unauthorized(),
             })
         }
-        Err(failure) => Err(failure),
+        Err(failure) => Err(failure.into()),
     };
     let caller = challenged(state, access, headers, admitted)?;
     if let (None, Some(area)) = (proven, entry.area) {
@@ -284,17 +288,19 @@ async fn look_again<S: State>(
     access: Access,
     headers: &HeaderMap,
     client: IpAddr,
-) -> Result<Caller, Failure> {
+) -> Result<Caller, Rejection> {
     let again = match state.recognise(headers, client) {
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };
-    let admitted = again.and_then(|caller| admitted(access, caller));
+    let admitted = again
+        .map_err(Rejection::from)
+        .and_then(|caller| admitted(access, caller));
     challenged(state, access, headers, admitted)
 }
 
 /// Returns the caller as the route sees it, if the route accepts the caller.
-fn admitted(access: Access, caller: Caller) -> Result<Caller, Failure> {
+fn admitted(access: Access, caller: Caller) -> Result<Caller, Rejection> {
     access::admit(access, &caller)?;
     Ok(match access {
         Access::OAuth => caller.at_agent_endpoint(),
@@ -307,7 +313,7 @@ async fn entered<S: State>(
     state: &S,
     caller: Caller,
     mailbox: Option<&str>,
-) -> Result<Caller, Failure> {
+) -> Result<Caller, Rejection> {
     let Some(mailbox) = mailbox else {
         return Ok(caller);
     };
@@ -315,7 +321,7 @@ async fn entered<S: State>(
     if caller.account == mailbox {
         return Ok(caller);
     }
-    state.enter(caller, mailbox).await
+    Ok(state.enter(caller, mailbox).await?)
 }
 
 /// Adds the challenge to a 401 error (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).
@@ -323,8 +329,8 @@ fn challenged<S: State>(
     state: &S,
     access: Access,
     headers: &HeaderMap,
-    admitted: Result<Caller, Failure>,
-) -> Result<Caller, Failure> {
+    admitted: Result<Caller, Rejection>,
+) -> Result<Caller, Rejection> {
     admitted.map_err(|failure| {
         let challenged = failure
             .headers
@@ -345,7 +351,11 @@ fn challenged<S: State>(
 }
 
 /// Handles a request for a known path with another method: a preflight request of a browser, or 405.
-fn wrong_method<S: State>(state: &S, parts: &Parts, allow: &HeaderValue) -> Result<Reply, Failure> {
+fn wrong_method<S: State>(
+    state: &S,
+    parts: &Parts,
+    allow: &HeaderValue,
+) -> Result<Reply, Rejection> {
     if parts.method == Method::OPTIONS
         && let Some(headers) = state.http().cors.preflight(&parts.headers, allow)
     {
@@ -355,7 +365,7 @@ fn wrong_method<S: State>(state: &S, parts: &Parts, allow: &HeaderValue) -> Resu
             body: crate::modules::Content::Bytes(Bytes::new()),
         });
     }
-    Err(Failure::new(
+    Err(Rejection::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "This route does not take that method",
     )
@@ -367,7 +377,7 @@ async fn run<S: State>(
     state: &Arc<S>,
     entry: Arc<Entry<S>>,
     request: Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let http = state.http();
     let reads = module::reads(&entry.route.method);
     let deadline = match entry.target {
@@ -405,7 +415,7 @@ async fn call<S: State>(
     state: Arc<S>,
     entry: Arc<Entry<S>>,
     request: Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let route = &entry.route;
     match &entry.target {
         Target::Host(handler) => handler(&state, &request).await,

@@ -2,21 +2,22 @@
 
 use percent_encoding::percent_decode_str;
 
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 
 /// Decodes the value of one segment of a path.
 ///
 /// # Errors
 /// Returns 400 if an escape is incomplete, the bytes are not UTF-8, or one of them is NUL.
-pub fn segment(raw: &str) -> Result<String, Failure> {
-    decoded(raw).ok_or_else(|| Failure::bad_request("The path is not valid percent-encoded UTF-8"))
+pub fn segment(raw: &str) -> Result<String, Rejection> {
+    decoded(raw)
+        .ok_or_else(|| Rejection::bad_request("The path is not valid percent-encoded UTF-8"))
 }
 
 /// Decodes the names and values of a query string, in their order. `+` is a space. A name without `=` has an empty value.
 ///
 /// # Errors
 /// The errors of [`segment`].
-pub fn pairs(raw: &str) -> Result<Vec<(String, String)>, Failure> {
+pub fn pairs(raw: &str) -> Result<Vec<(String, String)>, Rejection> {
     raw.split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
@@ -24,19 +25,19 @@ pub fn pairs(raw: &str) -> Result<Vec<(String, String)>, Failure> {
             Some((field(name)?, field(value)?))
         })
         .collect::<Option<_>>()
-        .ok_or_else(|| Failure::bad_request("The query is not valid percent-encoded UTF-8"))
+        .ok_or_else(|| Rejection::bad_request("The query is not valid percent-encoded UTF-8"))
 }
 
 /// Removes a parameter from a query and returns its value.
 ///
 /// # Errors
 /// Returns 400 if the parameter is repeated, because two programs could use different values of it.
-pub fn taken(query: &mut Vec<(String, String)>, name: &str) -> Result<Option<String>, Failure> {
+pub fn taken(query: &mut Vec<(String, String)>, name: &str) -> Result<Option<String>, Rejection> {
     let mut values = query.extract_if(.., |(key, _)| key == name);
     let value = values.next().map(|(_, value)| value);
     let again = values.count() > 0;
     if again {
-        return Err(Failure::bad_request(format!("{name} must be given once")));
+        return Err(Rejection::bad_request(format!("{name} must be given once")));
     }
     Ok(value)
 }

@@ -14,16 +14,17 @@ use serde_json::Value;
 
 use super::message::{Reply, Request};
 use super::openapi::{self, About};
-use crate::error::{Failure, StartError};
+use crate::error::StartError;
+use crate::http::rejection::Rejection;
 use crate::limits::Area;
 use crate::modules::{Module, Route};
 
 /// The future of a handler's response.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + Send + 'a>>;
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
 
 /// A handler of the host.
 ///
-/// An `async fn action(&S, &Request) -> Result<Reply, Failure>` becomes a handler as
+/// An `async fn action(&S, &Request) -> Result<Reply, Rejection>` becomes a handler as
 /// `|state, request| Box::pin(action(state, request))`.
 pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> Answering<'a>;
 

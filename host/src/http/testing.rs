@@ -15,6 +15,7 @@ use crate::caller::{Audience, Caller, Credential, MailCredential, Scope};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::limits::Key;
 use crate::modules::{Access, BodyForm, Route};
 
@@ -207,14 +208,14 @@ fn large() -> super::Reply {
     }
 }
 
-async fn wait(state: &Small) -> Result<super::Reply, Failure> {
+async fn wait(state: &Small) -> Result<super::Reply, Rejection> {
     state.entered.add_permits(1);
     state.gate.acquire().await.unwrap().forget();
     state.finished.add_permits(1);
     super::Reply::success()
 }
 
-fn echo(request: &super::Request) -> Result<super::Reply, Failure> {
+fn echo(request: &super::Request) -> Result<super::Reply, Rejection> {
     let seen: Value = json!({
         "path": request.path,
         "query": request.query,

@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use crate::auth::address;
+use crate::address;
 use crate::config::{Config, LocalFrom};
 use crate::dns;
 use crate::error::StartError;

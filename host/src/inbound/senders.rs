@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::auth::address;
+use crate::address;
 use crate::mail;
 
 /// Bytes of an encoded word. RFC 2047 allows 75; some programs write more.

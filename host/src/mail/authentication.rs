@@ -5,7 +5,7 @@
 use super::bounds;
 use super::mime::Header;
 use super::types::Address;
-use crate::auth::address::fold_domain;
+use crate::address::fold_domain;
 
 const FIELD: &[u8] = b"Authentication-Results";
 

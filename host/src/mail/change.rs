@@ -15,7 +15,7 @@ use super::index::{self, Place};
 use super::pool::Lease;
 use super::reach::Judged;
 use super::{Access, Error, Mail, canonical, imap, reading};
-use crate::teams::rights::Right;
+use crate::permissions::Right;
 
 /// A change of messages.
 #[derive(Clone, Debug)]

@@ -41,7 +41,7 @@ use tokio_util::task::TaskTracker;
 use crate::caller::MailCredential;
 use crate::config;
 use crate::directory::Db;
-use crate::teams::rights::{self, Right};
+use crate::permissions::{self, Right};
 use crate::turns::Turns;
 pub(crate) use authentication::addresses;
 pub use authentication::{Authentication, Verdict};
@@ -99,7 +99,7 @@ pub enum Error {
     #[error("the outcome of a change is unknown: {0}")]
     Unknown(String),
     /// The member may see the folder and lacks a right on it.
-    #[error("{}", rights::lacking(*.0))]
+    #[error("{}", permissions::lacking(*.0))]
     Denied(Right),
     /// The message exceeds the limit of what is read. The text can be shown to users.
     #[error("{0}")]

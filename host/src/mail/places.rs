@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::index::Place;
 use super::reach::{Judged, Reach};
 use super::{Access, Error, Mail};
-use crate::teams::rights::Right;
+use crate::permissions::Right;
 
 /// Maximum number of locations that are tried.
 const TRIES: usize = 4;

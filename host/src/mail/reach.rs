@@ -1,7 +1,7 @@
 //! Enforces a member's rights on folders. Grants refer to folder ids, which stay the same through every rename.
 //!
 //! A right is checked against the path and the UIDVALIDITY with which a command runs or has run. The path alone is not sufficient, because another folder may
-//! have it by now. [`crate::teams::rights`] defines the rights.
+//! have it by now. [`crate::permissions`] defines the rights.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::imap::Spot;
 use super::{Access, Error, Mail, index};
 use crate::caller::Origin;
-use crate::teams::rights::{Grants, Right, Rights};
+use crate::permissions::{Grants, Right, Rights};
 
 /// A member who acts in a shared mailbox.
 #[derive(Clone, Debug)]

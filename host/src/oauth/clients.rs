@@ -17,9 +17,9 @@ use super::{
     BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect,
 };
 use crate::auth::oauth_tokens::{Handed, Use};
-use crate::auth::secrets::{self, sha256_hex};
 use crate::directory::oauth::Client;
 use crate::error::Failure;
+use crate::secrets::{self, sha256_hex};
 
 /// The maximum number of redirect URIs of a client.
 const MOST_ADDRESSES: usize = 20;

@@ -12,10 +12,10 @@ use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_DEVICE_CODE, OAuth};
 use crate::auth::oauth_tokens::{Handed, Use};
-use crate::auth::secrets;
 use crate::caller::Origin;
 use crate::directory::oauth::{Agreement, Device, NewDevice};
 use crate::error::Failure;
+use crate::secrets;
 
 /// The letters of user codes: no vowels, so that codes are not words, and no letters that look alike (RFC 8628, section 6.1).
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -47,15 +46,6 @@ impl Refusal {
     #[must_use]
     pub fn grant(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_grant", description)
-    }
-
-    /// Returns the status of the response (RFC 6749, section 5.2).
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        match self.code {
-            "invalid_client" => StatusCode::UNAUTHORIZED,
-            _ => StatusCode::BAD_REQUEST,
-        }
     }
 }
 

@@ -10,11 +10,12 @@ use clap::{Subcommand, ValueEnum};
 
 use super::password::New;
 use super::{Desk, Service, ended, folded, list, no_account, say, sentence, shown, two_factor};
-use crate::auth::{passwords::Passwords, person, secrets, to_the_minute};
+use crate::auth::{passwords::Passwords, person, to_the_minute};
 use crate::config::Config;
 use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use crate::directory::administration::Freeing;
 use crate::mail::Ending;
+use crate::secrets;
 
 /// Subcommands of `latchmail account`.
 #[derive(Debug, Subcommand)]

@@ -8,7 +8,6 @@ use anyhow::{anyhow, bail};
 use clap::Subcommand;
 
 use super::{Desk, Service, folded, keys, list, say, sentence, shown, shown_domains};
-use crate::auth::keyring::Keyring;
 use crate::directory::administration::Freeing;
 use crate::directory::domains::{By, Claim, Domain, Released, Remaining, Verified};
 use crate::directory::held::Holding;
@@ -16,6 +15,7 @@ use crate::directory::platform_domains::{Added, Removed};
 use crate::dkim;
 use crate::dns::{self, Dns};
 use crate::domains::{Challenge, Domains};
+use crate::keyring::Keyring;
 
 /// Subcommands of `latchmail domain`.
 #[derive(Debug, Subcommand)]

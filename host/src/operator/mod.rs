@@ -20,14 +20,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 
-use crate::auth::address;
-use crate::auth::keyring::Keyring;
+use crate::address;
 use crate::caller::Origin;
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::directory::Directory;
 use crate::directory::accounts::Account;
 use crate::error::Failure;
+use crate::keyring::Keyring;
 use crate::mail::{self, Ending};
 
 /// The service that a command works on.

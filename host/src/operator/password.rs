@@ -12,7 +12,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
 use super::sentence;
-use crate::auth::{passwords, person, secrets};
+use crate::auth::{passwords, person};
+use crate::secrets;
 
 /// Value of a special character that is disabled (`_POSIX_VDISABLE`).
 const DISABLED: u8 = 0;

@@ -28,7 +28,7 @@ use crate::dkim::{self, Signer};
 use crate::error::StartError;
 use crate::mail::pool::Pool;
 use crate::mail::{self, Access, Filing, Guest, Mail};
-use crate::teams::rights::Right;
+use crate::permissions::Right;
 use draft::{Checked, mailbox};
 pub use draft::{Draft, File};
 use memory::{Memory, Share};

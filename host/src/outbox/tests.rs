@@ -8,12 +8,12 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::*;
-use crate::auth::keyring::tests::keyring;
 use crate::caller::MailCredential;
 use crate::clock::Timestamp;
 use crate::config;
 use crate::directory::sendings::Key;
 use crate::directory::testing::{Fresh, on_sqlite};
+use crate::keyring::testing::keyring;
 use crate::mail::Address;
 use crate::mail::tests::recorder::{Told, recorder};
 use relay::{BARRED, HELD, LATE, Relay, relay};

@@ -3,10 +3,10 @@
 
 use super::{Error, Teams, Wanted, told};
 use crate::auth::account::Confirmation;
-use crate::auth::{address, secrets};
 use crate::caller::{MailCredential, Origin};
 use crate::directory::events::Kind;
 use crate::directory::teams::{Invitation, Refusal};
+use crate::{address, secrets};
 
 /// Allowed length of the local part of an invited address, in characters.
 const USERNAME: std::ops::RangeInclusive<usize> = 3..=32;

@@ -3,9 +3,9 @@
 //! The directory checks whether the caller may make the grant.
 
 use super::Error;
-use super::rights::{AliasSet, Resource, Right, Rights};
-use crate::auth::{address, secrets};
 use crate::directory::teams::{Grant, Refusal};
+use crate::permissions::{AliasSet, Resource, Right, Rights};
+use crate::{address, secrets};
 
 /// Maximum length of a label, in characters.
 const LONGEST_LABEL: usize = 200;
@@ -87,8 +87,8 @@ pub(super) fn not_taken(resource: &Resource) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rights::GrantedFolder;
     use super::*;
+    use crate::permissions::GrantedFolder;
 
     const READ: Rights = Rights::of(&[Right::MailRead]);
     const SEND: Rights = Rights::of(&[Right::MailSend]);

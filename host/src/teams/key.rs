@@ -1,11 +1,11 @@
 //! The key of a shared mailbox: an app password that acts for the members, sealed under the service's key.
 
 use super::Teams;
-use crate::auth::sealing::Purpose;
-use crate::auth::secrets::{self, AppPassword};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::teams::NewKey;
 use crate::error::Failure;
+use crate::sealing::Purpose;
+use crate::secrets::{self, AppPassword};
 
 /// The label by which the owner recognizes the key in the list of credentials.
 const LABEL: &str = "Shared mailbox";

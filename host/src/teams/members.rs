@@ -1,11 +1,11 @@
 //! The view that a caller has of its teams and their members.
 
-use super::rights::{Grants, Right, Rights};
 use super::{Error, Teams};
 use crate::auth::account::Session;
 use crate::clock::Timestamp;
 use crate::directory::teams::{Grant, Member, Refusal, Summary, Team};
 use crate::error::Failure;
+use crate::permissions::{Grants, Right, Rights};
 
 /// A team that the caller may act in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,6 @@ mod invitation;
 mod judging;
 mod key;
 mod members;
-pub mod rights;
 
 use std::sync::Arc;
 
@@ -16,7 +15,6 @@ pub use judging::Wanted;
 pub use members::{Listed, Roster, Seen};
 
 use crate::auth::account::{Session, session_over};
-use crate::auth::keyring::Keyring;
 use crate::auth::{Auth, detached};
 use crate::caller::{MailCredential, Origin};
 use crate::clock::Clock;
@@ -25,9 +23,10 @@ use crate::directory::sessions::Asking;
 use crate::directory::teams::{Changing, Grant, Refusal};
 use crate::directory::{self, Directory};
 use crate::error::Failure;
+use crate::keyring::Keyring;
 use crate::mail::{self, Access, Mail};
+use crate::permissions::{Resource, Rights};
 use crate::plans::Plans;
-use rights::{Resource, Rights};
 
 /// The reason why a team was not changed.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::auth::address;
+use crate::address;
 use crate::auth::audience::Audiences;
 use crate::caller::Audience;
 use crate::clock::Timestamp;

@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
-use http::{HeaderValue, StatusCode, header};
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -208,10 +207,6 @@ impl Drop for Ending<'_> {
 }
 
 fn away(why: &str) -> Failure {
-    Failure::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "The authorization server cannot be reached, please try again in a moment",
-    )
-    .with(header::RETRY_AFTER, HeaderValue::from_static("2"))
-    .because(format!("cannot query the authorization server: {why}"))
+    Failure::unavailable("The authorization server cannot be reached, please try again in a moment")
+        .because(format!("cannot query the authorization server: {why}"))
 }

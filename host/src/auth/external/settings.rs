@@ -7,10 +7,10 @@ use http::Uri;
 use super::answer::Expected;
 use super::introspection::Introspection;
 use crate::auth::audience::Audiences;
-use crate::auth::key_file;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::fetch::{self, Fetch, Host, Hosts, Target};
+use crate::key_file;
 
 /// All addresses. The operator configured the endpoint, so it may be at any address.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];

@@ -4,7 +4,7 @@ use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::auth::secrets::sha256_hex;
+use crate::secrets::sha256_hex;
 
 /// A token of visible ASCII characters.
 #[derive(Clone)]

@@ -9,7 +9,6 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::{Lookup, Stack};
-use crate::auth::secrets::sha256_hex;
 use crate::caller::Origin;
 use crate::config;
 use crate::directory::Directory;
@@ -18,6 +17,7 @@ use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::directory::db::on;
 use crate::directory::sessions::NewSession;
 use crate::directory::testing::{NOW, PostgresDatabase};
+use crate::secrets::sha256_hex;
 
 mod lifetime;
 mod log_in;

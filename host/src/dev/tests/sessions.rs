@@ -8,7 +8,6 @@ use super::{
     ANN, Duration, Folder, NOW, PASSWORD, PATIENCE, Stack, Talk, execute, logged_in, postgres,
     sleep, sqlite, submission, submission_of, timeout,
 };
-use crate::auth::secrets::sha256_hex;
 use crate::caller::MailCredential;
 use crate::caller::Origin;
 use crate::config;
@@ -17,6 +16,7 @@ use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
 use crate::logging::testing::logged;
 use crate::mail::{Access, Ending, Mail, end_at_mail_server};
+use crate::secrets::sha256_hex;
 
 const BOB: &str = "bob@latchmail.test";
 const PHONE: &str = "phonephonephonephonephonephoneph";

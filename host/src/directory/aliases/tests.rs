@@ -57,7 +57,7 @@ async fn addresses(fresh: &Fresh, account_id: &str) -> Vec<String> {
 fn an_id_is_made_of_the_address_alone_and_is_kept_whole_by_every_reader() {
     let expected = |hex: &str| 1 + u64::from_str_radix(&hex[..13], 16).unwrap();
     for address in ["shop@example.org", "a@b", ""] {
-        let digest = crate::auth::secrets::sha256_hex(address);
+        let digest = crate::secrets::sha256_hex(address);
         assert_eq!(id(address), expected(&digest));
     }
     let ids: BTreeSet<u64> = (0..10_000)

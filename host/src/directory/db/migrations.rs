@@ -37,7 +37,7 @@ pub(in crate::directory) fn digest() -> String {
         .iter()
         .flat_map(|step| [step.sqlite, step.postgres])
         .collect();
-    crate::auth::secrets::sha256_hex(&texts.concat())[..16].to_owned()
+    crate::secrets::sha256_hex(&texts.concat())[..16].to_owned()
 }
 
 /// Uses `run_direct`, because the future of `Migrator::run` is not `Send`.

@@ -3,10 +3,11 @@
 use std::str::FromStr;
 
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 
 use super::{ACQUIRE_TIMEOUT, Error, migrations};
 use crate::config;
+use crate::network::is_local;
 
 const GRANTS: &str = include_str!("../../../migrations/mailserver/postgres.sql");
 const MILTER_GRANTS: &str = include_str!("../../../migrations/mailserver/milter_postgres.sql");
@@ -16,6 +17,12 @@ const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 /// Returns the pool of the migrated database. Services that start concurrently wait for each other: the migrator and the grants hold advisory locks.
 pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     let options = PgConnectOptions::from_str(&config.url)?.application_name("latchmail");
+    if let Some(host) = unencrypted(&options).filter(|_| !config.insecure) {
+        return Err(Error::Unusable(format!(
+            "`database.url` names {host}, on another machine, and the connection may not be encrypted; append `?sslmode=verify-full` to it, or set \
+             `database.insecure = true` to allow this"
+        )));
+    }
     let pool = PgPoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -32,6 +39,17 @@ pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     sqlx::raw_sql(milter).execute(&mut *connection).await?;
     drop(connection);
     Ok(pool)
+}
+
+/// Returns the host of a server on another machine if the connection can be established without TLS.
+fn unencrypted(options: &PgConnectOptions) -> Option<&str> {
+    let encrypted = matches!(
+        options.get_ssl_mode(),
+        PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
+    );
+    let host = options.get_host();
+    let on_socket = options.get_socket().is_some() || host.starts_with('/');
+    (!encrypted && !on_socket && !is_local(host)).then_some(host)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
-use crate::limits::{network, region};
+use crate::network::{network, region};
 
 /// How long a registered client is kept if no person signs in for it.
 const UNUSED: Duration = Duration::from_hours(24);

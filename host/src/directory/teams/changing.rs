@@ -5,7 +5,7 @@ use super::super::Error;
 use super::super::db::{Tx, on_tx};
 use super::super::sessions::Asking;
 use super::super::shared::GrantRow;
-use crate::teams::rights::{Granted, Grants, Resource, Right};
+use crate::permissions::{Granted, Grants, Resource, Right};
 
 /// Returns one row for each grant, and one row if there is no grant.
 const STANDING: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \

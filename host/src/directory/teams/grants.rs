@@ -9,7 +9,7 @@ use super::changing::{Changing, Refusal};
 use super::{Grant, find_member};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
-use crate::teams::rights::{AliasSet, Granted, Grants, Resource, Rights};
+use crate::permissions::{AliasSet, Granted, Grants, Resource, Rights};
 
 /// Maximum number of grants of a member in a mailbox.
 pub const MOST_GRANTS: u32 = 100;

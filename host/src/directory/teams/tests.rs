@@ -8,7 +8,7 @@ use crate::directory::credentials::{AppPasswordKind, Revocation};
 use crate::directory::events::Wanted;
 use crate::directory::sessions::Asking;
 use crate::directory::testing::{Fresh, NOW, both, new_app_password};
-use crate::teams::rights::{AliasSet, GrantedFolder, Right};
+use crate::permissions::{AliasSet, GrantedFolder, Right};
 
 const READ: Rights = Rights::of(&[Right::MailRead]);
 const READ_AND_WRITE: Rights = Rights::of(&[Right::MailRead, Right::MailWrite]);

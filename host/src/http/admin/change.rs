@@ -5,7 +5,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{Managing, name};
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::life::report::Report;
 
@@ -47,7 +47,7 @@ struct Success {
 pub(super) async fn enable_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
     let report = app.life.enable(app, name(request), &origin).await?;
     Reply::json(StatusCode::OK, &report)
@@ -74,7 +74,7 @@ pub(super) async fn enable_module<S: Managing>(
 pub(super) async fn disable_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
     let report = app.life.disable(app, name(request), &origin).await?;
     Reply::json(StatusCode::OK, &report)
@@ -102,7 +102,7 @@ pub(super) async fn disable_module<S: Managing>(
 pub(super) async fn roll_module_back<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let to = if matches!(request.body.trim_ascii(), b"" | b"null") {
         RollBack::default()
     } else {
@@ -140,12 +140,12 @@ pub(super) async fn roll_module_back<S: Managing>(
 pub(super) async fn remove_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
     let purge = match request.query("purge") {
         None | Some("false") => false,
         Some("true") => true,
-        Some(_) => return Err(Failure::bad_request("purge must be true or false")),
+        Some(_) => return Err(Rejection::bad_request("purge must be true or false")),
     };
     app.life.remove(app, name(request), purge, &origin).await?;
     Reply::success()

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Component, Managing, bytes};
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::life::report::Inspection;
 
@@ -44,7 +44,7 @@ struct Inspected {
 pub(super) async fn inspect_modules<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let components: Components = request.json()?;
     let app = state.app();
     let modules = app

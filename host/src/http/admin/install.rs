@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Component, Managing, bytes};
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::life::report::Report;
 
@@ -58,7 +58,7 @@ struct Installed {
 pub(super) async fn install_modules<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let install: Install = request.json()?;
     let components = bytes(&install.modules, request)?;
     let (app, origin) = (state.app(), state.origin(request));

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Managing, name};
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::life::report::{Report, Summary};
 
@@ -36,7 +36,7 @@ struct Modules {
         )
     )),
 )]
-pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Failure> {
+pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Rejection> {
     let modules = state.app().life.list();
     Reply::json(StatusCode::OK, &Modules { modules })
 }
@@ -71,7 +71,7 @@ pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Failure> {
 pub(super) async fn show_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let report = state.app().life.show(name(request)).await?;
     Reply::json(StatusCode::OK, &report)
 }

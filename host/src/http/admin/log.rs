@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Managing, name};
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::module_log::Entry;
 
@@ -37,7 +37,10 @@ struct ModuleLog {
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) fn show_module_log<S: Managing>(state: &S, request: &Request) -> Result<Reply, Failure> {
+pub(super) fn show_module_log<S: Managing>(
+    state: &S,
+    request: &Request,
+) -> Result<Reply, Rejection> {
     let entries = state
         .app()
         .life

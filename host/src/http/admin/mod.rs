@@ -20,7 +20,9 @@ use super::router::{HostRoute, Part};
 use super::{Request, State};
 use crate::app::App;
 use crate::caller::Origin;
-use crate::error::{Failure, StartError};
+use crate::error::Failure;
+use crate::error::StartError;
+use crate::http::rejection::Rejection;
 use crate::life::Refusal;
 use crate::modules::{Access, BodyForm, Route};
 
@@ -155,10 +157,10 @@ struct Component {
 }
 
 /// Returns the bytes of the components, in their order.
-fn bytes(components: &[Component], request: &Request) -> Result<Vec<Bytes>, Failure> {
+fn bytes(components: &[Component], request: &Request) -> Result<Vec<Bytes>, Rejection> {
     let bytes = |one: &Component| request.fields.get(one.component).cloned();
     let bytes: Option<Vec<_>> = components.iter().map(bytes).collect();
-    bytes.ok_or_else(|| Failure::bad_request("component must be in base64"))
+    bytes.ok_or_else(|| Rejection::bad_request("component must be in base64"))
 }
 
 /// Returns the module name in the path.
@@ -166,13 +168,13 @@ fn name(request: &Request) -> &str {
     request.path.first().map_or("", |(_, name)| name)
 }
 
-impl From<Refusal> for Failure {
+impl From<Refusal> for Rejection {
     fn from(refusal: Refusal) -> Self {
         let status = match &refusal {
             Refusal::Unusable(_) => StatusCode::BAD_REQUEST,
             Refusal::Unknown(_) => StatusCode::NOT_FOUND,
             Refusal::Conflict(_) | Refusal::Consent(_) => StatusCode::CONFLICT,
-            Refusal::Failed(_) => return Self::internal(refusal),
+            Refusal::Failed(_) => return Failure::internal(refusal).into(),
         };
         Self::new(status, sentence(&refusal.to_string()))
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
@@ -51,7 +51,7 @@ pub fn route() -> Route {
     ),
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
-pub async fn domains(app: &App, _request: &Request) -> Result<Reply, Failure> {
+pub async fn domains(app: &App, _request: &Request) -> Result<Reply, Rejection> {
     let domains = app
         .auth
         .registration_domains()
@@ -60,6 +60,8 @@ pub async fn domains(app: &App, _request: &Request) -> Result<Reply, Failure> {
             domain: domain.clone(),
         })
         .collect();
-    Reply::json(StatusCode::OK, &RegistrationDomains { domains })
-        .map_err(|failure| failure.saying("Unable to fetch domains"))
+    Reply::json(StatusCode::OK, &RegistrationDomains { domains }).map_err(|failure| Rejection {
+        text: "Unable to fetch domains".into(),
+        ..failure
+    })
 }

@@ -8,9 +8,10 @@ use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::{AuthTokens, secret};
+use crate::address;
 use crate::app::App;
-use crate::auth::{address, passwords};
-use crate::error::Failure;
+use crate::auth::passwords;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::limits::Attempt;
 use crate::modules::{Access, Route};
@@ -76,9 +77,9 @@ pub fn route() -> Route {
         (status = 503, description = "The mail server is starting or cannot be reached", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn login(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub async fn login(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let body = credentials(&request.body)
-        .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
+        .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let attempt = attempt(app, &body.email, request.client).await?;
     let signed_in = app
         .auth
@@ -101,13 +102,13 @@ pub(crate) async fn attempt<'a>(
     app: &'a App,
     address: &str,
     client: IpAddr,
-) -> Result<Attempt<'a>, Failure> {
+) -> Result<Attempt<'a>, Rejection> {
     let limits = &app.http.limits;
     match limits.sign_in_attempt(address, client, false) {
         Err(_) if app.directory.signed_in_from(address, client).await? => {
-            limits.sign_in_attempt(address, client, true)
+            Ok(limits.sign_in_attempt(address, client, true)?)
         }
-        attempt => attempt,
+        attempt => Ok(attempt?),
     }
 }
 

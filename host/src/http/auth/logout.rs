@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{RefreshBody, refresh_token};
 use crate::app::App;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
@@ -48,7 +48,7 @@ pub fn route() -> Route {
         (status = 403, description = "Not a signed-in session", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn logout(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub async fn logout(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let caller = request.caller()?;
     let presented = refresh_token(request, "refreshToken is required")?;
     app.auth

@@ -1,7 +1,7 @@
 //! The operations under `/api/v1/auth` (specification, section 4.2). Each file contains one operation: its route, request, response, description and handler.
 //! The rules of sign-in and registration are in [`crate::auth`].
 //!
-//! A handler is an `async fn(&App, &Request) -> Result<Reply, Failure>`, and its file also contains `fn route() -> Route`. [`AuthDescription`] combines the
+//! A handler is an `async fn(&App, &Request) -> Result<Reply, Rejection>`, and its file also contains `fn route() -> Route`. [`AuthDescription`] combines the
 //! descriptions. The API description adds what follows from the routes: security, the schema `Error`, the errors before a handler (401, 413, 429), and the
 //! errors of the host (500).
 
@@ -23,7 +23,8 @@ use utoipa::{OpenApi, ToSchema};
 use super::{HostRoute, Part, Request};
 use crate::app::App;
 use crate::auth::{SignedIn, Tokens};
-use crate::error::{Failure, StartError};
+use crate::error::StartError;
+use crate::http::rejection::Rejection;
 use crate::modules::{Access, BodyForm, Route};
 
 /// The maximum size of a body, in bytes.
@@ -140,14 +141,14 @@ impl AuthTokens {
 
 /// Returns the refresh token of a request's body. `missing` is the error text if the token is missing, has another type or is empty. Only invalid JSON has
 /// another error text.
-fn refresh_token(request: &Request, missing: &'static str) -> Result<SecretString, Failure> {
+fn refresh_token(request: &Request, missing: &'static str) -> Result<SecretString, Rejection> {
     if request.body.trim_ascii().is_empty() {
-        return Err(Failure::bad_request(missing));
+        return Err(Rejection::bad_request(missing));
     }
     match shape::read::<RefreshBody>(&request.body) {
         Ok(body) if !body.refresh_token.expose_secret().is_empty() => Ok(body.refresh_token),
         Err(misfit @ Misfit::Syntax) => Err(misfit.into()),
-        Ok(_) | Err(Misfit::Shape(_)) => Err(Failure::bad_request(missing)),
+        Ok(_) | Err(Misfit::Shape(_)) => Err(Rejection::bad_request(missing)),
     }
 }
 

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::{RefreshBody, refresh_token};
 use crate::app::App;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
@@ -51,7 +51,7 @@ pub fn route() -> Route {
         (status = 401, description = "`Invalid or expired refresh token`", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn refresh(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub async fn refresh(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let presented = refresh_token(request, "Missing refresh token")?;
     let tokens = app.auth.refresh(&presented, &request.origin()).await?;
     let body = RefreshedTokens {

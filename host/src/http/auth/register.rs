@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{AuthTokens, secret};
 use crate::app::App;
 use crate::auth::Form;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
@@ -85,7 +85,7 @@ pub fn route() -> Route {
         (status = 409, description = "`This email address is already taken`", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn register(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub async fn register(app: &App, request: &Request) -> Result<Reply, Rejection> {
     app.auth.registration_open()?;
     let body: RegisterBody = request.json()?;
     let form = Form {

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::auth::Availability;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::modules::{Access, Route};
 
@@ -68,10 +68,10 @@ pub fn route() -> Route {
         (status = 400, description = "`username` is missing", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn username_available(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub async fn username_available(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let username = request
         .query("username")
-        .ok_or_else(|| Failure::bad_request("username query param is required"))?;
+        .ok_or_else(|| Rejection::bad_request("username query param is required"))?;
     let availability = app.auth.availability(username).await?;
     Reply::json(StatusCode::OK, &UsernameAvailability::from(availability))
 }

@@ -15,7 +15,7 @@ use super::sign_in::{Filled, checked, filled, once_more, opened, stale, told, wa
 use super::token::basic;
 use super::{answer, refused};
 use crate::app::App;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::limits::Area;
 use crate::oauth::device::{Answer, read_code, shown_code};
@@ -75,7 +75,7 @@ struct DeviceForm {
         (status = 401, description = "`invalid_client`", body = Refusal, headers(("WWW-Authenticate" = String, description = "`Basic`, if the client sent an Authorization header"))),
     )
 )]
-pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let basic = basic(&request.headers);
     let begun = async {
         let shown = basic.as_ref().map_err(Clone::clone)?;
@@ -102,7 +102,7 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, 
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
     )
 )]
-pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let page = async {
         let typed = request.query("user_code").and_then(read_code);
         let typed = typed.as_deref().map(shown_code).unwrap_or_default();
@@ -152,7 +152,7 @@ struct DevicePageForm {
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
-pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let page = async {
         let Some((browser, known, fields)) = opened::<Option<Known>>(app, PAGE, request) else {
             return stale(app);
@@ -169,7 +169,7 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply,
 }
 
 /// Handles an entered code: shows the sign-in page if the code is valid, otherwise the page for codes again.
-async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<Reply, Failure> {
+async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<Reply, Rejection> {
     let typed = fields.one("user_code").ok().flatten().unwrap_or("");
     let code = read_code(typed);
     let device = match &code {
@@ -195,7 +195,7 @@ async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<R
     }
 }
 
-async fn denied(app: &App, known: &Known) -> Result<Reply, Failure> {
+async fn denied(app: &App, known: &Known) -> Result<Reply, Rejection> {
     if app.oauth.deny_device(&known.user_code).await? {
         return done(
             app,
@@ -217,9 +217,9 @@ async fn signed_in(
     browser: &Browser,
     known: &Known,
     filled: Option<Filled>,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let filled = filled.as_ref();
-    let agreed = async {
+    let agreed: Result<(), Rejection> = async {
         let (address, filled, attempt) = checked(app, request, filled).await?;
         let (password, code) = (filled.password.clone(), filled.code.as_ref());
         let origin = request.origin();
@@ -228,9 +228,10 @@ async fn signed_in(
             .agree_to_device(&known.user_code, &address, password, code, &origin)
             .await;
         attempt.settle(&agreed);
-        agreed
-    };
-    match agreed.await {
+        Ok(agreed?)
+    }
+    .await;
+    match agreed {
         Ok(()) => done(
             app,
             "Device connected",
@@ -253,7 +254,7 @@ fn letters_page(
     browser: &Browser,
     typed: &str,
     wrong: Option<&str>,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let sealed = browser.seal(app, PAGE, None::<Known>)?;
     let page = Page {
         status: if wrong.is_some() {
@@ -283,8 +284,8 @@ fn sign_in_page(
     browser: &Browser,
     known: &Known,
     address: &str,
-    failure: Option<&Failure>,
-) -> Result<Reply, Failure> {
+    failure: Option<&Rejection>,
+) -> Result<Reply, Rejection> {
     let sealed = browser.seal(app, PAGE, Some(known))?;
     let (status, sentence) = told(failure);
     let page = Page {
@@ -313,7 +314,7 @@ fn sign_in_page(
     page.reply(app)
 }
 
-fn done(app: &App, title: &str, sentence: &str) -> Result<Reply, Failure> {
+fn done(app: &App, title: &str, sentence: &str) -> Result<Reply, Rejection> {
     let page = Page {
         status: StatusCode::OK,
         title,

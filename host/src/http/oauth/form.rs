@@ -10,10 +10,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::auth::sealing::Purpose;
-use crate::auth::secrets;
 use crate::error::Failure;
 use crate::http::Request;
+use crate::http::rejection::Rejection;
+use crate::sealing::Purpose;
+use crate::secrets;
 
 /// The lifetime of a page's form.
 const LIFETIME: Duration = Duration::from_mins(30);
@@ -36,7 +37,7 @@ struct Sealed<T> {
 
 impl Browser {
     /// Returns the browser that sent the request. A browser without a cookie gets a new one.
-    pub(super) fn of(app: &App, request: &Request) -> Result<Self, Failure> {
+    pub(super) fn of(app: &App, request: &Request) -> Result<Self, Rejection> {
         match Self::known(app, request) {
             Some(known) => Ok(known),
             None => Ok(Self {
@@ -52,7 +53,7 @@ impl Browser {
     }
 
     /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. `SameSite=Lax` is required because users arrive through links of other sites.
-    pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Failure> {
+    pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Rejection> {
         let secure = is_secure(app);
         let cookie = format!(
             "{}={}; Path=/; HttpOnly; SameSite=Lax{}",
@@ -60,7 +61,7 @@ impl Browser {
             self.secret,
             if secure { "; Secure" } else { "" },
         );
-        HeaderValue::from_str(&cookie).map_err(Failure::internal)
+        Ok(HeaderValue::from_str(&cookie).map_err(Failure::internal)?)
     }
 
     /// Encrypts the state of a page for its hidden field.
@@ -69,7 +70,7 @@ impl Browser {
         app: &App,
         page: &str,
         what: T,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, Rejection> {
         let sealed = Sealed {
             page: page.to_owned(),
             until: app.clock.now().plus(LIFETIME).millis(),

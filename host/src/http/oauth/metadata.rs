@@ -5,8 +5,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::error::Failure;
 use crate::http::Reply;
+use crate::http::rejection::Rejection;
 use crate::oauth::GRANT_TYPES;
 
 pub(super) const PATH: &str = "/.well-known/oauth-authorization-server";
@@ -45,7 +45,7 @@ pub(super) struct AuthorizationServer {
     responses((status = 200, description = "The metadata of the authorization server", body = AuthorizationServer))
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
-pub(super) async fn authorization_server(app: &App) -> Result<Reply, Failure> {
+pub(super) async fn authorization_server(app: &App) -> Result<Reply, Rejection> {
     let issuer = app.oauth.issuer();
     let at = |path: &str| format!("{issuer}{path}");
     Reply::json(

@@ -27,7 +27,9 @@ use super::{About, Http, Running, State};
 use crate::app::App;
 use crate::auth::Recognised;
 use crate::caller::Caller;
-use crate::error::{Failure, StartError};
+use crate::error::Failure;
+use crate::error::StartError;
+use crate::http::rejection::Rejection;
 use crate::limits::Key;
 use crate::modules::{Access, BodyForm, Route};
 use crate::oauth::error::{Error, Refusal};
@@ -213,19 +215,24 @@ fn uncounted(method: Method, path: &str, operation: &str) -> Route {
 }
 
 /// Returns a JSON response that must not be cached.
-fn answer<T: Serialize>(status: StatusCode, value: &T) -> Result<Reply, Failure> {
+fn answer<T: Serialize>(status: StatusCode, value: &T) -> Result<Reply, Rejection> {
     let reply = Reply::json(status, value)?;
     Ok(reply.with(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
 /// Converts an error of the protocol to a response. `basic` states whether the client sent an Authorization header.
-fn refused(error: Error, basic: bool) -> Result<Reply, Failure> {
+fn refused(error: Error, basic: bool) -> Result<Reply, Rejection> {
     let refusal: Refusal = match error {
         Error::Refused(refusal) => refusal,
-        Error::Failed(failure) => return Err(failure),
+        Error::Failed(failure) => return Err(failure.into()),
     };
-    let reply = answer(refusal.status(), &refusal)?;
-    if refusal.status() == StatusCode::UNAUTHORIZED && basic {
+    // RFC 6749, section 5.2.
+    let status = match refusal.code {
+        "invalid_client" => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let reply = answer(status, &refusal)?;
+    if status == StatusCode::UNAUTHORIZED && basic {
         let challenge = HeaderValue::from_static("Basic realm=\"oauth\"");
         return Ok(reply.with(header::WWW_AUTHENTICATE, challenge));
     }

@@ -14,6 +14,8 @@ use super::form::Browser;
 use crate::app::App;
 use crate::caller::Scope;
 use crate::error::Failure;
+use crate::http::rate_limit;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request, answer};
 use crate::limits::{Area, Key};
 use crate::modules::Content;
@@ -41,7 +43,7 @@ pub(super) struct Page<'a> {
 
 impl Page<'_> {
     /// Renders the page to a response.
-    pub(super) fn reply(self, app: &App) -> Result<Reply, Failure> {
+    pub(super) fn reply(self, app: &App) -> Result<Reply, Rejection> {
         let service = &app.config.service_name;
         let document = html! {
             (DOCTYPE)
@@ -120,7 +122,7 @@ pub(super) fn alert(sentence: Option<&str>) -> Markup {
 }
 
 /// Renders a failure as a page.
-fn failed(app: &App, failure: &Failure) -> Result<Reply, Failure> {
+fn failed(app: &App, failure: &Rejection) -> Result<Reply, Rejection> {
     let page = Page {
         status: failure.status,
         title: "Something went wrong",
@@ -139,15 +141,15 @@ pub(super) async fn within(
     app: &App,
     request: &Request,
     area: Area,
-    page: impl Future<Output = Result<Reply, Failure>>,
-) -> Result<Reply, Failure> {
+    page: impl Future<Output = Result<Reply, Rejection>>,
+) -> Result<Reply, Rejection> {
     let key = Key::client(request.client);
     let verdict = match app.http.limits.check(area, &key).admit() {
         Ok(verdict) => verdict,
-        Err(failure) => return failed(app, &failure),
+        Err(failure) => return failed(app, &failure.into()),
     };
     let mut reply = page.await.or_else(|failure| failed(app, &failure))?;
-    verdict.write(&mut reply.headers);
+    rate_limit::write(verdict, &mut reply.headers);
     Ok(reply)
 }
 

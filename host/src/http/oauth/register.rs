@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{answer, refused};
 use crate::app::App;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::oauth::clients::Registered;
 use crate::oauth::error::Refusal;
@@ -49,7 +49,7 @@ struct ClientMetadata {
         (status = 400, description = "`invalid_redirect_uri` or `invalid_client_metadata`, with `error_description`", body = Refusal),
     )
 )]
-pub(super) async fn register_client(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn register_client(app: &App, request: &Request) -> Result<Reply, Rejection> {
     match app.oauth.register(&request.body, request.client).await {
         Ok(registered) => answer(StatusCode::CREATED, &registered),
         Err(error) => refused(error, false),

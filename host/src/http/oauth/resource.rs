@@ -5,8 +5,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::error::Failure;
 use crate::http::Reply;
+use crate::http::rejection::Rejection;
 
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
 pub(super) const AGENT_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
@@ -35,7 +35,7 @@ pub(super) struct ProtectedResource {
     responses((status = 200, description = "Its metadata", body = ProtectedResource))
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
-pub(super) async fn protected_resource(app: &App) -> Result<Reply, Failure> {
+pub(super) async fn protected_resource(app: &App) -> Result<Reply, Rejection> {
     Reply::json(
         StatusCode::OK,
         &ProtectedResource {
@@ -58,6 +58,6 @@ pub(super) async fn protected_resource(app: &App) -> Result<Reply, Failure> {
     tag = "Authorization",
     responses((status = 200, description = "Its metadata", body = ProtectedResource))
 )]
-pub(super) async fn protected_agent_endpoint(app: &App) -> Result<Reply, Failure> {
+pub(super) async fn protected_agent_endpoint(app: &App) -> Result<Reply, Rejection> {
     protected_resource(app).await
 }

@@ -8,11 +8,13 @@ use utoipa::ToSchema;
 
 use super::form::{self, Browser};
 use super::page::{Page, agreement, alert, credentials, described, named, within};
+use crate::address;
 use crate::app::App;
+use crate::auth::passwords;
 use crate::auth::sessions::CODE_REQUIRED;
-use crate::auth::{address, passwords};
 use crate::error::Failure;
 use crate::http::auth::login::attempt;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::limits::{Area, Attempt};
 use crate::modules::Content;
@@ -58,7 +60,7 @@ pub(super) struct Filled {
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
     )
 )]
-pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let page = async {
         let parameters = Parameters::new(request.query.clone());
         match app.oauth.authorization(&parameters).await {
@@ -107,7 +109,7 @@ struct SignInForm {
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
-pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let page = async {
         let Some((browser, wish, fields)) = opened::<Authorization>(app, PATH, request) else {
             return stale(app);
@@ -128,7 +130,7 @@ async fn signing_in(
     request: &Request,
     wish: &Authorization,
     filled: Option<&Filled>,
-) -> Result<String, Failure> {
+) -> Result<String, Rejection> {
     let (address, filled, attempt) = checked(app, request, filled).await?;
     let code = filled.code.as_ref();
     let password = filled.password.clone();
@@ -137,7 +139,7 @@ async fn signing_in(
         .agree(wish, &address, password, code, &request.origin())
         .await;
     attempt.settle(&agreed);
-    agreed
+    Ok(agreed?)
 }
 
 /// Checks the format of the credentials and starts a sign-in attempt. Returns the normalized email address, the credentials and the attempt.
@@ -145,22 +147,22 @@ pub(super) async fn checked<'a>(
     app: &'a App,
     request: &Request,
     filled: Option<&'a Filled>,
-) -> Result<(String, &'a Filled, Attempt<'a>), Failure> {
+) -> Result<(String, &'a Filled, Attempt<'a>), Rejection> {
     let filled = filled
         .filter(|filled| passwords::can_be(&filled.password))
-        .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
+        .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let address = address::fold(filled.address.trim())
-        .ok_or_else(|| Failure::bad_request("Invalid email or password format"))?;
+        .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let attempt = attempt(app, &address, request.client).await?;
     Ok((address, filled, attempt))
 }
 
 /// Shows the page again after a failed sign-in. Server errors are returned as they are.
 pub(super) fn once_more(
-    failure: Failure,
+    failure: Rejection,
     filled: Option<&Filled>,
-    page: impl FnOnce(&str, &Failure) -> Result<Reply, Failure>,
-) -> Result<Reply, Failure> {
+    page: impl FnOnce(&str, &Rejection) -> Result<Reply, Rejection>,
+) -> Result<Reply, Rejection> {
     if failure.status.is_server_error() {
         return Err(failure);
     }
@@ -202,8 +204,8 @@ fn asked(
     browser: &Browser,
     wish: &Authorization,
     address: &str,
-    failure: Option<&Failure>,
-) -> Result<Reply, Failure> {
+    failure: Option<&Rejection>,
+) -> Result<Reply, Rejection> {
     let client = named(&wish.client_name);
     let leads = redirect::shown(&wish.redirect_uri);
     let sealed = browser.seal(app, PATH, wish)?;
@@ -236,13 +238,13 @@ fn asked(
 }
 
 /// Returns `true` if the sign-in failed only because the two-factor code is missing.
-pub(super) fn wants_code(failure: Option<&Failure>) -> bool {
+pub(super) fn wants_code(failure: Option<&Rejection>) -> bool {
     failure.is_some_and(|failure| failure.text == CODE_REQUIRED)
 }
 
 /// Returns the status and the error message of a page. Wrong credentials have the status 403, because a response with 401 requires a `WWW-Authenticate`
 /// challenge and a form has none.
-pub(super) fn told(failure: Option<&Failure>) -> (StatusCode, Option<String>) {
+pub(super) fn told(failure: Option<&Rejection>) -> (StatusCode, Option<String>) {
     let Some(failure) = failure else {
         return (StatusCode::OK, None);
     };
@@ -265,7 +267,7 @@ pub(super) fn told(failure: Option<&Failure>) -> (StatusCode, Option<String>) {
 }
 
 /// Renders the response to a form that has expired or belongs to another browser.
-pub(super) fn stale(app: &App) -> Result<Reply, Failure> {
+pub(super) fn stale(app: &App) -> Result<Reply, Rejection> {
     let page = Page {
         status: StatusCode::FORBIDDEN,
         title: "This page has expired",
@@ -279,9 +281,9 @@ pub(super) fn stale(app: &App) -> Result<Reply, Failure> {
 }
 
 /// Renders the error page for an invalid authorization request.
-fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Failure> {
+fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Rejection> {
     let (why, back) = match unfit {
-        Unfit::Failed(failure) => return Err(failure),
+        Unfit::Failed(failure) => return Err(failure.into()),
         Unfit::Stranded(why) => (why, None),
         Unfit::Returned {
             client_name,
@@ -310,7 +312,7 @@ fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Failure> {
 }
 
 /// Redirects to the client.
-fn sent_back(address: &str) -> Result<Reply, Failure> {
+fn sent_back(address: &str) -> Result<Reply, Rejection> {
     let mut reply = Reply {
         status: StatusCode::SEE_OTHER,
         headers: http::HeaderMap::new(),

@@ -11,6 +11,8 @@ use utoipa::ToSchema;
 use super::{answer, form, refused};
 use crate::app::App;
 use crate::error::Failure;
+use crate::http::rate_limit;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 use crate::limits::{Area, Key};
 use crate::oauth::GrantType;
@@ -73,7 +75,7 @@ struct TokenForm {
         (status = 429, description = "Too many failed exchanges, or too many exchanges of one grant, code or device", body = ref("#/components/schemas/Error")),
     )
 )]
-pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Failure> {
+pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Rejection> {
     let basic = basic(&request.headers);
     let limits = &app.http.limits;
     let counted = OnceLock::new();
@@ -105,7 +107,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply
         Err(error) => refused(error, !matches!(basic, Ok(None)))?,
     };
     if let Some(verdict) = verdict {
-        verdict.write(&mut reply.headers);
+        rate_limit::write(verdict, &mut reply.headers);
     }
     Ok(reply)
 }

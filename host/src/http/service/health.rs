@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::clock::Timestamp;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request, State};
 
 /// The health of the service.
@@ -29,7 +29,7 @@ pub(super) struct Health {
     tag = "Service",
     responses((status = 200, description = "The service runs", body = Health))
 )]
-pub(super) fn health<S: State>(state: &S, _: &Request) -> Result<Reply, Failure> {
+pub(super) fn health<S: State>(state: &S, _: &Request) -> Result<Reply, Rejection> {
     let health = Health {
         status: "ok",
         timestamp: state.http().clock.now(),

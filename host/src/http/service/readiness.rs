@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::error::Failure;
+use crate::http::rejection::Rejection;
 use crate::http::{Reply, Request};
 
 /// The timeout of each check.
@@ -53,7 +53,7 @@ pub(super) struct NotReady {
         (status = 503, description = "The database or the mail server cannot be reached", body = NotReady)
     )
 )]
-pub(super) async fn readiness(app: &App, _: &Request) -> Result<Reply, Failure> {
+pub(super) async fn readiness(app: &App, _: &Request) -> Result<Reply, Rejection> {
     check(app.directory.ping(), app.mail.ping(), PATIENCE).await
 }
 
@@ -61,7 +61,7 @@ async fn check<D: Display, M: Display>(
     database: impl Future<Output = Result<(), D>>,
     mail: impl Future<Output = Result<(), M>>,
     patience: Duration,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Rejection> {
     let (database, mail) = tokio::join!(
         one("database", database, patience),
         one("mail server", mail, patience)

@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join;
-use latchmail::auth::keyring::Keyring;
-use latchmail::auth::sealing::Purpose;
 use latchmail::directory::Directory;
+use latchmail_core::keyring::Keyring;
+use latchmail_core::sealing::Purpose;
 use latchmail_tests::{Answer, DOMAIN, PASSWORD, Person, Service, imap, log_in};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};

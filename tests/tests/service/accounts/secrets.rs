@@ -5,7 +5,7 @@ use std::path::Path;
 
 use futures_util::{StreamExt as _, stream};
 use latchmail::auth::access_token::AccessTokens;
-use latchmail::auth::keyring::Keyring;
+use latchmail_core::keyring::Keyring;
 use latchmail_tests::{Log, PASSWORD, Person, Service, log_in};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};

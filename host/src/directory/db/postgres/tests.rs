@@ -106,3 +106,26 @@ async fn a_service_that_may_not_make_the_role_starts_without() {
     };
     on_postgres(body).await.unwrap();
 }
+
+#[test]
+fn unencrypted_connections_to_other_machines_are_found() {
+    let host =
+        |url: &str| unencrypted(&PgConnectOptions::from_str(url).unwrap()).map(ToOwned::to_owned);
+    for url in [
+        "postgres://db.example.com/a",
+        "postgresql://db.example.com/a?sslmode=prefer",
+        "postgres://[2001:db8::1]/a",
+    ] {
+        assert!(host(url).is_some(), "{url}");
+    }
+    for url in [
+        "postgres://localhost/a",
+        "postgres://[::1]/a",
+        "postgres:///a?host=/run/postgresql",
+        "postgres://%2Frun%2Fpostgresql/a",
+        "postgres://db.example.com/a?sslmode=require",
+        "postgres://db.example.com/a?sslmode=verify-full",
+    ] {
+        assert_eq!(host(url), None, "{url}");
+    }
+}

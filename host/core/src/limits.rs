@@ -8,7 +8,7 @@ mod failures;
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,21 +17,15 @@ use governor::clock::Clock as _;
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::caller::{Caller, Credential};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::config;
-use crate::error::{Failure, StartError};
+use crate::error::{Failure, StartError, whole_seconds};
+use crate::network::{network, region};
+use crate::verdict::Verdict;
 
 pub use failures::{Attempt, Failures};
-
-/// `X-RateLimit-Limit`: requests per minute.
-pub const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// `X-RateLimit-Remaining`: requests that are allowed immediately.
-pub const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// `X-RateLimit-Reset`: the time at which the budget is full again, in Unix seconds.
-pub const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// The interval at which keys with a full budget are removed.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
@@ -155,94 +149,6 @@ impl Key {
             }
             _ => Cow::Borrowed(self),
         }
-    }
-}
-
-/// Returns the network of one client: its IPv4 address, or the /64 of its IPv6 address.
-#[must_use]
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
-/// Returns the region of a client: the /16 of its IPv4 address, or the /32 of its IPv6 address.
-#[must_use]
-pub fn region(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() >> 16 << 16).into(),
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 96 << 96).into(),
-    }
-}
-
-/// The result of counting one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Requests per minute.
-    pub limit: u32,
-    /// Requests that are allowed immediately. 0 if this request was rejected.
-    pub remaining: u32,
-    /// The time at which the budget is full again, in Unix seconds.
-    pub reset: i64,
-    /// Seconds until another request is allowed, at least 1. `None` if this request was allowed.
-    pub retry_after: Option<u64>,
-}
-
-impl Verdict {
-    /// Writes the headers of a rate-limited response. If a handler already set the headers of another budget, those of the budget with fewer
-    /// remaining requests are kept, because the client reaches that limit first.
-    pub fn write(&self, headers: &mut HeaderMap) {
-        let there = headers
-            .get(REMAINING)
-            .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
-        if there.is_none_or(|there| self.remaining < there) {
-            for (name, value) in self.headers() {
-                headers.insert(name, value);
-            }
-        }
-    }
-
-    /// Returns an error if the request was rejected.
-    ///
-    /// # Errors
-    /// 429 `Too many requests, please try again later` if the budget is used up.
-    pub fn admit(self) -> Result<Self, Failure> {
-        match self.retry_after {
-            Some(seconds) => Err(self.refusal(seconds)),
-            None => Ok(self),
-        }
-    }
-
-    /// Returns a 429 failure for a used-up budget of `limit`, which allows another request after `wait` and is full at `reset`.
-    #[must_use]
-    pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Failure {
-        let seconds = whole_seconds(wait);
-        let verdict = Self {
-            limit,
-            remaining: 0,
-            reset: reset.plus(Duration::from_millis(999)).seconds(),
-            retry_after: Some(seconds),
-        };
-        verdict.refusal(seconds)
-    }
-
-    fn refusal(self, seconds: u64) -> Failure {
-        let mut failure = Failure::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "Too many requests, please try again later",
-        )
-        .with(header::RETRY_AFTER, seconds.into());
-        failure.headers.extend(self.headers());
-        failure
-    }
-
-    fn headers(self) -> [(HeaderName, HeaderValue); 3] {
-        [
-            (LIMIT, self.limit.into()),
-            (REMAINING, self.remaining.into()),
-            (RESET, self.reset.into()),
-        ]
     }
 }
 
@@ -413,10 +319,6 @@ impl Budget {
     }
 }
 
-fn whole_seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
-}
-
 impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limits").finish_non_exhaustive()
@@ -439,6 +341,7 @@ impl governor::clock::Clock for Ticks {
 mod tests {
     use super::*;
     use crate::clock::Timestamp;
+    use crate::error::Kind;
 
     const START: i64 = 1_795_161_600_000;
 
@@ -530,9 +433,7 @@ mod tests {
             drop(attempt(1, false).ok().unwrap());
         }
         let failure = attempt(1, false).err().unwrap();
-        assert_eq!(failure.status, StatusCode::TOO_MANY_REQUESTS);
-        let names: Vec<_> = failure.headers.iter().map(|(name, _)| name).collect();
-        assert_eq!(names, [&header::RETRY_AFTER, &LIMIT, &REMAINING, &RESET]);
+        assert!(matches!(failure.kind, Kind::RateLimited(_)));
         attempt(2, false).ok().unwrap().succeeded();
         for network in 10..29 {
             for _ in 0..5 {
@@ -583,23 +484,6 @@ mod tests {
         );
         clock.advance(Duration::from_mins(1));
         assert_eq!(limits.check(Area::SignIn, &client(1)).remaining, 4);
-    }
-
-    #[test]
-    fn the_headers_are_of_the_budget_of_which_less_is_left() {
-        let verdict = |remaining| Verdict {
-            limit: 5,
-            remaining,
-            reset: 0,
-            retry_after: None,
-        };
-        for (first, second) in [(3, 4), (4, 3), (3, 3)] {
-            let mut headers = HeaderMap::new();
-            verdict(first).write(&mut headers);
-            verdict(second).write(&mut headers);
-            assert_eq!(headers[REMAINING], "3");
-            assert_eq!(headers.len(), 3);
-        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use url::Url;
 pub use self::dns::Dns;
 pub use self::inbound::{Inbound, LocalFrom};
 pub use self::oauth::{Introspection, OAuth};
-use crate::auth::address;
+use crate::address;
 use crate::error::StartError;
 
 /// Variables with the same prefix that are not configuration: the command line uses them.

@@ -1,7 +1,7 @@
 //! Derives the keys of the service: a sealing key and a signing key from each key of the key file, by HKDF-SHA256 (RFC 5869). Each use has
 //! its own label, so a derived key reveals nothing about another.
 //!
-//! Sealing is in [`super::sealing`], signing in [`super::access_token`], the file in [`super::key_file`].
+//! The algorithm of sealing is in [`crate::sealing`], the file in [`crate::key_file`].
 
 use std::fmt;
 use std::path::Path;
@@ -12,19 +12,20 @@ use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::EncodePrivateKey;
 use hkdf::Hkdf;
 use jsonwebtoken::{DecodingKey, EncodingKey};
+use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::key_file;
-use super::sealing::SealingKey;
-use crate::error::StartError;
+use crate::error::{Failure, StartError};
+use crate::key_file;
+use crate::sealing::{Purpose, SealingKey, text};
 
 const KEY_ID: &str = "latchmail v1 key id";
 const SEALING: &str = "latchmail v1 sealing XChaCha20-Poly1305";
 const SIGNING: &str = "latchmail v1 signing Ed25519";
 
 /// Number of bytes of a key's id at the start of sealed bytes.
-pub(crate) const KEY_ID_LENGTH: usize = 8;
+pub const KEY_ID_LENGTH: usize = 8;
 
 /// The service's keys: one current key and any number of earlier keys.
 pub struct Keyring {
@@ -33,17 +34,17 @@ pub struct Keyring {
 }
 
 /// One key and the keys that are derived from it.
-pub(crate) struct Key {
+pub struct Key {
     /// Id of the key, written before what it sealed.
-    pub(crate) id: [u8; KEY_ID_LENGTH],
+    pub id: [u8; KEY_ID_LENGTH],
     /// Key that seals and opens.
-    pub(crate) sealing: SealingKey,
+    pub sealing: SealingKey,
     /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
-    pub(crate) kid: String,
+    pub kid: String,
     /// Key that signs. It is erased when it is dropped.
-    pub(crate) signing: EncodingKey,
+    pub signing: EncodingKey,
     /// Key that verifies.
-    pub(crate) verifying: DecodingKey,
+    pub verifying: DecodingKey,
 }
 
 impl Keyring {
@@ -56,7 +57,10 @@ impl Keyring {
     }
 
     /// Creates a keyring of these keys, the current one first.
-    pub(crate) fn of(keys: &[key_file::Key]) -> Result<Self, StartError> {
+    ///
+    /// # Errors
+    /// Returns an error if there is no key, or if a key cannot be used.
+    pub fn of(keys: &[key_file::Key]) -> Result<Self, StartError> {
         let mut keys = keys.iter().map(Key::derive);
         let current = keys
             .next()
@@ -68,22 +72,80 @@ impl Keyring {
     }
 
     /// Returns the key that seals and signs.
-    pub(crate) fn current(&self) -> &Key {
+    #[must_use]
+    pub fn current(&self) -> &Key {
         &self.current
     }
 
     /// Returns the key with this `kid`.
-    pub(crate) fn by_kid(&self, kid: &str) -> Option<&Key> {
+    #[must_use]
+    pub fn by_kid(&self, kid: &str) -> Option<&Key> {
         self.all().find(|key| key.kid == kid)
     }
 
     /// Returns the key with this id.
-    pub(crate) fn by_id(&self, id: [u8; KEY_ID_LENGTH]) -> Option<&Key> {
+    #[must_use]
+    pub fn by_id(&self, id: [u8; KEY_ID_LENGTH]) -> Option<&Key> {
         self.all().find(|key| key.id == id)
     }
 
     fn all(&self) -> impl Iterator<Item = &Key> {
         std::iter::once(&self.current).chain(&self.earlier)
+    }
+}
+
+impl Keyring {
+    /// Seals `secret` with the current key for the row `row`.
+    ///
+    /// # Errors
+    /// Returns an internal error if the operating system provides no randomness.
+    pub fn seal(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        secret: &SecretString,
+    ) -> Result<Vec<u8>, Failure> {
+        self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
+    }
+
+    /// Seals a secret that is not text.
+    ///
+    /// # Errors
+    /// As [`Keyring::seal`].
+    pub fn seal_bytes(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        secret: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        let key = self.current();
+        let sealed = key.sealing.seal_bytes(purpose, row, secret)?;
+        Ok([key.id.as_slice(), &sealed].concat())
+    }
+
+    /// Returns whether the current key sealed these bytes.
+    #[must_use]
+    pub fn is_current(&self, sealed: &[u8]) -> bool {
+        sealed.starts_with(&self.current().id)
+    }
+
+    /// Opens what [`Keyring::seal`] sealed for the same purpose and row, with any key of the ring. Returns `None` if the bytes were sealed
+    /// otherwise or their key is missing.
+    #[must_use]
+    pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
+        text(&self.open_bytes(purpose, row, sealed)?)
+    }
+
+    /// Opens what [`Keyring::seal_bytes`] sealed, like [`Keyring::open`].
+    #[must_use]
+    pub fn open_bytes(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        sealed: &[u8],
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        let (id, sealed) = sealed.split_first_chunk::<KEY_ID_LENGTH>()?;
+        self.by_id(*id)?.sealing.open_bytes(purpose, row, sealed)
     }
 }
 
@@ -133,18 +195,30 @@ impl fmt::Debug for Keyring {
     }
 }
 
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
+/// Keyrings for tests.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    use super::{Keyring, Zeroizing};
 
     /// Creates a keyring with one key per byte; each key is that byte repeated.
-    pub(crate) fn keyring(keys: &[u8]) -> Keyring {
+    ///
+    /// # Panics
+    /// If there is no key.
+    #[must_use]
+    pub fn keyring(keys: &[u8]) -> Keyring {
         let keys: Vec<_> = keys
             .iter()
             .map(|byte| Zeroizing::new([*byte; 32]))
             .collect();
+        #[expect(clippy::unwrap_used, reason = "only tests call this")]
         Keyring::of(&keys).unwrap()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::keyring;
+    use super::*;
 
     #[test]
     fn a_kid_is_the_thumbprint_of_the_public_key() {
@@ -179,6 +253,75 @@ pub(crate) mod tests {
                 keyring.current().kid,
                 keyring.earlier[0].kid
             )
+        );
+    }
+
+    const ROW: &str = "session-one";
+
+    fn sealed(ring: &Keyring) -> Vec<u8> {
+        ring.seal(
+            Purpose::WebSession,
+            ROW,
+            &SecretString::from("app password"),
+        )
+        .unwrap()
+    }
+
+    fn open(ring: &Keyring, row: &str, sealed: &[u8]) -> Option<String> {
+        ring.open(Purpose::WebSession, row, sealed)
+            .map(|s| s.expose_secret().to_owned())
+    }
+
+    #[test]
+    fn what_was_sealed_opens() {
+        let ring = keyring(&[1]);
+        assert_eq!(
+            open(&ring, ROW, &sealed(&ring)).as_deref(),
+            Some("app password")
+        );
+        assert_ne!(sealed(&ring), sealed(&ring), "no two nonces are the same");
+    }
+
+    #[test]
+    fn sealed_bytes_moved_to_another_row_do_not_open() {
+        let ring = keyring(&[1]);
+        assert_eq!(open(&ring, "session-two", &sealed(&ring)), None);
+        assert_eq!(open(&ring, "", &sealed(&ring)), None);
+    }
+
+    #[test]
+    fn sealed_bytes_do_not_open_for_another_purpose() {
+        let ring = keyring(&[1]);
+        let sealed = sealed(&ring);
+        assert!(ring.open(Purpose::TwoFactor, ROW, &sealed).is_none());
+    }
+
+    #[test]
+    fn changed_or_shortened_bytes_do_not_open() {
+        let ring = keyring(&[1]);
+        let good = sealed(&ring);
+        for index in 0..good.len() {
+            let mut changed = good.clone();
+            changed[index] ^= 1;
+            assert_eq!(open(&ring, ROW, &changed), None, "byte {index}");
+            assert_eq!(
+                open(&ring, ROW, &good[..index]),
+                None,
+                "the first {index} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn an_earlier_key_still_opens_and_a_foreign_one_does_not() {
+        let before = sealed(&keyring(&[1]));
+        assert!(open(&keyring(&[2, 1]), ROW, &before).is_some());
+        assert!(open(&keyring(&[2]), ROW, &before).is_none());
+        let after = sealed(&keyring(&[2, 1]));
+        assert!(keyring(&[2, 1]).is_current(&after) && !keyring(&[2, 1]).is_current(&before));
+        assert!(
+            open(&keyring(&[2]), ROW, &after).is_some(),
+            "the first key of the ring seals"
         );
     }
 }

@@ -64,7 +64,7 @@ impl Inbound {
     ///
     /// # Errors
     /// A sentence that names the entry.
-    pub(crate) fn list_networks(&self) -> Result<Vec<Network>, StartError> {
+    pub fn list_networks(&self) -> Result<Vec<Network>, StartError> {
         let network = |entry: &String| {
             Network::parse(entry).ok_or_else(|| {
                 StartError::new(format!(

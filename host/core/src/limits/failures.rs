@@ -10,11 +10,9 @@ use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::StatusCode;
-
-use super::{Key, MOST_KEYS, Verdict};
+use super::{Key, MOST_KEYS};
 use crate::clock::Clock;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 
 /// The time in which an empty bucket refills.
 const WINDOW: Duration = Duration::from_mins(1);
@@ -68,7 +66,7 @@ impl Failures {
     /// Starts an attempt that counts towards each of these keys. The number of a key is its maximum number of failures per minute.
     ///
     /// # Errors
-    /// 429 if a key has no attempt left. The attempt then counts towards none of them.
+    /// [`Kind::RateLimited`] if a key has no attempt left. The attempt then counts towards none of them.
     pub fn attempt(
         &self,
         keys: impl IntoIterator<Item = (Key, NonZeroU32)>,
@@ -95,7 +93,7 @@ impl Failures {
                 drop(buckets);
                 attempt.succeeded();
                 let reset = self.clock.now().plus(before.saturating_sub(now));
-                return Err(Verdict::spent(limit.get(), wait, reset));
+                return Err(Failure::spent(limit.get(), wait, reset));
             }
             buckets.full_at.insert(key.clone(), after);
             attempt.counted.push((key, interval));
@@ -109,9 +107,9 @@ impl Failures {
 }
 
 impl Attempt<'_> {
-    /// Stops counting the attempt unless `result` is a 401 for wrong credentials.
+    /// Stops counting the attempt unless `result` is [`Kind::Unauthorized`], for wrong credentials.
     pub fn settle<T>(self, result: &Result<T, Failure>) {
-        if !matches!(result, Err(failure) if failure.status == StatusCode::UNAUTHORIZED) {
+        if !matches!(result, Err(failure) if failure.kind == Kind::Unauthorized) {
             self.succeeded();
         }
     }
@@ -159,8 +157,10 @@ mod tests {
             drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
         }
         let refused = failures.attempt([(key("a"), FIVE)]).err().unwrap();
-        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!(refused.headers[0].1, "12");
+        let Kind::RateLimited(verdict) = refused.kind else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(verdict.retry_after, Some(12));
         assert!(failures.attempt([(key("b"), FIVE)]).is_ok());
         clock.advance(Duration::from_secs(12));
         drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());

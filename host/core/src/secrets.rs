@@ -1,7 +1,7 @@
 //! Random secrets and ids, and the hashes of secrets that the directory stores.
 //!
 //! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash of them is enough. Passwords of people are
-//! in [`super::passwords`].
+//! in `auth::passwords`.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ const SELECTOR: usize = 8;
 ///
 /// # Errors
 /// Returns 500 if the operating system provides no randomness.
-pub(crate) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
+pub fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
     let mut bytes = Zeroizing::new([0; N]);
     getrandom::fill(bytes.as_mut_slice()).map_err(Failure::internal)?;
     Ok(bytes)
@@ -37,7 +37,7 @@ pub(crate) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
 ///
 /// # Errors
 /// Returns 500 if the operating system provides no randomness.
-pub(crate) fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
+pub fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
     let bytes = random::<N>()?;
     let mut text = Zeroizing::new(String::with_capacity(N));
     text.extend(bytes.iter().map(|byte| symbol(*byte)));
@@ -48,7 +48,7 @@ pub(crate) fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
 ///
 /// # Errors
 /// Returns 500 if the operating system provides no randomness.
-pub(crate) fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
+pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
     let mut text = Zeroizing::new(String::with_capacity(length));
     while text.len() < length {
         // 248 is four times 62. Larger bytes are skipped, because they would make some symbols more likely.
@@ -68,7 +68,7 @@ const LENGTH: usize = 43;
 
 /// A secret whose prefix tells its purpose: the prefix and 43 letters and digits, 256 random bits.
 #[derive(Clone)]
-pub(crate) struct Prefixed {
+pub struct Prefixed {
     secret: SecretString,
     hash: String,
 }
@@ -84,7 +84,7 @@ impl Prefixed {
     ///
     /// # Errors
     /// Returns 500 if the operating system provides no randomness.
-    pub(crate) fn generate(prefix: &str) -> Result<Self, Failure> {
+    pub fn generate(prefix: &str) -> Result<Self, Failure> {
         let mut text = Zeroizing::new(String::with_capacity(prefix.len() + LENGTH));
         text.push_str(prefix);
         text.push_str(&letters_and_digits(LENGTH)?);
@@ -92,7 +92,8 @@ impl Prefixed {
     }
 
     /// Parses a presented credential. Returns `None` if it does not have this prefix and form.
-    pub(crate) fn parse(prefix: &str, presented: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(prefix: &str, presented: &str) -> Option<Self> {
         let symbols = presented.strip_prefix(prefix)?;
         let shaped =
             symbols.len() == LENGTH && symbols.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -105,12 +106,14 @@ impl Prefixed {
     }
 
     /// Returns the secret with its prefix.
-    pub(crate) fn secret(&self) -> &SecretString {
+    #[must_use]
+    pub fn secret(&self) -> &SecretString {
         &self.secret
     }
 
     /// Returns the SHA-256 of the whole secret as lower-case hexadecimal.
-    pub(crate) fn hash(&self) -> &str {
+    #[must_use]
+    pub fn hash(&self) -> &str {
         &self.hash
     }
 }

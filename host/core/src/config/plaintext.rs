@@ -1,26 +1,17 @@
-//! Rejects configurations whose connections to mail servers and databases would cross a network without encryption.
+//! Refuses connections to mail servers that would cross a network without encryption. The directory checks its own connection to the database.
 //!
 //! This module reads only the configuration. It resolves no names: any name other than `localhost` counts as another machine.
 
-use std::net::IpAddr;
-use std::str::FromStr as _;
-
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
-
 use super::Config;
 use crate::error::StartError;
+use crate::network::is_local;
 
-/// Checks every connection to a mail server or a database.
+/// Checks every connection to a mail server.
 ///
 /// # Errors
 /// A sentence that names the setting and how to allow the connection.
 pub(super) fn check(config: &Config) -> Result<(), StartError> {
-    let Config {
-        imap,
-        smtp,
-        database,
-        ..
-    } = config;
+    let Config { imap, smtp, .. } = config;
     for (key, address, allowed, remedy) in [
         (
             "imap.address",
@@ -47,40 +38,12 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
             )));
         }
     }
-    match unencrypted_database(&database.url) {
-        Some(host) if !database.insecure => Err(StartError::new(format!(
-            "`database.url` names {host}, on another machine, and the connection may not be encrypted; append `?sslmode=verify-full` to it, or set \
-             `database.insecure = true` to allow this"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Returns the host of a PostgreSQL server on another machine, if the connection can be made without TLS. A URL that cannot be parsed is reported
-/// when the database is opened.
-fn unencrypted_database(url: &str) -> Option<String> {
-    if !url.starts_with("postgres") {
-        return None;
-    }
-    let options = PgConnectOptions::from_str(url).ok()?;
-    let encrypted = matches!(
-        options.get_ssl_mode(),
-        PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
-    );
-    let host = options.get_host();
-    let on_socket = options.get_socket().is_some() || host.starts_with('/');
-    (!encrypted && !on_socket && !is_local(host)).then(|| host.to_owned())
+    Ok(())
 }
 
 /// Returns the host of `host:port`.
 fn host(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
-}
-
-fn is_local(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || IpAddr::from_str(address).is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -103,18 +66,6 @@ mod tests {
             ("imap.address = '0.0.0.0:143'", "imap.insecure"),
             ("imap.doveadm = 'mail.example.com:8081'", "imap.insecure"),
             ("smtp.address = 'mail.example.com:587'", "smtp.insecure"),
-            (
-                "database.url = 'postgres://db.example.com/a'",
-                "database.insecure",
-            ),
-            (
-                "database.url = 'postgresql://db.example.com/a?sslmode=prefer'",
-                "database.insecure",
-            ),
-            (
-                "database.url = 'postgres://[2001:db8::1]/a'",
-                "database.insecure",
-            ),
         ] {
             let sentence = refusal(settings).unwrap_or_else(|| panic!("{settings} is accepted"));
             assert!(
@@ -133,13 +84,6 @@ mod tests {
             "imap.address = '[::1]:143'",
             "imap.address = 'mail.example.com:993'\nimap.tls = true",
             "smtp.address = 'mail.example.com:465'\nsmtp.tls = true",
-            "database.url = 'postgres://localhost/a'",
-            "database.url = 'postgres://[::1]/a'",
-            "database.url = 'postgres:///a?host=/run/postgresql'",
-            "database.url = 'postgres://%2Frun%2Fpostgresql/a'",
-            "database.url = 'postgres://db.example.com/a?sslmode=require'",
-            "database.url = 'postgres://db.example.com/a?sslmode=verify-full'",
-            "database.url = 'sqlite:a.db'",
         ] {
             assert_eq!(refusal(settings), None, "{settings}");
         }

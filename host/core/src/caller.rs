@@ -7,7 +7,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use tokio::time::Instant;
 
-use crate::teams::rights::Grants;
+use crate::permissions::Grants;
 
 /// A permission of a credential (specification, section 5). The variants are in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -198,7 +198,7 @@ impl MailCredential {
 
     /// Returns the expiry, if known.
     #[must_use]
-    pub(crate) fn until(&self) -> Option<Instant> {
+    pub fn until(&self) -> Option<Instant> {
         match self.proof {
             Proof::AppPassword(_) => None,
             Proof::AccessToken { until, .. } => until,

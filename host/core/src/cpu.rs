@@ -13,22 +13,23 @@ tokio::task_local! {
 
 /// The CPU time, in nanoseconds, that other threads took for one request and that was not yet collected.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Elsewhere(Arc<AtomicU64>);
+pub struct Elsewhere(Arc<AtomicU64>);
 
 impl Elsewhere {
     /// Runs a part of the request. Work that the part starts with [`charged`] is charged to the request.
-    pub(crate) fn scope<T>(&self, part: impl FnOnce() -> T) -> T {
+    pub fn scope<T>(&self, part: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(Arc::clone(&self.0), part)
     }
 
     /// Returns what was charged since the last call.
-    pub(crate) fn collect(&self) -> Duration {
+    #[must_use]
+    pub fn collect(&self) -> Duration {
         Duration::from_nanos(self.0.swap(0, Ordering::Relaxed))
     }
 }
 
 /// Work for another thread. Its CPU time is charged to the request of a module that it is made for, if there is one.
-pub(crate) fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+pub fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let request = CURRENT.try_with(Arc::clone).ok();
     move || {
         let before = thread_time();
@@ -42,7 +43,8 @@ pub(crate) fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 }
 
 /// The CPU time of the current thread so far.
-pub(crate) fn thread_time() -> Duration {
+#[must_use]
+pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 /// Encodes bytes as hexadecimal digits in lower case.
-pub(crate) fn lower(bytes: &[u8]) -> String {
+#[must_use]
+pub fn lower(bytes: &[u8]) -> String {
     let digits = String::with_capacity(2 * bytes.len());
     bytes.iter().fold(digits, |mut digits, byte| {
         // Writing to a `String` cannot fail.

@@ -2,7 +2,7 @@
 //!
 //! Each line is one key, 32 random bytes in standard base64. The first key is the current one. The other keys still open and verify what
 //! they sealed and signed, so an operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
-//! [`super::keyring`] derives the keys that are used.
+//! [`crate::keyring`] derives the keys that are used.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -14,11 +14,11 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
-use super::secrets;
 use crate::error::StartError;
+use crate::secrets;
 
 /// The bytes of a key.
-pub(crate) type Key = Zeroizing<[u8; 32]>;
+pub type Key = Zeroizing<[u8; 32]>;
 
 /// Maximum size of a key file in bytes, comments included.
 const LARGEST: u64 = 64 * 1024;
@@ -27,7 +27,7 @@ const LARGEST: u64 = 64 * 1024;
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or created, if another user can read it or owns it, or if it contains anything but keys.
-pub(crate) fn load(path: &Path) -> Result<Vec<Key>, StartError> {
+pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
     if let Err(e) = fs::metadata(path)
         && e.kind() == ErrorKind::NotFound
     {
@@ -42,7 +42,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Key>, StartError> {
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, or if another user can read it or owns it.
-pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
+pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     let unreadable = |e| sentence("cannot read", path, &e);
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;

@@ -1,0 +1,20 @@
+//! Types that every part of Latchmail uses: callers and their permissions, errors, the clock, the configuration, rate limits, and the service's keys.
+//!
+//! This crate does no network I/O, has no database, and does not depend on any other crate of the service. It reads the environment, the configuration file and
+//! key files.
+
+pub mod address;
+pub mod caller;
+pub mod clock;
+pub mod config;
+pub mod cpu;
+pub mod error;
+pub mod hexadecimal;
+pub mod key_file;
+pub mod keyring;
+pub mod limits;
+pub mod network;
+pub mod permissions;
+pub mod sealing;
+pub mod secrets;
+pub mod verdict;

@@ -1,0 +1,134 @@
+//! Sealing: encryption of secrets that the service must read again, such as a session's app password, and that a stolen database must not
+//! reveal.
+//!
+//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes are the nonce, then the ciphertext with its tag. Bytes that a key
+//! of the service sealed start with that key's id. Sealed bytes are bound to their purpose and to the id of the row that stores them, so
+//! they cannot be opened for another purpose or row.
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use hkdf::Hkdf;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use crate::error::Failure;
+use crate::secrets;
+
+const NONCE_LENGTH: usize = 24;
+
+/// Purpose of sealed bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// App password of a web session. The row is the session's `sid`.
+    WebSession,
+    /// App password of an API token, sealed with the token's own key. The row is the token's id.
+    ApiToken,
+    /// Secret of a second factor. The row is the account's id.
+    TwoFactor,
+    /// Private DKIM key of a domain. The row is the domain.
+    DkimKey,
+    /// App password that acts for the members of a shared mailbox. The row is the mailbox's id.
+    TeamKey,
+    /// App password of an OAuth grant, sealed with a token's own key. The row is the grant's id.
+    OAuthGrant,
+    /// State that a sign-in page stores in its form. The row is the secret of the browser's cookie.
+    SignInPage,
+}
+
+impl Purpose {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::WebSession => "web_session",
+            Self::ApiToken => "api_token",
+            Self::TwoFactor => "two_factor",
+            Self::DkimKey => "dkim_key",
+            Self::TeamKey => "team_key",
+            Self::OAuthGrant => "oauth_grant",
+            Self::SignInPage => "sign_in_page",
+        }
+    }
+
+    /// Returns the associated data of the bytes. A purpose contains no NUL, so different purposes and rows never give the same data.
+    fn bound_to(self, row: &str) -> Vec<u8> {
+        format!("latchmail v1 sealed\0{}\0{row}", self.name()).into_bytes()
+    }
+}
+
+/// A key for XChaCha20-Poly1305.
+pub struct SealingKey(pub(crate) Zeroizing<[u8; 32]>);
+
+impl SealingKey {
+    /// Derives the key of `secret` for the use `label` (HKDF-SHA256, RFC 5869).
+    ///
+    /// # Errors
+    /// Returns an internal error if the key cannot be derived.
+    pub fn derive(secret: &[u8], label: &str) -> Result<Self, Failure> {
+        let mut key = Zeroizing::new([0; 32]);
+        Hkdf::<Sha256>::new(None, secret)
+            .expand(label.as_bytes(), key.as_mut_slice())
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        Ok(Self(key))
+    }
+
+    /// Seals `secret` for the row `row`.
+    ///
+    /// # Errors
+    /// Returns an internal error if the operating system provides no randomness.
+    pub fn seal(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        secret: &SecretString,
+    ) -> Result<Vec<u8>, Failure> {
+        self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
+    }
+
+    pub(crate) fn seal_bytes(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        secret: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        let nonce = secrets::random::<NONCE_LENGTH>()?;
+        let ciphertext = XChaCha20Poly1305::new((&*self.0).into())
+            .encrypt(
+                &XNonce::from(*nonce),
+                Payload {
+                    msg: secret,
+                    aad: &purpose.bound_to(row),
+                },
+            )
+            .map_err(|_| Failure::internal("the secret is too long to be sealed"))?;
+        Ok([nonce.as_slice(), &ciphertext].concat())
+    }
+
+    /// Opens what [`SealingKey::seal`] sealed with the same key for the same purpose and row.
+    #[must_use]
+    pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
+        text(&self.open_bytes(purpose, row, sealed)?)
+    }
+
+    pub(crate) fn open_bytes(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        sealed: &[u8],
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        let (nonce, ciphertext) = sealed.split_first_chunk::<NONCE_LENGTH>()?;
+        XChaCha20Poly1305::new((&*self.0).into())
+            .decrypt(
+                &XNonce::from(*nonce),
+                Payload {
+                    msg: ciphertext,
+                    aad: &purpose.bound_to(row),
+                },
+            )
+            .map(Zeroizing::new)
+            .ok()
+    }
+}
+
+pub(crate) fn text(secret: &[u8]) -> Option<SecretString> {
+    Some(SecretString::from(std::str::from_utf8(secret).ok()?))
+}
