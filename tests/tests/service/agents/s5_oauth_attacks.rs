@@ -337,7 +337,8 @@ async fn a_link_alone_lets_no_device_in() {
         "the code is filled in, and the user submits the form"
     );
     assert!(
-        page.text.contains("Letters that somebody sent you"),
+        page.text
+            .contains("Do not enter a code that someone sent you"),
         "{}",
         page.text
     );
@@ -658,5 +659,5 @@ async fn a_no_after_a_yes_counts_as_long_as_the_device_has_nothing() {
     let denied = agent.poll(&begun).await.succeeds(400);
     assert_eq!(denied["error"], "access_denied");
     let again = agent.fill("/device", &named, &[("answer", "no")]).await;
-    assert!(again.text.contains("Nothing waits"), "{}", again.text);
+    assert!(again.text.contains("no longer valid"), "{}", again.text);
 }

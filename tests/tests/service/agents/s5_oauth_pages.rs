@@ -103,7 +103,7 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
         browser.look_like(&look).await;
         browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
         browser.sign_in(&ada.address, "Wrong-Horse-7").await;
-        browser.shows("is not right").await;
+        browser.shows("Incorrect email address").await;
         is_usable(&browser, &look, "wrong").await;
         assert!(alert(&browser).await.contains("password"));
         assert_eq!(browser.find("#email").await.value().await, ada.address);
@@ -114,7 +114,7 @@ async fn a_wrong_password_is_told_and_the_address_is_kept() {
     // The right password succeeds.
     browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
     browser.sign_in(&ada.address, "Wrong-Horse-7").await;
-    browser.shows("is not right").await;
+    browser.shows("Incorrect email address").await;
     browser.keys(&format!("{PASSWORD}{ENTER}")).await;
     browser.arrives(&format!("{back}?code=")).await;
 }
@@ -276,7 +276,7 @@ async fn every_page_fits_a_phone_whatever_the_application_calls_itself() {
         browser.shows(LONG).await;
         is_usable(&browser, &look, "long").await;
         browser.sign_in("nobody@first.test", "Wrong-Horse-7").await;
-        browser.shows("is not right").await;
+        browser.shows("Incorrect email address").await;
         is_usable(&browser, &look, "long-wrong").await;
     }
 }
@@ -341,7 +341,7 @@ async fn no_script_is_needed() {
     assert_eq!(browser.title().await, "off");
     browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
     browser.sign_in(&ada.address, "Wrong-Horse-7").await;
-    browser.shows("is not right").await;
+    browser.shows("Incorrect email address").await;
     browser.find("#password").await.enter(PASSWORD).await;
     browser.press("Sign in and allow").await;
     browser.arrives(&format!("{back}?code=")).await;
