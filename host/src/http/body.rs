@@ -160,8 +160,8 @@ impl Making {
 /// dropped. An announced size does not count.
 ///
 /// # Errors
-/// Returns 413 if the body is too large, 408 if the body does not arrive in time, 400 if the body is incomplete or a field is invalid, and 503 if there is not
-/// enough memory. If the body has an announced size, 413 and 503 are returned before reading.
+/// Returns 413 if the body is too large, 408 if the body does not arrive in time, 400 if the body is incomplete or a field is invalid, and 503 if there is
+/// not enough memory. If the announced size is too large or does not fit into the memory, 413 or 503 is returned before reading.
 pub(super) async fn read<B>(
     intake: &mut Intake<B>,
     cap: usize,

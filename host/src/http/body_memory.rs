@@ -1,7 +1,7 @@
-//! The memory for request bodies, and the share of each client.
+//! The memory budget for request bodies, and the share of it that each client can use.
 //!
-//! Each account and each client network is limited to a share, and bodies of up to 64 KiB have a pool of their own, so no client can use up what the requests of
-//! others need. This module counts memory; it does not allocate any.
+//! Each account and each client network is limited to a share, and bodies of up to 64 KiB have a separate pool, so no client can use up the memory that the
+//! requests of others need. This module counts memory; it does not allocate any.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,11 +16,11 @@ use crate::turns::Turns;
 
 /// The largest body that draws from the pool of small bodies, in KiB.
 const SMALL: usize = 64;
-/// The size of the pool of small bodies, as a fraction of the other pool. The two pools are separate.
+/// The size of the large pool divided by the size of the pool of small bodies, which is additional.
 const SMALL_PART: usize = 8;
-/// The part of a pool that one account can use.
+/// One account can use a pool's size divided by this number.
 const ACCOUNT_PART: usize = 4;
-/// The part of a pool that one client network can use.
+/// One client network can use a pool's size divided by this number.
 const NETWORK_PART: usize = 2;
 /// A body above this size, in bytes, needs a permit of its account.
 pub(super) const LARGE: usize = 1024 * 1024;
@@ -35,7 +35,7 @@ pub(super) struct BodyMemory {
     permits: Turns,
 }
 
-/// A part of the memory. Sizes are in KiB.
+/// A pool of memory. Sizes are in KiB.
 #[derive(Debug, Default)]
 struct Pool {
     size: usize,
@@ -43,21 +43,21 @@ struct Pool {
     payers: HashMap<String, usize>,
 }
 
-/// What one body uses of the memory. It is returned when this is dropped.
+/// The memory that one body uses. It is returned when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     memory: Arc<BodyMemory>,
-    /// The account's id, if the request has a caller, and the client network, each with the part of a pool that it can use.
+    /// The account's id, if the request has a caller, and the client network, each with the divisor of the pool size that limits it.
     payers: Vec<(String, usize)>,
-    /// The largest body of the route in KiB. One body of that size is always within a payer's share.
+    /// The maximum body size of the route, in KiB. One body of that size always fits the share of a payer.
     cap: usize,
-    /// What this body uses, in KiB.
+    /// The memory that this body uses, in KiB.
     used: usize,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl BodyMemory {
-    /// `mebibytes` for bodies above 64 KiB, and an eighth of that for smaller ones.
+    /// Creates a pool of `mebibytes` MiB for bodies above 64 KiB, and a pool of an eighth of that size for smaller bodies.
     #[must_use]
     pub(super) fn new(mebibytes: usize) -> Self {
         let pool = |size| {
@@ -74,7 +74,7 @@ impl BodyMemory {
         }
     }
 
-    /// An empty share for a body of at most `cap` bytes.
+    /// Returns an empty share for a body of at most `cap` bytes.
     #[must_use]
     pub(super) fn share(
         self: &Arc<Self>,
@@ -153,10 +153,10 @@ impl Share {
         }
     }
 
-    /// Checks whether a body of `bytes` fits at present.
+    /// Checks that a body of `bytes` currently fits.
     ///
     /// # Errors
-    /// 503 if it does not.
+    /// Returns 503 if it does not fit.
     pub(super) fn check(&self, bytes: usize) -> Result<(), Rejection> {
         let wanted = bytes.div_ceil(1024);
         self.memory.pool(wanted).fits(self, wanted)
@@ -165,7 +165,7 @@ impl Share {
     /// Counts a body that has grown to `bytes`.
     ///
     /// # Errors
-    /// 503 if the pool or the share of a payer is used up.
+    /// Returns 503 if the pool or the share of a payer is used up.
     pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
         let wanted = bytes.div_ceil(1024);
         if wanted <= self.used {

@@ -197,8 +197,8 @@ impl Drop for Answer {
     }
 }
 
-/// The timer that hyper uses for the head of a request: `idle` until the first byte, and `head` after it. Before the first request of a connection, `head`
-/// applies from the start.
+/// The timer that hyper uses for the head of a request: `idle` until the first byte, and `head` after it. Before the first request of a connection, the
+/// shorter of both applies until the first byte.
 struct HeadTimer {
     exchange: Arc<Exchange>,
     head: Duration,

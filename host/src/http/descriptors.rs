@@ -18,7 +18,7 @@ pub(super) fn seats(configured: usize) -> usize {
             configured,
             seats,
             limit,
-            "`http.max_connections` is more than the limit on open files allows: raise it (`LimitNOFILE=`, `ulimit -n`)"
+            "`http.max_connections` exceeds the limit on open files: raise the limit (`LimitNOFILE=`, `ulimit -n`)"
         );
     }
     seats
@@ -43,7 +43,7 @@ fn raise(configured: usize) -> Option<u64> {
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => Some(wanted),
         Err(error) => {
-            tracing::warn!(%error, soft, "the limit on open files cannot be raised");
+            tracing::warn!(%error, soft, "cannot raise the limit on open files");
             Some(soft)
         }
     }

@@ -89,7 +89,7 @@ fn chunked_or_none(headers: &HeaderMap) -> bool {
     }
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110, section 7.2), the host not empty.
+/// Returns `true` for `uri-host [ ":" port ]` (RFC 9110, section 7.2) with a non-empty host.
 fn names_a_host(value: &[u8]) -> bool {
     let Ok(authority) = Authority::try_from(value) else {
         return false;

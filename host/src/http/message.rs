@@ -106,7 +106,7 @@ impl Reply {
     /// Creates a response with the status 200 and the body `{"success": true}`.
     ///
     /// # Errors
-    /// The errors of [`Reply::json`], which do not occur in practice.
+    /// Returns the errors of [`Reply::json`], which do not occur in practice.
     pub fn success() -> Result<Self, Rejection> {
         Self::json(StatusCode::OK, &serde_json::json!({ "success": true }))
     }

@@ -11,7 +11,7 @@
 //! | [`pipeline`] | one request, from its headers to its response |
 //! | `framing`, [`body`] | checks of a request's head, and its body |
 //! | [`router`], [`openapi`] | the table of routes and the API description |
-//! | [`message`], `shape` | requests and responses of handlers |
+//! | [`message`] | requests and responses of handlers |
 //! | [`admin`] | changes of modules at run time, by administrators and over the operator's socket |
 //! | [`service`] | health, readiness and the API description |
 

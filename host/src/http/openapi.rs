@@ -56,7 +56,7 @@ pub fn compose<S>(about: &About, parts: &[Part<S>]) -> Result<Bytes, StartError>
 /// Performs the checks of [`compose`] without writing the description.
 ///
 /// # Errors
-/// The errors of [`compose`].
+/// Returns the errors of [`compose`].
 pub fn check<S>(about: &About, parts: &[Part<S>]) -> Result<(), StartError> {
     with_document(about, parts, |_| Ok(()))
 }

@@ -140,7 +140,7 @@ where
         ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         bytes,
         account = seen.account.as_deref(),
-        "answered"
+        "request completed"
     );
     response
 }
@@ -367,7 +367,7 @@ fn wrong_method<S: State>(
     }
     Err(Rejection::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        "This route does not take that method",
+        "This route does not support this method",
     )
     .with(header::ALLOW, allow.clone()))
 }

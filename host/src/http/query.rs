@@ -16,7 +16,7 @@ pub fn segment(raw: &str) -> Result<String, Rejection> {
 /// Decodes the names and values of a query string, in their order. `+` is a space. A name without `=` has an empty value.
 ///
 /// # Errors
-/// The errors of [`segment`].
+/// Returns the errors of [`segment`].
 pub fn pairs(raw: &str) -> Result<Vec<(String, String)>, Rejection> {
     raw.split('&')
         .filter(|pair| !pair.is_empty())
@@ -37,7 +37,9 @@ pub fn taken(query: &mut Vec<(String, String)>, name: &str) -> Result<Option<Str
     let value = values.next().map(|(_, value)| value);
     let again = values.count() > 0;
     if again {
-        return Err(Rejection::bad_request(format!("{name} must be given once")));
+        return Err(Rejection::bad_request(format!(
+            "{name} must not be repeated"
+        )));
     }
     Ok(value)
 }

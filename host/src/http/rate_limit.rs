@@ -10,8 +10,8 @@ const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 /// When the bucket is full again, in seconds since the Unix epoch.
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Sets the headers. If a handler set those of another bucket, the headers of the bucket with fewer remaining requests are kept, because the client reaches that
-/// limit first.
+/// Sets the headers. If a handler already set those of another bucket, the headers of the bucket with fewer remaining requests are kept, because the client
+/// reaches that limit first.
 pub(super) fn write(verdict: Verdict, headers: &mut HeaderMap) {
     let present = headers
         .get(REMAINING)

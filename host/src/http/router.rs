@@ -159,7 +159,7 @@ impl<S> Table<S> {
     /// Performs the checks of [`Table::build`].
     ///
     /// # Errors
-    /// The errors of [`Table::build`].
+    /// Returns the errors of [`Table::build`].
     pub fn check(about: &About, parts: Vec<Part<S>>) -> Result<(), StartError> {
         openapi::check(about, &parts)?;
         Self::routed(parts).map(drop)

@@ -51,7 +51,7 @@ impl Running {
     /// Stops accepting connections, closes the idle ones, and waits for requests and changes in progress. Aborts what is not finished within
     /// `http.shutdown_grace`.
     pub async fn stop(self) {
-        self.accepting.stop("the address listened on").await;
+        self.accepting.stop("the HTTP listener").await;
     }
 }
 

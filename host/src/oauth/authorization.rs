@@ -103,7 +103,7 @@ impl OAuth {
     /// Signs a user in and stores the authorization. Returns the redirect URI with the code in its query.
     ///
     /// # Errors
-    /// As [`crate::auth::Auth::agree`].
+    /// Returns the errors of [`crate::auth::Auth::agree`].
     pub async fn agree(
         &self,
         wish: &Authorization,

@@ -176,7 +176,7 @@ impl OAuth {
     /// code or token that it exchanges names the client.
     ///
     /// # Errors
-    /// The errors of [`Self::authenticated`].
+    /// Returns the errors of [`Self::authenticated`].
     pub async fn authenticated_id<'a>(&self, shown: Shown<'a>) -> Result<&'a str, Error> {
         let (id, secret) = shown.read()?;
         if document::is_address(id) {

@@ -99,7 +99,7 @@ impl OAuth {
     /// Signs a user in and authorizes a device.
     ///
     /// # Errors
-    /// As [`crate::auth::Auth::agree`].
+    /// Returns the errors of [`crate::auth::Auth::agree`].
     pub async fn agree_to_device(
         &self,
         user_code: &str,

@@ -75,8 +75,8 @@ pub fn is(registered: &str, asked: &str) -> bool {
     }
 }
 
-/// The source for `form-action` in a content policy: the scheme alone. Chromium applies `form-action` to each redirect that follows a form, and a client may redirect
-/// from its callback to another origin. `http:` includes `https:` (CSP Level 3, section 6.7.2.9).
+/// Returns the source for `form-action` in a content security policy: only the scheme of the URI. Chromium applies `form-action` to each redirect that
+/// follows a form, and a client may redirect from its callback to another origin. `http:` includes `https:` (CSP Level 3, section 6.7.2.9).
 #[must_use]
 pub fn source(uri: &str) -> String {
     Url::parse(uri).map_or_else(|_| "'none'".into(), |url| format!("{}:", url.scheme()))

@@ -8,7 +8,7 @@ use crate::caller::Scope;
 /// Reads the parameter `scope`: the requested scopes, in canonical order and without duplicates, or `None` if the client requests none.
 ///
 /// # Errors
-/// `invalid_scope` if a name is not a scope of the service; `invalid_request` if the parameter is repeated.
+/// Returns `invalid_scope` if a name is not a scope of the service, and `invalid_request` if the parameter is repeated.
 pub(super) fn requested(parameters: &Parameters) -> Result<Option<Vec<Scope>>, Refusal> {
     let Some(list) = parameters.one("scope")? else {
         return Ok(None);
@@ -31,11 +31,11 @@ pub(super) fn refused(why: &'static str) -> Refusal {
 }
 
 impl OAuth {
-    /// Returns the scopes that a request leads to, separated by spaces: all that OAuth tokens can have if it requests none, otherwise those of them that it
-    /// requests. Other scopes of the service are not granted, and the token response tells the client so.
+    /// Returns the scopes that a request is granted, separated by spaces. If the request has no `scope`, these are all scopes that OAuth tokens can have.
+    /// Otherwise, they are the requested ones among these scopes. Other scopes are not granted; the token response lists the granted scopes.
     ///
     /// # Errors
-    /// As [`requested`], and `invalid_scope` if none of the requested scopes can be granted.
+    /// Returns the errors of [`requested`], and `invalid_scope` if none of the requested scopes can be granted.
     pub(super) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
         let mut scopes = self.auth.oauth_scopes();
         if let Some(requested) = requested(parameters)? {

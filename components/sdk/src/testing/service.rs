@@ -119,7 +119,7 @@ impl Service {
             .into_iter()
             .find(|r| route::method(r.method) == method);
         let route =
-            route.ok_or_else(|| Failure::new(405, "This route does not take that method"))?;
+            route.ok_or_else(|| Failure::new(405, "This route does not support this method"))?;
         self.admit(route)?;
         let undecoded =
             |what| Failure::bad_request(format!("The {what} is not valid percent-encoded UTF-8"));

@@ -78,7 +78,7 @@ fn a_route_is_found_by_its_method_and_its_path() {
     unknown.fails(404, "There is no such route");
     service
         .delete("/api/v1/who")
-        .fails(405, "This route does not take that method");
+        .fails(405, "This route does not support this method");
     assert_eq!(service.get("/api/v1/echo/%ff").status, 400);
 }
 

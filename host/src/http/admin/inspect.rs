@@ -25,8 +25,8 @@ struct Inspected {
 
 /// Inspects components.
 ///
-/// Returns for each component its imports that were not granted, its routes, what it needs consent for, and the reason if it cannot be installed. Changes
-/// nothing.
+/// Returns for each component its imports and whether each is granted, its routes, the changes that need consent, and the reason if it cannot be installed.
+/// Changes nothing.
 ///
 /// # Errors
 /// Returns 400 if a component is not a module.

@@ -1,4 +1,4 @@
-//! `GET /api/v1/admin/modules` and `GET /api/v1/admin/modules/{name}`.
+//! `GET /api/v1/admin/modules` and `GET /api/v1/admin/modules/{name}`: list and show modules.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Rejection> {
 
 /// Shows a module.
 ///
-/// Returns the module's imports that were not granted, its routes, and its stored versions.
+/// Returns the module's imports and whether each is granted, its routes, and its stored versions.
 ///
 /// # Errors
 /// Returns 404 if there is no such module.

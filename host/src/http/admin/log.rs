@@ -1,4 +1,4 @@
-//! `GET /api/v1/admin/modules/{name}/log`.
+//! `GET /api/v1/admin/modules/{name}/log`: shows recent log entries of a module.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -18,8 +18,8 @@ struct ModuleLog {
 
 /// Show the log of a module
 ///
-/// Recent lines that the module wrote, and the reasons of requests without a response of the module, for example traps. The service keeps the last 1,000
-/// entries of a module, at most 512 KiB, until it ends.
+/// Returns recent lines that the module wrote, and the causes of failed calls of the module, for example traps. The service keeps the last 1,000 entries of a
+/// module, at most 512 KiB, until it stops.
 ///
 /// # Errors
 /// Returns 404 if there is no such module.

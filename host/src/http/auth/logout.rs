@@ -45,7 +45,7 @@ pub fn route() -> Route {
         (status = 200, description = "Signed out", body = inline(Success)),
         (status = 400, description = "`refreshToken is required`", body = ref("#/components/schemas/Error")),
         (status = 401, description = "No usable session, or `Invalid or expired refresh token`", body = ref("#/components/schemas/Error")),
-        (status = 403, description = "Not a signed-in session", body = ref("#/components/schemas/Error")),
+        (status = 403, description = "The credential is not a web session", body = ref("#/components/schemas/Error")),
     ),
 )]
 pub async fn logout(app: &App, request: &Request) -> Result<Reply, Rejection> {

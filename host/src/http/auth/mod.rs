@@ -100,14 +100,14 @@ pub struct AuthUser {
     /// The account's address, in lower case.
     #[schema(format = "email")]
     email: String,
-    /// Whether the account is an administrator's.
+    /// `true` if the account is an administrator's.
     #[serde(rename = "isAdmin")]
     admin: bool,
-    /// On registration only.
+    /// Present only after a registration.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     first_name: Option<String>,
-    /// On registration only.
+    /// Present only after a registration.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     last_name: Option<String>,

@@ -35,14 +35,14 @@ pub struct RegisterBody {
         pattern = r"^[\s\S]*(?:[a-z][\s\S]*[A-Z][\s\S]*[0-9]|[a-z][\s\S]*[0-9][\s\S]*[A-Z]|[A-Z][\s\S]*[a-z][\s\S]*[0-9]|[A-Z][\s\S]*[0-9][\s\S]*[a-z]|[0-9][\s\S]*[a-z][\s\S]*[A-Z]|[0-9][\s\S]*[A-Z][\s\S]*[a-z])[\s\S]*$"
     )]
     password: SecretString,
-    /// White space around it is dropped.
+    /// Leading and trailing white space is removed.
     #[schema(
         min_length = 1,
         max_length = 64,
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
     )]
     first_name: String,
-    /// White space around it is dropped.
+    /// Leading and trailing white space is removed.
     #[schema(
         min_length = 1,
         max_length = 64,

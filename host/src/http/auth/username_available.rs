@@ -64,7 +64,7 @@ pub fn route() -> Route {
     tag = "Authentication",
     params(("username" = String, Query, description = "The requested user name, which is converted to lower case. A name that violates a rule is not available")),
     responses(
-        (status = 200, description = "Whether it is available", body = UsernameAvailability),
+        (status = 200, description = "The availability of the user name", body = UsernameAvailability),
         (status = 400, description = "`username` is missing", body = ref("#/components/schemas/Error")),
     ),
 )]

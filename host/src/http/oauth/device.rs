@@ -47,7 +47,7 @@ struct DeviceForm {
     /// The resource that the tokens are for (RFC 8707): a URL of this service.
     #[schema(nullable = false)]
     resource: Option<String>,
-    /// The scopes that the client requests, separated by spaces. All that it can be granted if absent.
+    /// The scopes that the client requests, separated by spaces. The default is all that it can be granted.
     #[schema(nullable = false)]
     scope: Option<String>,
 }
@@ -120,7 +120,7 @@ struct DevicePageForm {
     /// The code that the device shows.
     #[schema(nullable = false)]
     user_code: Option<String>,
-    /// `no` rejects the device.
+    /// `no` denies access to the device.
     #[schema(nullable = false)]
     answer: Option<String>,
     /// The account's address.

@@ -205,7 +205,7 @@ fn route(method: Method, path: &str, operation: &str) -> Route {
     }
 }
 
-/// A route that the pipeline does not count: its response is the same for all clients, or its handler counts the request ([`page::within`],
+/// Creates a route that the pipeline does not count. Either its response is the same for all clients, or its handler counts the request ([`page::within`],
 /// [`token::exchange_token`]).
 fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     Route {

@@ -32,7 +32,7 @@ pub(super) struct ProtectedResource {
     path = "/.well-known/oauth-protected-resource",
     operation_id = "protectedResource",
     tag = "Authorization",
-    responses((status = 200, description = "Its metadata", body = ProtectedResource))
+    responses((status = 200, description = "The metadata of the agent endpoint", body = ProtectedResource))
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
 pub(super) async fn protected_resource(app: &App) -> Result<Reply, Rejection> {
@@ -56,7 +56,7 @@ pub(super) async fn protected_resource(app: &App) -> Result<Reply, Rejection> {
     path = "/.well-known/oauth-protected-resource/mcp",
     operation_id = "protectedAgentEndpoint",
     tag = "Authorization",
-    responses((status = 200, description = "Its metadata", body = ProtectedResource))
+    responses((status = 200, description = "The metadata of the agent endpoint", body = ProtectedResource))
 )]
 pub(super) async fn protected_agent_endpoint(app: &App) -> Result<Reply, Rejection> {
     protected_resource(app).await

@@ -272,7 +272,7 @@ pub(super) fn stale(app: &App) -> Result<Reply, Rejection> {
         status: StatusCode::FORBIDDEN,
         title: "This page has expired",
         body: html! {
-            p role="alert" { "You opened the page too long ago, in another browser or at another address of this service, or your browser blocks cookies. Return to the application and start again." }
+            p role="alert" { "You opened the page too long ago, in another browser or at another URL of this service, or your browser blocks cookies. Return to the application and start again." }
         },
         leads_to: None,
         browser: None,

@@ -26,7 +26,7 @@ pub(super) const PATH: &str = "/auth/token";
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only described")]
 struct TokenForm {
-    /// Decides which other fields are required.
+    /// The grant type. It determines which other fields are required.
     grant_type: GrantType,
     /// The client's id. Required unless the client authenticates in the Authorization header.
     #[schema(nullable = false)]
@@ -37,7 +37,7 @@ struct TokenForm {
     /// Required for `authorization_code`: the code.
     #[schema(nullable = false)]
     code: Option<String>,
-    /// Required for `authorization_code`: the secret of which `code_challenge` is the hash.
+    /// Required for `authorization_code`: the secret whose hash is `code_challenge`.
     #[schema(nullable = false, pattern = "^[A-Za-z0-9._~-]{43,128}$")]
     code_verifier: Option<String>,
     /// For `authorization_code`: the redirect URI that the code was sent to.
@@ -52,8 +52,8 @@ struct TokenForm {
     /// The resource of the authorization request (RFC 8707).
     #[schema(nullable = false)]
     resource: Option<String>,
-    /// For `refresh_token`: the scopes of the next access token, separated by spaces, if it needs fewer than were granted. The next refresh token has all that
-    /// were granted.
+    /// For `refresh_token`: the scopes of the next access token, separated by spaces, if the client needs fewer scopes than it was granted. The next refresh
+    /// token keeps all granted scopes.
     #[schema(nullable = false)]
     scope: Option<String>,
 }

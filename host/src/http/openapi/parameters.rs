@@ -1,4 +1,4 @@
-//! Parameters that the host adds to an operation, and the limits that the request pipeline sets for the operation's own.
+//! Adds the host's parameters to an operation, and the limits that the request pipeline sets for the operation's own parameters.
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,7 @@ pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     parameters.into_iter().flatten().for_each(limit);
 }
 
-/// No value in a path or a query contains NUL, and none in a path is empty.
+/// Values in a path or a query cannot contain NUL, and values in a path cannot be empty.
 fn limit(parameter: &mut Value) {
     let pattern = match parameter.get("in").and_then(Value::as_str) {
         Some("path") => r"^[^\u0000]+$",

@@ -1,6 +1,6 @@
-//! Responses that the request pipeline returns for an operation without its handler, and the headers that the host sets.
+//! Adds the responses that the request pipeline returns without calling the handler, and the headers that the host sets.
 //!
-//! A response that the operation describes itself stays: it gets only the headers and the error schema that it lacks.
+//! A response that the operation itself describes is kept. Only missing headers and the error schema are added.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ const RATE_LIMIT: [(&str, &str); 3] = [
     ("X-RateLimit-Remaining", "RateLimitRemaining"),
     ("X-RateLimit-Reset", "RateLimitReset"),
 ];
-/// Failures that are found before a request is counted.
+/// Failures that occur before a request is counted.
 const UNCOUNTED: [&str; 4] = ["405", "414", "431", "501"];
 const REQUEST_ID: (&str, &str) = ("X-Request-Id", "RequestId");
 
@@ -26,7 +26,7 @@ struct Failure {
     /// Name of the component.
     name: &'static str,
     description: &'static str,
-    /// Name and component of the header that comes with the status.
+    /// Name and component of the additional header of the status.
     header: Option<(&'static str, &'static str)>,
     applies: fn(&Route) -> bool,
 }
@@ -129,7 +129,7 @@ fn needs_credential(route: &Route) -> bool {
     route.access != Access::Public
 }
 
-/// Requests without a valid credential count towards a limit of their own.
+/// Requests without a valid credential count towards a separate limit.
 fn is_limited(route: &Route) -> bool {
     needs_credential(route) || !route.area.is_empty()
 }
@@ -142,11 +142,11 @@ pub(super) fn headers() -> Value {
     json!({
         "Allow": text("The methods of the path, separated by commas"),
         "Challenge": text("The scheme of the credential, with the error or the missing scope (RFC 6750)"),
-        "RateLimitLimit": integer("Requests a minute"),
+        "RateLimitLimit": integer("Requests per minute"),
         "RateLimitRemaining": integer("Requests that would be accepted now"),
-        "RateLimitReset": integer("Time at which the whole budget is available again, in Unix seconds"),
-        "RequestId": text("Id of the request, as in the service's log"),
-        "RetryAfter": integer("Seconds after which the request can be repeated"),
+        "RateLimitReset": integer("Time at which the full limit is available again, in Unix seconds"),
+        "RequestId": text("The id of the request in the service's log"),
+        "RetryAfter": integer("The number of seconds after which the client can repeat the request"),
     })
 }
 
@@ -206,7 +206,7 @@ fn also_an_error(content: &mut Map<String, Value>) {
     media.insert("schema".into(), schema);
 }
 
-/// The member `name` of a response that is written out.
+/// Returns the member `name` of a response, unless the response is a reference.
 fn own<'r>(response: &'r mut Value, name: &str) -> Option<&'r mut Map<String, Value>> {
     let response = response.as_object_mut()?;
     if response.contains_key("$ref") {

@@ -33,9 +33,9 @@ struct OpenApiDocument {
     scopes: BTreeMap<String, String>,
 }
 
-/// The description of this API.
+/// Get the description of this API
 ///
-/// OpenAPI 3.1. Each operation names the one scope it needs in `x-required-scope`; `x-api-token-scopes` describes the scopes.
+/// OpenAPI 3.1. Each operation names the scope that it needs in `x-required-scope`; `x-api-token-scopes` describes the scopes.
 #[utoipa::path(
     get,
     path = "/api/openapi.json",

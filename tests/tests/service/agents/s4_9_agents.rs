@@ -31,7 +31,7 @@ async fn only_agents_are_let_in() {
     service
         .ask("PUT /mcp")
         .await
-        .fails(405, "This route does not take that method");
+        .fails(405, "This route does not support this method");
 }
 
 #[tokio::test]

@@ -530,7 +530,10 @@ async fn neither_a_token_nor_the_services_secret_is_ever_logged() {
     ask(&service, FOLDERS).await.fails(401, UNUSABLE);
     sends(&service, TOKEN).await.unwrap_err();
     service.stop().await;
-    assert!(!log.about("answered").is_empty(), "the log was kept");
+    assert!(
+        !log.about("request completed").is_empty(),
+        "the log was kept"
+    );
     assert!(
         !log.about("the token is not active").is_empty(),
         "why is in the log"

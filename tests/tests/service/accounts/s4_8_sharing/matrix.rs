@@ -403,5 +403,5 @@ async fn tokens_never_reach_a_shared_mailbox() {
         .bob
         .ask(&twice)
         .await
-        .fails(400, "mailbox must be given once");
+        .fails(400, "mailbox must not be repeated");
 }
