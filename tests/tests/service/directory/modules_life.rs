@@ -164,7 +164,7 @@ async fn an_earlier_version_serves_again_by_one_command_and_all_of_it_survives_a
     service
         .operator("module rollback variant", "")
         .await
-        .fails_about("module `variant` has no earlier version");
+        .fails_about("`variant` has no earlier version");
     serves(&service, "1.0.0").await;
     let shown = service
         .operator("module show variant --json", "")
@@ -261,7 +261,7 @@ async fn what_serves_again_is_what_served_before_and_not_what_was_rolled_away_fr
     service
         .operator(roll_back, "")
         .await
-        .fails_about("module `variant` has no earlier version");
+        .fails_about("`variant` has no earlier version");
     // A version that is named serves anyway, and the version before it is remembered.
     let shown = service
         .operator("module show variant --json", "")
