@@ -1,13 +1,12 @@
 //! Latchmail: an HTTP API over real mailboxes.
 //!
-//! The modules and their dependencies: `main → http → {auth, limits, modules} → api → {directory, mail, outbox, aliases, store, fetch}`. Every module
-//! may use [`error`], [`config`], [`clock`] and [`caller`].
+//! The modules and their dependencies: `main → http → {auth, modules} → api → {directory, mail, outbox, aliases, store, fetch}`. Every module may use
+//! [`latchmail_core`]: callers, permissions, errors, the clock, the configuration, rate limits and keys.
 //!
 //! | module | purpose |
 //! |---|---|
 //! | [`http`] | the server, the router, the host's own routes, the API description |
-//! | [`auth`] | authentication: the Authorization header, sessions, secrets, sealing |
-//! | [`limits`] | rate limits |
+//! | [`auth`] | authentication: the Authorization header, sessions, tokens, passwords |
 //! | [`life`] | the module manager: which modules serve, and changes while the service runs |
 //! | [`modules`] | the sandbox: loading components, calling one per request |
 //! | [`api`] | the host functions of components, one file for each interface: check, convert, delegate |

@@ -240,7 +240,7 @@ fn file(
     })
 }
 
-/// Returns whether a text is `type/subtype` with two restricted names (RFC 6838, section 4.2). `multipart` and `message` types are rejected.
+/// Returns whether a text is `type/subtype` with two restricted names (RFC 6838, section 4.2). `multipart` types are rejected.
 fn is_media_type(text: &str) -> bool {
     let Some((kind, subtype)) = text.split_once('/') else {
         return false;
