@@ -254,11 +254,18 @@ fn subject(text: &str) -> HeaderType<'_> {
     HeaderType::Raw(Raw::new(words.join(" ")))
 }
 
-/// Returns a text of the message. mail-builder writes control characters unencoded, but a message must not contain NUL (RFC 5322, section 4) and servers change
-/// others. A text with control characters is encoded in base64.
+/// Returns a text of the message. mail-builder writes control characters unencoded, but a message must not contain NUL or a carriage return without a line feed
+/// (RFC 5322, sections 2.3 and 4), and servers change other control characters. A text with such characters is encoded in base64.
 fn body<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
-    let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n' | b'\r');
-    if text.bytes().all(plain) {
+    let mut rest = text.bytes().peekable();
+    let mut is_plain = true;
+    while let Some(byte) = rest.next() {
+        is_plain &= match byte {
+            b'\r' => rest.peek() == Some(&b'\n'),
+            _ => !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n'),
+        };
+    }
+    if is_plain {
         return MimePart::new(media_type, text);
     }
     // 57 bytes are a line of 76 characters (RFC 2045, section 6.8).

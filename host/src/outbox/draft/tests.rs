@@ -87,7 +87,13 @@ fn no_line_is_longer_than_a_line_may_be() {
 
 #[test]
 fn a_text_with_control_characters_is_encoded() {
-    for text in ["a\0b", "a=\u{1}\u{7f}", &"\u{8}".repeat(1000)] {
+    for text in [
+        "a\0b",
+        "a\rb",
+        "x\r",
+        "a=\u{1}\u{7f}",
+        &"\u{8}".repeat(1000),
+    ] {
         let message = written(Draft {
             text: Some(text.into()),
             html: Some(text.into()),
