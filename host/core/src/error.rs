@@ -1,7 +1,6 @@
 //! The error types and where each is used.
 //!
-//! - A crate below this service's HTTP server has error enums with few cases, for example `directory::Error` and `mail::Error`. "Not found" is `Ok(None)`, not an
-//!   error.
+//! - A module below the HTTP server has error enums with few cases, for example `directory::Error` and `mail::Error`. "Not found" is `Ok(None)`, not an error.
 //! - An operation that a client requested returns a [`Failure`]: a kind, a message for the client, and a cause for the log. Only the HTTP server knows which
 //!   status a kind has.
 //! - An error that prevents the start is a [`StartError`]: one sentence for the operator.
@@ -151,8 +150,10 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
 }
 
 impl Verdict {
+    /// Returns an error if the request was rejected.
+    ///
     /// # Errors
-    /// [`Kind::RateLimited`] if the request was rejected.
+    /// [`Kind::RateLimited`].
     pub fn admit(self) -> Result<Self, Failure> {
         match self.retry_after {
             Some(_) => Err(Failure::rate_limited(self)),

@@ -33,8 +33,8 @@ pub(crate) fn held(scope: wit::Scope) -> Scope {
     }
 }
 
-/// A client error of `auth` is passed on with its text. Any other failure is internal: it is logged here, and the module does not receive its
-/// details.
+/// Converts a failure of `auth` or `domains`. The text of an invalid request is passed on. A failure other than of the request or the credential is internal: it is
+/// logged here, and the module does not receive its details.
 pub(crate) fn failed(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),

@@ -24,6 +24,7 @@ use super::last_logins::LastLogins;
 use crate::config;
 use crate::error::Failure;
 pub(super) use look_up::{LookUp, Looked, Row};
+pub(crate) use postgres::options as postgres_options;
 pub(super) use sqlite::LastLoginsFile;
 pub(crate) use sqlite::mailserver_file;
 

@@ -35,8 +35,8 @@ pub mod tokens;
 pub mod two_factor;
 
 use db::LookUp;
-pub(crate) use db::mailserver_file;
 pub use db::{Db, Error};
+pub(crate) use db::{mailserver_file, postgres_options};
 use last_logins::LastLogins;
 
 use crate::config;

@@ -1,9 +1,8 @@
 //! What the milter asks the directory: which domains receive mail here, and which addresses a log-in may send from. Reads the tables that mail servers read.
 
-use std::str::FromStr as _;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 
 use crate::error::StartError;
@@ -29,8 +28,8 @@ pub(super) enum Lookup {
 impl Lookup {
     pub(super) fn new(config: &config::Database) -> Result<Self, StartError> {
         if config.url.starts_with("postgres") {
-            let options = PgConnectOptions::from_str(&config.url)
-                .map_err(|_| StartError::new("`database.url` is not a PostgreSQL URL"))?;
+            let options =
+                directory::postgres_options(config).map_err(|e| StartError::new(e.to_string()))?;
             let pool = PgPoolOptions::new()
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(PATIENCE);

@@ -16,17 +16,10 @@ const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 
 /// Returns the pool of the migrated database. Services that start concurrently wait for each other: the migrator and the grants hold advisory locks.
 pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
-    let options = PgConnectOptions::from_str(&config.url)?.application_name("latchmail");
-    if let Some(host) = unencrypted(&options).filter(|_| !config.insecure) {
-        return Err(Error::Unusable(format!(
-            "`database.url` names {host}, on another machine, and the connection may not be encrypted; append `?sslmode=verify-full` to it, or set \
-             `database.insecure = true` to allow this"
-        )));
-    }
     let pool = PgPoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_with(options)
+        .connect_with(options(config)?)
         .await?;
     let mut connection = pool.acquire().await?;
     migrations::postgres(&mut connection).await?;
@@ -39,6 +32,24 @@ pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     sqlx::raw_sql(milter).execute(&mut *connection).await?;
     drop(connection);
     Ok(pool)
+}
+
+/// Returns the options of a connection.
+///
+/// # Errors
+/// Returns [`Error::Unusable`] if the URL is invalid, or if the connection would cross a network without encryption and `database.insecure` is not set.
+pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Error> {
+    // The error of sqlx is not shown, because it can contain a part of the URL with the password.
+    let options = PgConnectOptions::from_str(&config.url)
+        .map_err(|_| Error::Unusable("`database.url` is not a PostgreSQL URL".into()))?
+        .application_name("latchmail");
+    if let Some(host) = unencrypted(&options).filter(|_| !config.insecure) {
+        return Err(Error::Unusable(format!(
+            "`database.url` names {host}, on another machine, and the connection may not be encrypted; append `?sslmode=verify-full` to it, or set \
+             `database.insecure = true` to allow this"
+        )));
+    }
+    Ok(options)
 }
 
 /// Returns the host of a server on another machine if the connection can be established without TLS.

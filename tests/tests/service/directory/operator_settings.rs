@@ -67,7 +67,10 @@ async fn an_unencrypted_connection_to_another_machine_has_to_be_allowed() {
         "LATCHMAIL_DATABASE__URL",
         "postgres://ada:secret@192.0.2.1/latchmail",
     );
-    let refused = run(folder.path(), "serve", "", &[elsewhere]).await;
-    refused.fails_about("`database.insecure = true`");
-    assert!(!refused.err.contains("secret"), "{refused:?}");
+    for verb in ["serve", "account list", "milter"] {
+        let settings = "listen = '127.0.0.1:0'\ninbound.listen = '127.0.0.1:0'\ninbound.authserv_id = 'mail.example.com'";
+        let refused = run(folder.path(), verb, settings, &[elsewhere]).await;
+        refused.fails_about("`database.insecure = true`");
+        assert!(!refused.err.contains("secret"), "{refused:?}");
+    }
 }
