@@ -103,12 +103,7 @@ impl Failure {
     /// A bucket of `limit` requests is empty for `wait`, and full again at `reset`.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Self {
-        Self::rate_limited(Verdict {
-            limit,
-            remaining: 0,
-            reset: reset.plus(Duration::from_millis(999)).seconds(),
-            retry_after: Some(whole_seconds(wait)),
-        })
+        Self::rate_limited(Verdict::new(limit, 0, reset, Some(wait)))
     }
 
     /// The operation could not be completed. The cause is logged.
@@ -142,11 +137,6 @@ impl Failure {
         self.text = text.into();
         self
     }
-}
-
-/// Rounds up to whole seconds, at least 1.
-pub(crate) fn whole_seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 impl Verdict {

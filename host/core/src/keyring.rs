@@ -25,7 +25,7 @@ const SEALING: &str = "latchmail v1 sealing XChaCha20-Poly1305";
 const SIGNING: &str = "latchmail v1 signing Ed25519";
 
 /// Number of bytes of a key's id at the start of sealed bytes.
-pub const KEY_ID_LENGTH: usize = 8;
+const KEY_ID_LENGTH: usize = 8;
 
 /// The service's keys: one current key and any number of earlier keys.
 pub struct Keyring {
@@ -36,9 +36,9 @@ pub struct Keyring {
 /// One key and the keys that are derived from it.
 pub struct Key {
     /// Id of the key, written before what it sealed.
-    pub id: [u8; KEY_ID_LENGTH],
+    id: [u8; KEY_ID_LENGTH],
     /// Key that seals and opens.
-    pub sealing: SealingKey,
+    sealing: SealingKey,
     /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
     pub kid: String,
     /// Key that signs. It is erased when it is dropped.
@@ -84,17 +84,14 @@ impl Keyring {
     }
 
     /// Returns the key with this id.
-    #[must_use]
-    pub fn by_id(&self, id: [u8; KEY_ID_LENGTH]) -> Option<&Key> {
+    fn by_id(&self, id: [u8; KEY_ID_LENGTH]) -> Option<&Key> {
         self.all().find(|key| key.id == id)
     }
 
     fn all(&self) -> impl Iterator<Item = &Key> {
         std::iter::once(&self.current).chain(&self.earlier)
     }
-}
 
-impl Keyring {
     /// Seals `secret` with the current key for the row `row`.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use governor::{Quota, RateLimiter};
 use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config;
-use crate::error::{Failure, StartError, whole_seconds};
+use crate::error::{Failure, StartError};
 use crate::network::{network, region};
 use crate::verdict::Verdict;
 
@@ -239,17 +239,8 @@ impl Limits {
                 (0, Some(wait), wait.saturating_add(rest))
             }
         };
-        let reset = self
-            .clock
-            .now()
-            .plus(whole_in)
-            .plus(Duration::from_millis(999));
-        Verdict {
-            limit: limit.get(),
-            remaining,
-            reset: reset.seconds(),
-            retry_after: wait.map(whole_seconds),
-        }
+        let reset = self.clock.now().plus(whole_in);
+        Verdict::new(limit.get(), remaining, reset, wait)
     }
 
     /// Starts an attempt to sign in to `address`. The request of the client must be counted before. `known` is whether the address signed in from

@@ -1,5 +1,9 @@
 //! The result of counting a request towards a rate limit.
 
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+
 /// The state of a bucket after a request was counted (specification, section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -11,4 +15,19 @@ pub struct Verdict {
     pub reset: i64,
     /// If this request was rejected: the seconds until a request is accepted, at least 1.
     pub retry_after: Option<u64>,
+}
+
+impl Verdict {
+    /// Creates the state of a bucket that is full again at `reset`. `wait` is the time until a request is accepted, if this request was rejected. Both times are
+    /// rounded up to whole seconds.
+    #[must_use]
+    pub fn new(limit: u32, remaining: u32, reset: Timestamp, wait: Option<Duration>) -> Self {
+        let whole = |wait: Duration| (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
+        Self {
+            limit,
+            remaining,
+            reset: reset.plus(Duration::from_millis(999)).seconds(),
+            retry_after: wait.map(whole),
+        }
+    }
 }

@@ -66,19 +66,19 @@ impl Idle {
         Some(Ahead(Arc::clone(&self.room)))
     }
 
-    /// Keeps a sandbox after a successful request, together with its permit. Returns both if the sandbox is not kept. `nobody` makes a call
+    /// Keeps a sandbox after a successful request, together with its permit. Returns both if the sandbox is not kept. `resting` makes a call
     /// without a request. The number of idle sandboxes never exceeds the highest number of concurrent requests, because every caller holds a
     /// permit.
     pub(super) fn keep(
         &self,
         seat: Seat,
         instance: Instance,
-        nobody: impl FnOnce() -> Call,
+        resting: impl FnOnce() -> Call,
     ) -> Option<(Seat, Instance)> {
         if !self.reuse {
             return Some((seat, instance));
         }
-        match instance.rest(nobody) {
+        match instance.rest(resting) {
             Ok(rested) => put(&self.room, seat, rested),
             Err(spent) => Some((seat, spent)),
         }

@@ -198,12 +198,12 @@ impl Instance {
 
     /// Prepares the instance for idling after a successful request and removes all data of the caller. Returns the instance unchanged as an error
     /// if it may not serve again.
-    pub(crate) fn rest(mut self, nobody: impl FnOnce() -> Call) -> Result<Self, Self> {
+    pub(crate) fn rest(mut self, resting: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
         if !sandbox.is_fit() {
             return Err(self);
         }
-        sandbox.call = nobody();
+        sandbox.call = resting();
         sandbox.told = sandbox.output.contents().len();
         Ok(self)
     }

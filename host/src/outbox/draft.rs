@@ -257,24 +257,16 @@ fn subject(text: &str) -> HeaderType<'_> {
 /// Returns a text of the message. mail-builder writes control characters unencoded, but a message must not contain NUL or a carriage return without a line feed
 /// (RFC 5322, sections 2.3 and 4), and servers change other control characters. A text with such characters is encoded in base64.
 fn body<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
-    let mut rest = text.bytes().peekable();
-    let mut is_plain = true;
-    while let Some(byte) = rest.next() {
-        is_plain &= match byte {
-            b'\r' => rest.peek() == Some(&b'\n'),
-            _ => !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n'),
-        };
-    }
-    if is_plain {
+    let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n');
+    if text.split("\r\n").all(|line| line.bytes().all(plain)) {
         return MimePart::new(media_type, text);
     }
-    // 57 bytes are a line of 76 characters (RFC 2045, section 6.8).
-    let lines: Vec<String> = text
-        .as_bytes()
-        .chunks(57)
-        .map(|line| STANDARD.encode(line))
-        .collect();
-    MimePart::new(media_type, lines.join("\r\n")).transfer_encoding("base64")
+    // mail-builder encodes bytes in base64 unless it knows that their type is a text.
+    let declared = Raw::new(format!("{media_type}; charset=\"utf-8\""));
+    MimePart {
+        headers: vec![(Cow::Borrowed("Content-Type"), HeaderType::Raw(declared))],
+        contents: BodyPart::Binary(Cow::Borrowed(text.as_bytes())),
+    }
 }
 
 /// Returns the part of a file. The media type is written unchanged and the content in base64. A message must not be encoded in base64 (RFC 2046, section

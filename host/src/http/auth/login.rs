@@ -104,12 +104,13 @@ pub(crate) async fn attempt<'a>(
     client: IpAddr,
 ) -> Result<Attempt<'a>, Rejection> {
     let limits = &app.http.limits;
-    match limits.sign_in_attempt(address, client, false) {
+    let attempt = match limits.sign_in_attempt(address, client, false) {
         Err(_) if app.directory.signed_in_from(address, client).await? => {
-            Ok(limits.sign_in_attempt(address, client, true)?)
+            limits.sign_in_attempt(address, client, true)
         }
-        attempt => Ok(attempt?),
-    }
+        attempt => attempt,
+    };
+    Ok(attempt?)
 }
 
 /// Returns the body with the address in lower case, or `None` if the address or the password is malformed.
