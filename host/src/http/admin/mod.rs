@@ -150,8 +150,12 @@ fn route(area: &str, method: Method, path: &str, operation: &str, max_body: usiz
 /// A component to install or inspect.
 #[derive(Deserialize, ToSchema)]
 struct Component {
-    /// The component, in base64.
-    #[schema(value_type = String)]
+    /// The component, in standard base64.
+    #[schema(
+        value_type = String,
+        content_encoding = "base64",
+        pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
+    )]
     component: usize,
 }
 

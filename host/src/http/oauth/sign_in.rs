@@ -47,7 +47,7 @@ pub(super) struct Filled {
         ("client_id" = String, Query, description = "The client's id, or the URL of its metadata document"),
         ("redirect_uri" = Option<String>, Query, description = "The URI that the user is redirected to. Required if the client registered more than one"),
         ("response_type" = String, Query, pattern = "^code$", description = "`code`"),
-        ("code_challenge" = String, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "SHA-256 of the verifier, in base64url"),
+        ("code_challenge" = String, Query, pattern = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$", description = "SHA-256 of the verifier, in base64url"),
         ("code_challenge_method" = String, Query, pattern = "^S256$", description = "`S256`"),
         ("state" = Option<String>, Query, max_length = 2000, description = "Returned to the client unchanged"),
         ("resource" = Option<String>, Query, description = "The resource that the tokens are for"),
