@@ -88,7 +88,13 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
         unreachable!("recipients {:?}", found.to);
     };
     assert_eq!(to.address, "bo@example.net");
-    assert_eq!(words(&to.name), words(name));
+    // Readers take a name of only angle brackets for the rest of a malformed address.
+    let brackets = unmarked(name)
+        .trim()
+        .chars()
+        .all(|c| matches!(c, '<' | '>'));
+    let shown = if brackets { "" } else { name };
+    assert_eq!(words(&to.name), words(shown));
     let lines = |text: &str| {
         let text = unmarked(text).replace("\r\n", "\n");
         text.trim_end_matches('\n').to_owned()
