@@ -32,8 +32,9 @@ export function refusal(thrown) {
   throw thrown;
 }
 
-// A route: who may call it (by default a web session), its rate limit, the maximum size of the body. The action's name is the operation.
-const route = (method) => (path, action, { access = { tag: 'session' }, area = '', maxBody = 0 } = {}) => ({
+// A route. By default it requires a web session and counts towards the rate limit `modules`. `area` is a key of `[limits]`. The name of the action is the
+// operation.
+const route = (method) => (path, action, { access = { tag: 'session' }, area = 'modules', maxBody = 0 } = {}) => ({
   action,
   wit: {
     method,

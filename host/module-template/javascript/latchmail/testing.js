@@ -83,8 +83,11 @@ export class Service {
     const { routes, description } = module.describe();
     this.#routes = routes;
     const { paths } = JSON.parse(description);
-    for (const { method, path, operation } of routes) {
-      // The service does not install a module whose description and routes differ.
+    for (const { method, path, operation, area } of routes) {
+      // The service does not install a module that has a route without a rate limit, or whose description and routes differ.
+      if (area === '') {
+        throw new Error(`${method} ${path} names no rate limit`);
+      }
       if (paths[path]?.[method]?.operationId !== operation) {
         throw new Error(`the description has no operation ${operation} for ${method} ${path}`);
       }

@@ -88,7 +88,8 @@ class Service:
         paths = json.loads(manifest.description)["paths"]
         for route in manifest.routes:
             described = paths.get(route.path, {}).get(route.method.name.lower(), {})
-            # The service does not install a module whose description and routes differ.
+            # The service does not install a module that has a route without a rate limit, or whose description and routes differ.
+            assert route.area, f"{route.path} names no rate limit"
             assert described.get("operationId") == route.operation, f"the description has no operation {route.operation}"
 
     def get(self, target):
