@@ -1,7 +1,7 @@
 //! Latchmail: an HTTP API over real mailboxes.
 //!
-//! The modules and their dependencies: `main → http → {auth, modules} → api → {directory, mail, outbox, aliases, store, fetch}`. Every module may use
-//! [`latchmail_core`]: callers, permissions, errors, the clock, the configuration, rate limits and keys.
+//! The modules and their dependencies: `main → http → {auth, modules} → api → {mail, outbox, aliases, store, fetch} → latchmail_directory`. Every module may
+//! use [`latchmail_core`]: callers, permissions, errors, the clock, the configuration, rate limits and keys.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -13,7 +13,6 @@
 //! | [`domains`] | custom domains: claim, verify, release |
 //! | [`teams`] | shared mailboxes: members, grants, and the credentials of members |
 //! | [`plans`] | the limits of accounts from the configuration |
-//! | [`directory`] | accounts and their credentials, in SQLite or PostgreSQL |
 //! | [`aliases`] | additional addresses of accounts, and their rules |
 //! | [`mail`] | the mailbox, over IMAP |
 //! | [`dkim`] | DKIM keys of domains, and signing |
@@ -35,6 +34,7 @@ use latchmail_core::{
     secrets, verdict,
 };
 pub use latchmail_core::{caller, clock, config};
+pub use latchmail_directory as directory;
 
 pub mod aliases;
 pub mod api;
@@ -42,7 +42,6 @@ pub mod app;
 pub mod auth;
 pub mod dev;
 mod dial;
-pub mod directory;
 pub mod dkim;
 pub mod dns;
 pub mod domains;

@@ -4,7 +4,6 @@
 //! local sender without proof. A message that an account submits may name that account's own addresses only. In both cases the result is written into an
 //! `Authentication-Results` field, and fields that claim to be this server's are deleted. `docs/senders.md` is the description for operators.
 
-mod lookup;
 mod message;
 mod results;
 mod senders;
@@ -25,10 +24,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::address;
 use crate::config::{Config, LocalFrom};
+use crate::directory::{self, mailserver::MailServerView};
 use crate::dns;
 use crate::error::StartError;
 use crate::network::Network;
-use lookup::Lookup;
 use message::Message;
 use results::Entry;
 use senders::{Named, SENDERS};
@@ -67,7 +66,7 @@ struct Shared {
     authserv_id: String,
     local_from: LocalFrom,
     list_servers: Vec<Network>,
-    lookup: Lookup,
+    directory: MailServerView,
     verifier: Verifier,
     memory: Arc<Semaphore>,
 }
@@ -104,7 +103,8 @@ impl Milter {
             authserv_id: inbound.authserv_id.clone(),
             local_from: inbound.local_from,
             list_servers: inbound.list_networks()?,
-            lookup: Lookup::new(&config.database)?,
+            directory: MailServerView::new(&config.database)
+                .map_err(|e| StartError::new(e.to_string()))?,
             verifier: Verifier::new(authenticator, inbound.authserv_id.clone()),
             memory: Arc::new(Semaphore::new(MEMORY)),
         };
@@ -279,7 +279,7 @@ impl<'a> Connection<'a> {
         }
         for written in &named.addresses {
             let own = match address::fold(written) {
-                Some(address) => self.shared.lookup.may_send(login, &address).await,
+                Some(address) => self.shared.directory.may_send(login, &address).await,
                 None => Ok(false),
             };
             if !own.map_err(|error| unavailable(&error))? {
@@ -341,7 +341,7 @@ impl<'a> Connection<'a> {
         let sender = sender.map(|(_, domain)| senders::folded(domain));
         let named = message.from.domains.iter().chain(&sender);
         for domain in named.filter(|domain| Some(*domain) != verified) {
-            let local = self.shared.lookup.is_local(domain).await;
+            let local = self.shared.directory.is_local(domain).await;
             if local.map_err(|error| unavailable(&error))? {
                 return Ok(true);
             }
@@ -356,7 +356,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-fn unavailable(error: &sqlx::Error) -> String {
+fn unavailable(error: &directory::Error) -> String {
     tracing::error!(%error, "cannot read the directory");
     UNAVAILABLE.into()
 }

@@ -11,10 +11,11 @@ use tracing::Instrument as _;
 use super::flag::Flag;
 use super::imap::change::{Moved, Writable};
 use super::imap::{Connector, Session};
-use super::index::{self, Place};
+use super::places::spot_of;
 use super::pool::Lease;
 use super::reach::Judged;
 use super::{Access, Error, Mail, canonical, imap, reading};
+use crate::directory::message_index::{self, Location};
 use crate::permissions::Right;
 
 /// A change of messages.
@@ -29,12 +30,12 @@ enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Kept,
-    Noted,
+    Indexed,
     Anew,
 }
 
 impl Look {
-    const OWNER: &[Self] = &[Self::Kept, Self::Noted, Self::Anew, Self::Anew];
+    const OWNER: &[Self] = &[Self::Kept, Self::Indexed, Self::Anew, Self::Anew];
     /// A member's rights depend on where the messages are, so the index is reconciled before any message is changed.
     const GUEST: &[Self] = &[Self::Anew, Self::Anew, Self::Anew];
 
@@ -150,7 +151,7 @@ impl Mail {
         }
         // Sorted after each lookup.
         let mut done: Vec<u64> = Vec::new();
-        let mut tried: Vec<(u64, Arc<Place>)> = Vec::new();
+        let mut tried: Vec<(u64, Arc<Location>)> = Vec::new();
         let mut escaped = false;
         for look in Look::turns(access) {
             let mut places = self
@@ -187,7 +188,7 @@ impl Mail {
             done.sort_unstable();
             left.retain(|uid| done.binary_search(uid).is_err());
             // Do not search for a number that was never assigned.
-            if *look == Look::Noted {
+            if *look == Look::Indexed {
                 left.retain(|uid| tried.iter().chain(&places).any(|(known, _)| known == uid));
             }
             if left.is_empty() {
@@ -209,11 +210,11 @@ impl Mail {
         uids: &[u64],
         look: Look,
         rights: &[Right],
-    ) -> Result<Vec<(u64, Arc<Place>)>, Error> {
+    ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
         let mut places = self.looked_up(access, uids, look).await?;
         let reach = self.reach(access).await?;
         for &right in rights {
-            let judged = |place: &Place| reach.judge_spot(place.spot(), right);
+            let judged = |place: &Location| reach.judge_spot(spot_of(place), right);
             if places
                 .iter()
                 .any(|(_, place)| judged(place) == Judged::Denied)
@@ -231,7 +232,7 @@ impl Mail {
         access: &Access,
         uids: &[u64],
         look: Look,
-    ) -> Result<Vec<(u64, Arc<Place>)>, Error> {
+    ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
         let account = &access.account;
         if look == Look::Kept {
             let kept = |uid: &u64| Some((*uid, self.kept.place(account, *uid)?));
@@ -240,7 +241,7 @@ impl Mail {
         if look == Look::Anew {
             self.seek(access).await?;
         }
-        let places = index::places(&self.db, account, uids).await?;
+        let places = message_index::locations(&self.db, account, uids).await?;
         let places = places.into_iter().map(|(uid, place)| {
             let place = Arc::new(place);
             self.kept.keep_place(account, uid, &place);
@@ -315,11 +316,12 @@ impl Mail {
         if !places.is_empty() {
             let validity = moved.uid_validity;
             let written = async {
-                let moved = index::moved(&self.db, &access.account, to, validity, &places).await?;
+                let moved =
+                    message_index::moved(&self.db, &access.account, to, validity, &places).await?;
                 if !moved {
                     // Another client created the folder after the last listing.
                     self.keep_track(access).await?;
-                    index::moved(&self.db, &access.account, to, validity, &places).await?;
+                    message_index::moved(&self.db, &access.account, to, validity, &places).await?;
                 }
                 Ok::<_, Error>(())
             };
@@ -363,7 +365,7 @@ impl Mail {
         })?;
         let moved = |uid: &u64| after.get(uid).is_some_and(|at| before.get(uid) != Some(at));
         let gone: Vec<u64> = numbers.keys().filter(|uid| !moved(uid)).copied().collect();
-        if let Err(error) = index::forget(&self.db, account, &gone).await {
+        if let Err(error) = message_index::remove(&self.db, account, &gone).await {
             tracing::error!(%error, "failed to remove deleted messages from the index");
         }
         for uid in numbers.keys() {
@@ -376,9 +378,9 @@ impl Mail {
         &self,
         account: &str,
         numbers: &BTreeMap<u64, u32>,
-    ) -> Result<BTreeMap<u64, Place>, Error> {
+    ) -> Result<BTreeMap<u64, Location>, Error> {
         let numbers: Vec<u64> = numbers.keys().copied().collect();
-        let places = index::places(&self.db, account, &numbers).await?;
+        let places = message_index::locations(&self.db, account, &numbers).await?;
         Ok(places.into_iter().collect())
     }
 }
@@ -434,10 +436,10 @@ async fn flagged(
 }
 
 /// Groups messages (number and IMAP UID) by path and UIDVALIDITY.
-fn by_folder(places: &[(u64, Arc<Place>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
+fn by_folder(places: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (uid, place) in places {
-        let spot = place.spot();
+        let spot = spot_of(place);
         let messages = folders.entry((spot.path, spot.uid_validity));
         messages.or_default().push((*uid, spot.uid));
     }

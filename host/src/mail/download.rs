@@ -13,10 +13,11 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::imap::Connector;
-use super::index::Place;
 use super::mime::{Decoder, Section};
+use super::places::spot_of;
 use super::pool::Lease;
 use super::{Access, Error, Mail, bounds, imap, reading};
+use crate::directory::message_index::Location;
 
 /// An attachment whose decoded bytes can be read.
 pub struct Download {
@@ -45,7 +46,7 @@ struct Begun {
 struct Source {
     mail: Arc<Mail>,
     access: Access,
-    place: Arc<Place>,
+    place: Arc<Location>,
     section: Section,
 }
 
@@ -82,7 +83,7 @@ impl Download {
     pub(super) async fn begin(
         mail: Arc<Mail>,
         access: &Access,
-        place: Arc<Place>,
+        place: Arc<Location>,
         section: Section,
     ) -> Result<Option<Self>, Error> {
         let source = Source {
@@ -172,7 +173,7 @@ impl Reader {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let piece = self.at..end.min(self.at + bounds::PIECE);
-        let spot = self.source.place.spot();
+        let spot = spot_of(&self.source.place);
         let (bytes, way) = match mem::take(&mut self.way) {
             Way::Closed => {
                 let access = &self.source.access;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::index::Seen;
+use super::reconcile::Seen;
 use super::{Access, Error, Mail, kept};
 
 impl Mail {

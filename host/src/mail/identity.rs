@@ -4,8 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::imap::Fetched;
 
-/// A message's identity. A copy has the same identity as its original.
-pub(super) type Identity = [u8; 16];
+pub(super) use crate::directory::message_index::Identity;
 
 /// Returns a message's identity: the first 16 bytes of SHA-256 over the mail server's id of the message (X-GUID, or EMAILID of RFC 8474). If the server has no
 /// such ids, the hash covers the values that every server keeps when a message is moved:

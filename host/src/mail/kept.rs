@@ -9,9 +9,9 @@ use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
 
 use super::imap::Opened;
-use super::index::Place;
 use super::mime::Section;
 use super::types::Summary;
+use crate::directory::message_index::Location;
 
 /// Maximum size of each of the two message caches, in bytes (estimated).
 const LARGEST: u64 = 32 * 1024 * 1024;
@@ -38,7 +38,7 @@ pub(super) struct Kept {
 /// The cached data of a message: its last known location and its attachments.
 #[derive(Clone, Default)]
 struct Message {
-    place: Option<Arc<Place>>,
+    place: Option<Arc<Location>>,
     sections: Option<Arc<[Section]>>,
 }
 
@@ -78,7 +78,7 @@ impl Weighter<(String, u64), Message> for Weight {
         let place = message
             .place
             .as_ref()
-            .map_or(0, |p| size_of::<Place>() + p.spot().path.len());
+            .map_or(0, |p| size_of::<Location>() + p.path.len());
         let sections = message.sections.iter().flat_map(|sections| sections.iter());
         let sections: usize = sections
             .map(|s| {
@@ -116,11 +116,11 @@ impl Kept {
     }
 
     /// Returns the last known location of the message `uid`. The message may have moved since.
-    pub(super) fn place(&self, account: &str, uid: u64) -> Option<Arc<Place>> {
+    pub(super) fn place(&self, account: &str, uid: u64) -> Option<Arc<Location>> {
         self.messages.get(&Named(account, uid))?.place
     }
 
-    pub(super) fn keep_place(&self, account: &str, uid: u64, place: &Arc<Place>) {
+    pub(super) fn keep_place(&self, account: &str, uid: u64, place: &Arc<Location>) {
         self.change(account, uid, |message| {
             message.place = Some(Arc::clone(place));
         });

@@ -4,8 +4,10 @@
 //! message and has messages with copies, the index is reconciled.
 
 use super::imap::Opened;
-use super::index::{self, Rival, Seen};
+use super::places::spot_of;
+use super::reconcile::Seen;
 use super::{Access, Error, Mail, kept};
+use crate::directory::message_index::{self, IndexedMessage};
 
 impl Mail {
     /// Reconciles the index if the folder that was just opened may have lost a message with copies.
@@ -19,7 +21,7 @@ impl Mail {
         if self.kept.lost_nothing(folder, opened) {
             return Ok(());
         }
-        let with_copies = index::copied_folders(&self.db, &access.account).await?;
+        let with_copies = message_index::copied_folders(&self.db, &access.account).await?;
         if with_copies.iter().any(|copied| copied == path) {
             return self.seek(access).await;
         }
@@ -43,7 +45,7 @@ impl Mail {
         {
             return Ok(());
         }
-        let with_copies = index::copied_folders(&self.db, account).await?;
+        let with_copies = message_index::copied_folders(&self.db, account).await?;
         if !with_copies
             .iter()
             .all(|path| self.has_all(account, standings, path))
@@ -75,10 +77,14 @@ impl Mail {
     }
 
     /// Removes messages that no folder has from the index.
-    pub(super) async fn lose(&self, account: &str, messages: Vec<Rival>) -> Result<(), Error> {
-        index::lose(&self.db, account, &messages).await?;
+    pub(super) async fn lose(
+        &self,
+        account: &str,
+        messages: Vec<IndexedMessage>,
+    ) -> Result<(), Error> {
+        message_index::remove_lost(&self.db, account, &messages).await?;
         for message in messages {
-            let spot = message.placed.place.spot();
+            let spot = spot_of(&message.location);
             let folder = kept::Folder::of(account, spot.path, spot.uid_validity);
             self.kept.forget_summary(folder, spot.uid);
             self.kept.forget_place(account, message.number());
@@ -91,12 +97,12 @@ impl Mail {
         &self,
         access: &Access,
         standings: &[Seen],
-    ) -> Result<Vec<Rival>, Error> {
+    ) -> Result<Vec<IndexedMessage>, Error> {
         let account = &access.account;
         let mut gone = Vec::new();
-        for path in index::copied_folders(&self.db, account).await? {
+        for path in message_index::copied_folders(&self.db, account).await? {
             if !self.has_all(account, standings, &path) {
-                let copies = index::copies_in(&self.db, account, &path).await?;
+                let copies = message_index::copies_in(&self.db, account, &path).await?;
                 gone.extend(self.gone(access, copies).await?);
             }
         }

@@ -15,7 +15,6 @@ mod folder_ids;
 pub(crate) mod fuzzing;
 mod identity;
 mod imap;
-mod index;
 mod kept;
 mod listing;
 mod losses;
@@ -41,6 +40,7 @@ use tokio_util::task::TaskTracker;
 use crate::caller::MailCredential;
 use crate::config;
 use crate::directory::Db;
+use crate::directory::message_index::{self, Location};
 use crate::permissions::{self, Right};
 use crate::turns::Turns;
 pub(crate) use authentication::addresses;
@@ -53,11 +53,11 @@ pub use filing::Filing;
 pub use flag::Flag;
 use imap::list::COUNTS;
 use imap::{Connector, Fetched};
-use index::Place;
 use kept::Kept;
 use listing::Wanted;
 use message::Read;
 use mime::Section;
+use places::spot_of;
 use pool::{Lease, Pool};
 pub use reach::Guest;
 use reach::Judged;
@@ -374,7 +374,7 @@ impl Mail {
         &self,
         access: &Access,
         uid: u64,
-        place: &Place,
+        place: &Location,
     ) -> Result<Option<Detail>, Error> {
         let Some((message, mut lease)) = self.fetched(access, place).await? else {
             return Ok(None);
@@ -419,7 +419,7 @@ impl Mail {
         access: &Access,
         uid: u64,
         index: u32,
-        place: Arc<Place>,
+        place: Arc<Location>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
         let sections = match self.kept.sections(&access.account, uid) {
             Some(sections) => sections,
@@ -451,7 +451,7 @@ impl Mail {
     }
 
     /// Returns the last known location of a message, or `None` if the index has no such number.
-    async fn place(&self, access: &Access, uid: u64) -> Result<Option<Arc<Place>>, Error> {
+    async fn place(&self, access: &Access, uid: u64) -> Result<Option<Arc<Location>>, Error> {
         let account = &access.account;
         // Not for members: the response time would reveal which messages others have just requested.
         if access.guest.is_none()
@@ -459,7 +459,7 @@ impl Mail {
         {
             return Ok(Some(place));
         }
-        let Some(place) = index::place(&self.db, account, uid).await? else {
+        let Some(place) = message_index::location(&self.db, account, uid).await? else {
             return Ok(None);
         };
         let place = Arc::new(place);
@@ -471,17 +471,17 @@ impl Mail {
     async fn fetched(
         &self,
         access: &Access,
-        place: &Place,
+        place: &Location,
     ) -> Result<Option<(Fetched, Lease<Connector>)>, Error> {
-        let spot = place.spot();
+        let spot = spot_of(place);
         let mut lease = self.pool.lease(access, Some(spot.path)).await?;
         let message = reading!(lease, session => session.message(spot));
         Ok(message.map(|message| (message, lease)))
     }
 
     /// Returns `true` if a message is at its last known location.
-    async fn is_there(&self, access: &Access, place: &Place) -> Result<bool, Error> {
-        let spot = place.spot();
+    async fn is_there(&self, access: &Access, place: &Location) -> Result<bool, Error> {
+        let spot = spot_of(place);
         let mut lease = self.pool.lease(access, Some(spot.path)).await?;
         let beginning = reading!(lease, session => session.piece_of(spot, &(0..1)));
         Ok(beginning.is_some())
@@ -492,7 +492,7 @@ impl Mail {
         &self,
         access: &Access,
         uid: u64,
-        place: &Place,
+        place: &Location,
     ) -> Result<Option<Arc<[Section]>>, Error> {
         let Some((message, mut lease)) = self.fetched(access, place).await? else {
             return Ok(None);

@@ -3,23 +3,23 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::identity::{Identity, is_inferred};
-use super::index::Rival;
+use crate::directory::message_index::IndexedMessage;
 
 /// Pairs arrivals with messages in `gone` that have the same identity, in the order of their UIDs. `alike` are all known messages with one of the identities.
 /// Without the server's ids, several messages with the same identity can be distinguished only by location, so none of these is paired. `may_be` excludes
 /// pairs.
 pub(super) fn paired(
     arrived: &[(u32, Identity)],
-    alike: &[Rival],
-    gone: Vec<Rival>,
-    may_be: impl Fn(u32, &Rival) -> bool,
-) -> Vec<(u32, Rival)> {
+    alike: &[IndexedMessage],
+    gone: Vec<IndexedMessage>,
+    may_be: impl Fn(u32, &IndexedMessage) -> bool,
+) -> Vec<(u32, IndexedMessage)> {
     let mut looks: HashMap<Identity, usize> = HashMap::new();
     let arrivals = arrived.iter().map(|(_, identity)| *identity);
-    for identity in alike.iter().map(Rival::identity).chain(arrivals) {
+    for identity in alike.iter().map(IndexedMessage::identity).chain(arrivals) {
         *looks.entry(identity).or_default() += 1;
     }
-    let mut homeless: HashMap<Identity, VecDeque<Rival>> = HashMap::new();
+    let mut homeless: HashMap<Identity, VecDeque<IndexedMessage>> = HashMap::new();
     for message in gone {
         let identity = message.identity();
         // Two are the message itself and its arrival.
@@ -44,12 +44,16 @@ mod tests {
     const INFERRED: Identity = [1; 16];
     const GIVEN: Identity = [2; 16];
 
-    fn noted(uid: i64, identity: Identity) -> Rival {
-        Rival::for_tests(uid, identity)
+    fn noted(uid: i64, identity: Identity) -> IndexedMessage {
+        IndexedMessage::for_tests(uid, identity)
     }
 
-    fn pairs(arrived: &[(u32, Identity)], alike: &[Rival], gone: &[Rival]) -> Vec<(u32, u64)> {
-        let may_be = |uid, message: &Rival| uid != 10 || message.number() != 1;
+    fn pairs(
+        arrived: &[(u32, Identity)],
+        alike: &[IndexedMessage],
+        gone: &[IndexedMessage],
+    ) -> Vec<(u32, u64)> {
+        let may_be = |uid, message: &IndexedMessage| uid != 10 || message.number() != 1;
         let pairs = paired(arrived, alike, gone.to_vec(), may_be);
         pairs.iter().map(|(uid, m)| (*uid, m.number())).collect()
     }

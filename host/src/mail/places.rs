@@ -2,10 +2,20 @@
 
 use std::sync::Arc;
 
-use super::index::Place;
+use super::imap::Spot;
 use super::reach::{Judged, Reach};
 use super::{Access, Error, Mail};
+use crate::directory::message_index::Location;
 use crate::permissions::Right;
+
+/// Returns the location of a message in the form of the IMAP client.
+pub(super) fn spot_of(location: &Location) -> Spot<'_> {
+    Spot {
+        path: &location.path,
+        uid_validity: location.uid_validity(),
+        uid: location.imap_uid(),
+    }
+}
 
 /// Maximum number of locations that are tried.
 const TRIES: usize = 4;
@@ -15,14 +25,14 @@ pub(super) struct Places<'a> {
     mail: &'a Mail,
     access: &'a Access,
     uid: u64,
-    tried: Option<Arc<Place>>,
+    tried: Option<Arc<Location>>,
     sought: bool,
     left: usize,
 }
 
 impl Places<'_> {
     /// Returns the next location after the message was not at the last one. Returns `None` if the message is nowhere.
-    pub(super) async fn next(&mut self) -> Result<Option<Arc<Place>>, Error> {
+    pub(super) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self { mail, access, .. } = *self;
         while self.left > 0 {
             if self.tried.is_some() {
@@ -50,8 +60,8 @@ impl Places<'_> {
 
     /// Returns the location if the caller may read the message there. A denial is returned only after the reconciliation, because the message may have moved to
     /// a folder that the caller may read.
-    fn reached(&self, reach: &Reach, place: Arc<Place>) -> Result<Option<Arc<Place>>, Error> {
-        match reach.judge_spot(place.spot(), Right::MailRead) {
+    fn reached(&self, reach: &Reach, place: Arc<Location>) -> Result<Option<Arc<Location>>, Error> {
+        match reach.judge_spot(spot_of(&place), Right::MailRead) {
             Judged::Allowed => Ok(Some(place)),
             Judged::Denied if self.sought => Err(Error::Denied(Right::MailRead)),
             Judged::Denied | Judged::Unseen => Ok(None),

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::imap::Spot;
-use super::{Access, Error, Mail, index};
+use super::{Access, Error, Mail};
 use crate::caller::Origin;
+use crate::directory::message_index;
 use crate::permissions::{Grants, Right, Rights};
 
 /// A member who acts in a shared mailbox.
@@ -59,7 +60,7 @@ impl Mail {
         let everywhere = guest.grants.over_every_folder();
         let mut folders: HashMap<String, Vec<(u32, Rights)>> = HashMap::new();
         if guest.grants.folders().next().is_some() {
-            let noted = index::noted_folders(&self.db, &access.account).await?;
+            let noted = message_index::folders(&self.db, &access.account).await?;
             for (folder, rights) in guest.grants.folders() {
                 // The mail server's id identifies a folder. A folder with an id of the service must also have the granted UIDVALIDITY, because it may have been
                 // created again under the same name.

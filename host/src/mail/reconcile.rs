@@ -16,13 +16,34 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::identity::{Identity, identity};
 use super::imap::list::{Listed, POSITIONS};
 use super::imap::{Fetched, Opened, Spot};
-use super::index::{self, Noted, Rival, Seen};
 use super::pairing::paired;
+use super::places::spot_of;
 use super::{Access, Error, Mail, imap, reading};
+use crate::directory::message_index::{self, IndexedFolder, IndexedMessage, ListedFolder};
 use crate::turns::Turns;
 
 /// Maximum number of messages that are processed together.
 const AT_ONCE: usize = 100;
+
+/// A folder in the mail server's list, with its state.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) path: String,
+    pub(super) opened: Opened,
+    /// The mail server's id of the folder, if the server has folder ids.
+    pub(super) object_id: Option<String>,
+}
+
+impl Seen {
+    fn listed(&self) -> ListedFolder<'_> {
+        ListedFolder {
+            path: &self.path,
+            uid_validity: self.opened.uid_validity,
+            uid_next: self.opened.uid_next,
+            object_id: self.object_id.as_deref(),
+        }
+    }
+}
 
 /// Converts a listed folder. Returns `None` if it was listed without its [`POSITIONS`].
 pub(super) fn seen(listed: &Listed) -> Option<Seen> {
@@ -40,10 +61,10 @@ pub(super) fn seen(listed: &Listed) -> Option<Seen> {
 
 /// Messages that are not at their stored locations, by number. Those that remain at the end are lost.
 #[derive(Default)]
-struct Gone(BTreeMap<u64, Rival>);
+struct Gone(BTreeMap<u64, IndexedMessage>);
 
 impl Gone {
-    fn add(&mut self, messages: &[Rival]) {
+    fn add(&mut self, messages: &[IndexedMessage]) {
         let messages = messages.iter().map(|gone| (gone.number(), gone.clone()));
         self.0.extend(messages);
     }
@@ -57,7 +78,7 @@ impl Mail {
             return Ok(());
         }
         let (access, _turn) = &self.turn(&self.seeking, access).await?;
-        if !index::is_known(&self.db, account).await? {
+        if !message_index::has_folders(&self.db, account).await? {
             self.note(access, &self.standings(access).await?).await?;
         }
         // The number of folders is not known here, so 0 is cached.
@@ -81,21 +102,23 @@ impl Mail {
         &self,
         access: &Access,
         standings: &[Seen],
-    ) -> Result<Vec<Noted>, Error> {
+    ) -> Result<Vec<IndexedFolder>, Error> {
         let account = &access.account;
-        let noted = index::noted_folders(&self.db, account).await?;
-        let mut noted: HashMap<String, Noted> = noted
+        let noted = message_index::folders(&self.db, account).await?;
+        let mut noted: HashMap<String, IndexedFolder> = noted
             .into_iter()
             .map(|noted| (noted.path.clone(), noted))
             .collect();
-        if standings
-            .iter()
-            .all(|seen| noted.get(&seen.path).is_some_and(|noted| noted.is(seen)))
-        {
+        if standings.iter().all(|seen| {
+            noted
+                .get(&seen.path)
+                .is_some_and(|noted| noted.is(&seen.listed()))
+        }) {
             let same = standings.iter().filter_map(|seen| noted.remove(&seen.path));
             return Ok(same.collect());
         }
-        Ok(index::note(&self.db, account, standings).await?)
+        let listed: Vec<_> = standings.iter().map(Seen::listed).collect();
+        Ok(message_index::update_folders(&self.db, account, &listed).await?)
     }
 
     /// Updates the index with folders that were renamed, created or deleted.
@@ -114,7 +137,7 @@ impl Mail {
         let standings = self.standings(access).await?;
         let noted = self.note(access, &standings).await?;
         let found = noted.iter().find(|noted| noted.public_id() == id);
-        Ok(found.map(Noted::uid_validity))
+        Ok(found.map(IndexedFolder::uid_validity))
     }
 
     /// Reconciles the index with everything that arrived in any folder since the last reconciliation.
@@ -133,7 +156,7 @@ impl Mail {
     ) -> Result<HashMap<u32, u64>, Error> {
         let (db, account) = (&self.db, &access.account);
         let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
-        let known = index::known(db, account, path, opened, &uids).await?;
+        let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
         let unknown = without(messages, &known.numbers);
         if known.folder.is_some() && unknown.is_empty() {
             return Ok(known.numbers);
@@ -142,13 +165,15 @@ impl Mail {
             let (access, _turn) = &self.turn(&self.seeking, access).await?;
             self.reconcile(access, &BTreeSet::new()).await?;
             // Messages that existed before the folder was first indexed are not arrivals, so compare them here.
-            let known = index::known(db, account, path, opened, &uids).await?;
+            let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
             let alike = self
                 .alike(access, &without(messages, &known.numbers))
                 .await?;
             self.lose(account, self.gone(access, alike).await?).await?;
         }
-        let numbers = index::allot(db, account, path, opened, messages, &[]).await?;
+        let numbers =
+            message_index::assign_numbers(db, account, path, opened.uid_validity, messages, &[])
+                .await?;
         numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
     }
 
@@ -202,7 +227,7 @@ impl Mail {
         };
         let validity = opened.uid_validity;
         for uids in uids.chunks(AT_ONCE) {
-            let known = index::known(db, account, path, opened, uids).await?;
+            let known = message_index::known(db, account, path, validity, uids).await?;
             let spots: Vec<Spot<'_>> = uids
                 .iter()
                 .filter(|uid| !known.numbers.contains_key(uid))
@@ -217,13 +242,13 @@ impl Mail {
                 reading!(lease, session => session.identities_at(&spots))
             };
             if !arrived.is_empty() {
-                self.settle(access, path, opened, &arrived, expunged, gone)
+                self.settle(access, path, validity, &arrived, expunged, gone)
                     .await?;
             }
             let next = uids.last().map_or(from, |last| last.saturating_add(1));
-            index::seen_to(db, account, path, validity, next).await?;
+            message_index::set_uid_next(db, account, path, validity, next).await?;
         }
-        Ok(index::seen_to(db, account, path, validity, opened.uid_next).await?)
+        Ok(message_index::set_uid_next(db, account, path, validity, opened.uid_next).await?)
     }
 
     /// Assigns numbers to arrivals in a folder: the number of a moved message, or a new one.
@@ -231,7 +256,7 @@ impl Mail {
         &self,
         access: &Access,
         path: &str,
-        opened: Opened,
+        uid_validity: u32,
         arrived: &[Fetched],
         expunged: &BTreeSet<u64>,
         gone: &mut Gone,
@@ -249,11 +274,12 @@ impl Mail {
             .filter(|m| m.flags.iter().any(|f| f.eq_ignore_ascii_case("\\Deleted")))
             .map(|m| m.uid)
             .collect();
-        let may_be = |uid: u32, message: &Rival| {
+        let may_be = |uid: u32, message: &IndexedMessage| {
             marked.contains(&uid) || !expunged.contains(&message.number())
         };
         let moved = paired(&messages, &alike, left, may_be);
-        index::allot(&self.db, account, path, opened, &messages, &moved).await?;
+        message_index::assign_numbers(&self.db, account, path, uid_validity, &messages, &moved)
+            .await?;
         for (_, message) in &moved {
             self.kept.forget_place(account, message.number());
             gone.0.remove(&message.number());
@@ -266,21 +292,21 @@ impl Mail {
         &self,
         access: &Access,
         messages: &[(u32, Identity)],
-    ) -> Result<Vec<Rival>, Error> {
+    ) -> Result<Vec<IndexedMessage>, Error> {
         let identities: BTreeSet<Identity> = messages.iter().map(|(_, i)| *i).collect();
         let identities: Vec<Identity> = identities.into_iter().collect();
-        Ok(index::rivals(&self.db, &access.account, &identities).await?)
+        Ok(message_index::with_identities(&self.db, &access.account, &identities).await?)
     }
 
     /// Returns those messages that are not at their stored locations.
     pub(super) async fn gone(
         &self,
         access: &Access,
-        messages: Vec<Rival>,
-    ) -> Result<Vec<Rival>, Error> {
+        messages: Vec<IndexedMessage>,
+    ) -> Result<Vec<IndexedMessage>, Error> {
         let mut folders: BTreeMap<(String, u32), Vec<u32>> = BTreeMap::new();
         for message in &messages {
-            let spot = message.placed.place.spot();
+            let spot = spot_of(&message.location);
             let folder = (spot.path.to_owned(), spot.uid_validity);
             folders.entry(folder).or_default().push(spot.uid);
         }
@@ -292,7 +318,7 @@ impl Mail {
             present.extend(there.map(|uid| (path.clone(), uid_validity, uid)));
         }
         let gone = messages.into_iter().filter(|message| {
-            let spot = message.placed.place.spot();
+            let spot = spot_of(&message.location);
             !present.contains(&(spot.path.to_owned(), spot.uid_validity, spot.uid))
         });
         Ok(gone.collect())

@@ -14,9 +14,8 @@ use crate::config;
 use crate::directory::Directory;
 use crate::directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use crate::directory::credentials::{AppPasswordKind, NewAppPassword};
-use crate::directory::db::on;
 use crate::directory::sessions::NewSession;
-use crate::directory::testing::{NOW, PostgresDatabase};
+use crate::directory::testing::{self, NOW, PostgresDatabase};
 use crate::secrets::sha256_hex;
 
 mod lifetime;
@@ -92,7 +91,7 @@ async fn directory(database: &config::Database) -> Directory {
 }
 
 async fn execute(directory: &Directory, query: &'static str) {
-    on!(directory.db(), pool => sqlx::raw_sql(query).execute(pool).await.map(drop)).unwrap();
+    testing::execute(directory.db(), query).await.unwrap();
 }
 
 /// Creates the same directory in SQLite files in `folder`.

@@ -297,7 +297,8 @@ async fn what_was_not_ended_is_ended_later(world: World) {
 
 async fn remembered(directory: &Directory) -> i64 {
     const ALL: &str = "SELECT COUNT(*) FROM ended_app_passwords";
-    crate::directory::db::on!(directory.db(), pool => sqlx::query_scalar(ALL).fetch_one(pool).await)
+    crate::directory::testing::number(directory.db(), ALL)
+        .await
         .unwrap()
 }
 

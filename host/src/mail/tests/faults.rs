@@ -5,10 +5,9 @@ use std::sync::Arc;
 use super::peer::{Step, hangs_up, once, peer, says, with_peer};
 use super::{access, config};
 use crate::directory::db::Db;
+use crate::directory::message_index::{ListedFolder, assign_numbers, update_folders};
 use crate::directory::testing::on_sqlite;
 use crate::mail::identity::Identity;
-use crate::mail::imap::Opened;
-use crate::mail::index::{Seen, allot, note};
 use crate::mail::{Error, Flag, Mail, Role};
 
 const HELLO: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
@@ -22,12 +21,13 @@ const EXAMINE: Step = says(
 async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
     with_peer(greeting, steps, async |mail, db| {
         // INBOX is already indexed, so only the listing is requested.
-        let noted = [Seen {
-            path: "INBOX".into(),
-            opened: Opened::default(),
+        let listed = [ListedFolder {
+            path: "INBOX",
+            uid_validity: 0,
+            uid_next: 0,
             object_id: None,
         }];
-        note(&db, "ada", &noted).await.unwrap();
+        update_folders(&db, "ada", &listed).await.unwrap();
         let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
         listing.map(|found| found.map_or(0, |listing| listing.total))
     })
@@ -261,21 +261,17 @@ async fn a_flag_that_may_have_been_set_when_the_connection_ended_is_set_once_mor
 
 /// Indexes INBOX with this number of messages, numbered from 1.
 async fn inbox_of(messages: u32, db: &Db) {
-    let opened = Opened {
-        exists: messages,
+    let inbox = ListedFolder {
+        path: "INBOX",
         uid_validity: 7,
         uid_next: messages + 1,
-    };
-    let inbox = Seen {
-        path: "INBOX".into(),
-        opened,
         object_id: None,
     };
-    note(db, "ada", &[inbox]).await.unwrap();
+    update_folders(db, "ada", &[inbox]).await.unwrap();
     let messages: Vec<_> = (1..=messages)
         .map(|uid| (uid, Identity::default()))
         .collect();
-    allot(db, "ada", "INBOX", opened, &messages, &[])
+    assign_numbers(db, "ada", "INBOX", 7, &messages, &[])
         .await
         .unwrap();
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::recorder::{Told, recorder};
 use super::{access, config};
+use crate::directory::message_index;
 use crate::directory::testing::on_sqlite;
-use crate::mail::imap::Opened;
-use crate::mail::{Error, Flag, Mail, identity, index};
+use crate::mail::{Error, Flag, Mail, identity};
 
 /// Runs `body` with a recording server and a mailbox with one message, number 1.
 async fn with_a_recorder<F>(
@@ -20,19 +20,17 @@ async fn with_a_recorder<F>(
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let (port, told) = recorder(hangs_up, literal_plus).await;
         let db = fresh.directory.db();
-        let opened = Opened {
-            exists: 1,
+        let message = [(1, identity::Identity::default())];
+        let inbox = message_index::ListedFolder {
+            path: "INBOX",
             uid_validity: 7,
             uid_next: 2,
-        };
-        let message = [(1, identity::Identity::default())];
-        let inbox = index::Seen {
-            path: "INBOX".into(),
-            opened,
             object_id: None,
         };
-        index::note(db, "ada", &[inbox]).await.unwrap();
-        index::allot(db, "ada", "INBOX", opened, &message, &[])
+        message_index::update_folders(db, "ada", &[inbox])
+            .await
+            .unwrap();
+        message_index::assign_numbers(db, "ada", "INBOX", 7, &message, &[])
             .await
             .unwrap();
         let mail = Mail::new(&config(port), db.clone()).unwrap();
@@ -89,7 +87,7 @@ async fn a_folders_name_is_a_name_whatever_is_in_it() {
                     assert_eq!(moved, Some(vec![1]));
                     // Restore the index to the server's state.
                     let db = &mail.db;
-                    index::moved(db, "ada", "INBOX", 7, &[(1, 1)])
+                    message_index::moved(db, "ada", "INBOX", 7, &[(1, 1)])
                         .await
                         .unwrap();
                 }

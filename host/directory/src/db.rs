@@ -1,0 +1,281 @@
+//! The database of the directory: SQLite or PostgreSQL. Opens and migrates the database, and runs queries with one text for both. `$1` is a parameter in both.
+//!
+//! ```ignore
+//! const BY_ID: &str = "SELECT id, address FROM accounts WHERE id = $1";
+//! on!(&self.db, pool => sqlx::query_as::<_, Row>(BY_ID).bind(id).fetch_optional(pool).await)?
+//! ```
+//!
+//! The databases differ in how they are opened, in [`sqlite`] and [`postgres`], and in how rows are locked, in [`Tx::lock_account`], [`Tx::lock_domain`],
+//! [`Tx::keep_domain`] and [`Tx::keep_module`].
+
+mod look_up;
+#[cfg(any(test, feature = "testing"))]
+pub(super) mod migrations;
+#[cfg(not(any(test, feature = "testing")))]
+mod migrations;
+mod postgres;
+mod sqlite;
+
+use std::time::Duration;
+
+use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+
+use super::last_logins::LastLogins;
+use crate::config;
+use crate::error::Failure;
+pub(super) use look_up::{LookUp, Looked, Row};
+pub(super) use postgres::options as postgres_options;
+pub(super) use sqlite::LastLoginsFile;
+pub(super) use sqlite::mailserver_file;
+
+/// How long a request waits for a connection of the pool before it fails.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Names READ COMMITTED explicitly, because a database can have another default. A transaction that waited for [`Tx::lock_account`] must see the changes of the
+/// other transaction.
+const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
+
+/// Reads a table that mail servers also read, so that it fails when they would fail.
+const PING: &str = "SELECT version FROM mailserver_version";
+
+/// NO KEY, so that rows that only refer to the account can be written concurrently.
+const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE";
+
+/// An advisory lock, because several accounts can claim a domain that has no row yet. The number is used only for this lock.
+const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
+const KEEP_DOMAIN: &str = "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
+
+/// KEY SHARE, so that the module can be switched and rolled back concurrently. SQLite has one writer at a time.
+const KEEP_MODULE_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
+const KEEP_MODULE_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
+
+/// The reason why a database operation failed. The details are for the log.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database failed or is unreachable.
+    #[error("the database failed: {0}")]
+    Database(#[from] sqlx::Error),
+    /// A lookup on the calling thread failed.
+    #[error("the database failed: {0}")]
+    LookUp(#[from] rusqlite::Error),
+    /// The migrations failed.
+    #[error("the database could not be brought up to date: {0}")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+    /// `database.url` has an unknown scheme, or a file of the database cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::internal(error)
+    }
+}
+
+/// A connection pool of either database.
+#[derive(Clone, Debug)]
+pub enum Db {
+    /// SQLite.
+    Sqlite(SqlitePool),
+    /// PostgreSQL.
+    Postgres(PgPool),
+}
+
+/// An open database.
+pub(super) struct Opened {
+    pub(super) db: Db,
+    /// The source of lookups of single rows.
+    pub(super) look_up: LookUp,
+    /// The log-ins that mail servers record.
+    pub(super) last_logins: LastLogins,
+}
+
+/// A transaction on either database. It is rolled back if it is dropped without [`Tx::commit`].
+#[derive(Debug)]
+pub enum Tx {
+    /// SQLite, begun as IMMEDIATE: a writer waits at the start of the transaction and not in the middle.
+    Sqlite(Transaction<'static, Sqlite>),
+    /// PostgreSQL, READ COMMITTED.
+    Postgres(Transaction<'static, Postgres>),
+}
+
+/// Evaluates an expression for either database: `on!(db, pool => …)`. `db` is a `&Db`, and `pool` is an executor that can be used repeatedly.
+macro_rules! on {
+    ($db:expr, $executor:ident => $body:expr) => {
+        match $db {
+            $crate::db::Db::Sqlite($executor) => $body,
+            $crate::db::Db::Postgres($executor) => $body,
+        }
+    };
+}
+
+/// Evaluates an expression in a transaction: `on_tx!(tx, executor => …)`. `tx` is a `&mut Tx`, and the executor serves one query.
+macro_rules! on_tx {
+    ($tx:expr, $executor:ident => $body:expr) => {
+        match $tx {
+            $crate::db::Tx::Sqlite(tx) => {
+                let $executor = &mut **tx;
+                $body
+            }
+            $crate::db::Tx::Postgres(tx) => {
+                let $executor = &mut **tx;
+                $body
+            }
+        }
+    };
+}
+
+pub(crate) use {on, on_tx};
+
+impl Db {
+    /// Opens the database and migrates its tables and the tables that mail servers read. Several services can do this concurrently.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database cannot be opened or migrated.
+    pub async fn open(config: &config::Database) -> Result<Self, Error> {
+        Ok(Self::open_whole(config).await?.db)
+    }
+
+    /// Opens the database together with the other sources that are read beside it.
+    pub(super) async fn open_whole(config: &config::Database) -> Result<Opened, Error> {
+        match config.url.split_once(':') {
+            Some(("sqlite", _)) => {
+                let (pool, main, last_logins) = sqlite::open(config).await?;
+                Ok(Opened {
+                    db: Self::Sqlite(pool),
+                    look_up: LookUp::Sqlite(main),
+                    last_logins: LastLogins::File(last_logins),
+                })
+            }
+            Some(("postgres" | "postgresql", _)) => {
+                let pool = postgres::open(config).await?;
+                Ok(Opened {
+                    db: Self::Postgres(pool.clone()),
+                    look_up: LookUp::Postgres(pool.clone()),
+                    last_logins: LastLogins::Table(pool),
+                })
+            }
+            // The value can contain a password, so the message does not repeat it.
+            _ => Err(Error::Unusable(
+                "`database.url` is neither `sqlite:FILE` nor `postgres://…`".into(),
+            )),
+        }
+    }
+
+    /// Begins a transaction that writes.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if no transaction can be begun.
+    pub async fn begin(&self) -> Result<Tx, Error> {
+        Ok(match self {
+            Self::Sqlite(pool) => Tx::Sqlite(pool.begin_with(BEGIN_SQLITE).await?),
+            Self::Postgres(pool) => Tx::Postgres(pool.begin_with(BEGIN_POSTGRES).await?),
+        })
+    }
+
+    /// Checks that the database responds.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if it does not.
+    pub async fn ping(&self) -> Result<(), Error> {
+        on!(self, pool => sqlx::query(PING).execute(pool).await.map(drop))?;
+        Ok(())
+    }
+
+    /// Rebuilds the data for mail servers from the tables. Does nothing on PostgreSQL, where mail servers read the tables.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if that fails. Nothing is changed in that case.
+    pub async fn repair_mailserver(&self) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(pool) => sqlite::repair(pool).await,
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Closes every connection after the operations in progress have ended.
+    pub async fn close(&self) {
+        on!(self, pool => pool.close().await);
+    }
+}
+
+impl Tx {
+    /// Serializes transactions that change the credentials of one account. Each such transaction calls this first, so that no two of them can deadlock. Later
+    /// reads see the changes of the previous transaction. SQLite serializes all writers anyway.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub async fn lock_account(&mut self, account_id: &str) -> Result<(), Error> {
+        if let Self::Postgres(tx) = self {
+            sqlx::query(LOCK_ACCOUNT)
+                .bind(account_id)
+                .execute(&mut **tx)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if a module is installed. The module is then not removed before the end of the transaction. A transaction that also locks an account must
+    /// lock the account first.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub async fn keep_module(&mut self, module: &str) -> Result<bool, Error> {
+        let installed: Option<i32> = match self {
+            Self::Sqlite(tx) => {
+                sqlx::query_scalar(KEEP_MODULE_SQLITE)
+                    .bind(module)
+                    .fetch_optional(&mut **tx)
+                    .await?
+            }
+            Self::Postgres(tx) => {
+                sqlx::query_scalar(KEEP_MODULE_POSTGRES)
+                    .bind(module)
+                    .fetch_optional(&mut **tx)
+                    .await?
+            }
+        };
+        Ok(installed.is_some())
+    }
+
+    /// Serializes transactions that change the owner of a domain. A transaction that also locks an account must lock the account first.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub async fn lock_domain(&mut self, domain: &str) -> Result<(), Error> {
+        self.advisory(LOCK_DOMAIN, domain).await
+    }
+
+    /// Blocks transactions that change the owner of a domain until this transaction ends, and waits for those in progress. Transactions that call this do not
+    /// wait for each other. A transaction that also locks an account must lock the account first.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub async fn keep_domain(&mut self, domain: &str) -> Result<(), Error> {
+        self.advisory(KEEP_DOMAIN, domain).await
+    }
+
+    /// Does nothing on SQLite, which has one writer at a time.
+    async fn advisory(&mut self, lock: &'static str, of: &str) -> Result<(), Error> {
+        if let Self::Postgres(tx) = self {
+            sqlx::query(lock).bind(of).execute(&mut **tx).await?;
+        }
+        Ok(())
+    }
+
+    /// Commits the transaction. On SQLite, this also deletes the keys that a milter must no longer have.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case.
+    pub async fn commit(self) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(mut tx) => {
+                sqlite::withdraw(&mut tx).await?;
+                tx.commit().await?;
+            }
+            Self::Postgres(tx) => tx.commit().await?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! Opens PostgreSQL: the pool, the migrations, and the privileges on the data for mail servers.
+
+use std::str::FromStr;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
+
+use super::{ACQUIRE_TIMEOUT, Error, migrations};
+use crate::config;
+use crate::network::is_local;
+
+const GRANTS: &str = include_str!("../../migrations/mailserver/postgres.sql");
+const MILTER_GRANTS: &str = include_str!("../../migrations/mailserver/milter_postgres.sql");
+/// Deletes keys that an earlier configuration left.
+const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
+
+/// Returns the pool of the migrated database. Services that start concurrently wait for each other: the migrator and the grants hold advisory locks.
+pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
+    let pool = PgPoolOptions::new()
+        .max_connections(config.max_connections.max(1))
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_with(options(config)?)
+        .await?;
+    let mut connection = pool.acquire().await?;
+    migrations::postgres(&mut connection).await?;
+    sqlx::raw_sql(GRANTS).execute(&mut *connection).await?;
+    let milter = if config.with_milter {
+        MILTER_GRANTS
+    } else {
+        NO_MILTER
+    };
+    sqlx::raw_sql(milter).execute(&mut *connection).await?;
+    drop(connection);
+    Ok(pool)
+}
+
+/// Returns the options of a connection.
+///
+/// # Errors
+/// Returns [`Error::Unusable`] if the URL is invalid, or if the connection would cross a network without encryption and `database.insecure` is not set.
+pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Error> {
+    // The error of sqlx is not shown, because it can contain a part of the URL with the password.
+    let options = PgConnectOptions::from_str(&config.url)
+        .map_err(|_| Error::Unusable("`database.url` is not a PostgreSQL URL".into()))?
+        .application_name("latchmail");
+    if let Some(host) = unencrypted(&options).filter(|_| !config.insecure) {
+        return Err(Error::Unusable(format!(
+            "`database.url` names {host}, on another machine, and the connection may not be encrypted; append `?sslmode=verify-full` to it, or set \
+             `database.insecure = true` to allow this"
+        )));
+    }
+    Ok(options)
+}
+
+/// Returns the host of a server on another machine if the connection can be established without TLS.
+fn unencrypted(options: &PgConnectOptions) -> Option<&str> {
+    let encrypted = matches!(
+        options.get_ssl_mode(),
+        PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
+    );
+    let host = options.get_host();
+    let on_socket = options.get_socket().is_some() || host.starts_with('/');
+    (!encrypted && !on_socket && !is_local(host)).then_some(host)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! Opens SQLite: the files and their modes, the migrations, and the triggers that keep the data for mail servers in sync.
+//!
+//! Only the service can access the main file (0600, with its -wal and -shm). The data for mail servers is in a separate file in a separate folder (0660 in
+//! 2750), because a reader in WAL mode must be able to write the file's -wal and -shm. The file has the group of its folder, which the operator sets. Existing
+//! files and folders keep their mode and group, except that only the owner may create files in the folder. [`shared`] describes how files that mail daemons can
+//! write are opened. Beside this file is the file to which mail servers write log-ins, see [`last_logins`]. The file for a milter is in another folder, see
+//! [`milter`].
+
+mod last_logins;
+mod milter;
+mod shared;
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, SqlitePool};
+
+use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, look_up, migrations};
+use crate::config;
+pub(crate) use last_logins::LastLoginsFile;
+use milter::MilterFile;
+pub(super) use milter::withdraw;
+
+const MAILSERVER_FILE: &str = include_str!("../../migrations/mailserver/sqlite/file.sql");
+const MAILSERVER_CONNECTION: &str =
+    include_str!("../../migrations/mailserver/sqlite/connection.sql");
+const MAILSERVER_REPAIR: &str = include_str!("../../migrations/mailserver/sqlite/repair.sql");
+const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
+const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
+
+/// How long a query waits for a locked file. A mail daemon or another service can hold the lock.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The mode of the main file's folder. Mail daemons can traverse it to their own folder and cannot list it.
+const FOLDER_MODE: u32 = 0o711;
+const MAIN_MODE: u32 = 0o600;
+/// Includes setgid, so that files that the service creates in the folder get the folder's group.
+const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
+const MAILSERVER_MODE: u32 = 0o660;
+
+/// Opens the files. Returns the pool, the main file for lookups, and the file of last log-ins. Services that start concurrently wait for each other.
+pub(super) async fn open(
+    config: &config::Database,
+) -> Result<(SqlitePool, look_up::File, LastLoginsFile), Error> {
+    let files = Files::named_by(config)?;
+    let files = tokio::task::spawn_blocking(move || files.prepare())
+        .await
+        .map_err(|error| Error::Unusable(error.to_string()))??;
+
+    migrate(&files.main).await?;
+    shape_mailserver_file(&files.mailserver).await?;
+    if let Err(error) = files.last_logins.make().await {
+        tracing::warn!(%error, "failed to create the file of last log-ins");
+    }
+
+    let milter = config.with_milter.then(|| files.milter.clone());
+    match &milter {
+        Some(milter) => milter.shape().await?,
+        None => files.milter.empty().await?,
+    }
+
+    let attached = files.mailserver.to_string_lossy().into_owned();
+    let (main, mailserver) = (files.main.clone(), files.mailserver.clone());
+    // At least one connection stays open, so that the -wal files persist and keep the modes that they were created with.
+    let pool = SqlitePoolOptions::new()
+        .max_connections(config.max_connections.max(1))
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .after_connect(move |connection, _| {
+            let attached = attached.clone();
+            let guarded = shared::guard(&main, &mailserver);
+            let (mailserver, milter) = (mailserver.clone(), milter.clone());
+            Box::pin(async move {
+                guarded.map_err(sqlx::Error::config)?;
+                attach(connection, &attached, &mailserver)
+                    .await
+                    .map_err(sqlx::Error::config)?;
+                milter::note(connection)
+                    .await
+                    .map_err(sqlx::Error::config)?;
+                match milter {
+                    Some(milter) => milter.attach(connection).await,
+                    None => Ok(()),
+                }
+                .map_err(sqlx::Error::config)
+            })
+        })
+        .connect_with(options(&files.main))
+        .await?;
+    repair(&pool).await?;
+    let main = look_up::File::new(files.main.clone());
+    Ok((pool, main, files.last_logins.clone()))
+}
+
+/// Attaches the file that mail servers read to a connection.
+async fn attach(
+    connection: &mut SqliteConnection,
+    attached: &str,
+    mailserver: &Path,
+) -> Result<(), Error> {
+    sqlx::query(ATTACH)
+        .bind(attached)
+        .execute(&mut *connection)
+        .await?;
+    let mode: String = sqlx::query_scalar(MAILSERVER_JOURNAL_MODE)
+        .fetch_one(&mut *connection)
+        .await?;
+    shared::wal(&mode, mailserver)?;
+    shared::keep(connection, mailserver, "keeper").await?;
+    sqlx::raw_sql(MAILSERVER_CONNECTION)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Makes the file that mail servers read match the tables.
+pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
+    let mut tx = pool.begin_with(BEGIN_SQLITE).await?;
+    sqlx::raw_sql(MAILSERVER_REPAIR).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Returns the options for opening the main file.
+///
+/// `synchronous` is FULL, because in WAL mode NORMAL can lose the latest commits when the power fails. Everything that a response confirmed (an account, a
+/// revoked password, a message's number) must be stored. FULL costs one fsync per transaction.
+fn options(file: &Path) -> SqliteConnectOptions {
+    shared_options(file).journal_mode(SqliteJournalMode::Wal)
+}
+
+/// Returns the options for opening a guarded file that mail daemons can write. [`shared::make_wal`] creates its log.
+fn shared_options(file: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(file)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        // REPLACE then fires delete triggers too, so that no query can bypass the projection.
+        .pragma("recursive_triggers", "ON")
+        // Mail daemons can write the attached file, so its schema is not trusted.
+        .pragma("trusted_schema", "OFF")
+        .pragma("temp_store", "MEMORY")
+        // Overwrites deleted data, also in databases that are attached later. Deleted keys, secrets and hashes must not remain in the files.
+        .pragma("secure_delete", "ON")
+}
+
+/// Runs the migrations in one transaction, without the triggers, because a migration can change the tables that the triggers watch.
+async fn migrate(main: &Path) -> Result<(), Error> {
+    let mut connection = options(main).connect().await?;
+    let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
+    migrations::sqlite(&mut tx).await?;
+    tx.commit().await?;
+    connection.close().await?;
+    Ok(())
+}
+
+async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
+    let mut connection: SqliteConnection = shared_options(mailserver).connect().await?;
+    shared::make_wal(&mut connection, mailserver).await?;
+    let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
+    sqlx::raw_sql(MAILSERVER_FILE).execute(&mut *tx).await?;
+    tx.commit().await?;
+    connection.close().await?;
+    Ok(())
+}
+
+/// The absolute path of the service's own file.
+fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
+    let options = SqliteConnectOptions::from_str(&config.url)?;
+    let named = options.get_filename();
+    if named.as_os_str().is_empty() || named.to_string_lossy().starts_with("file:") {
+        return Err(Error::Unusable(
+            "`database.url` has to name a file: mail servers cannot read a database in memory"
+                .into(),
+        ));
+    }
+    std::path::absolute(named).map_err(|error| unusable(named, &error))
+}
+
+/// Returns the absolute path of the file that mail servers read.
+///
+/// # Errors
+/// Returns [`Error::Unusable`] if `database.url` does not name a file.
+pub(crate) fn mailserver_file(config: &config::Database) -> Result<PathBuf, Error> {
+    if config.mailserver.as_os_str().is_empty() {
+        let main = main_file(config)?;
+        return Ok(main.with_file_name("mailserver").join("mailserver.db"));
+    }
+    std::path::absolute(&config.mailserver).map_err(|error| unusable(&config.mailserver, &error))
+}
+
+/// The absolute paths of the files.
+struct Files {
+    main: PathBuf,
+    mailserver: PathBuf,
+    last_logins: LastLoginsFile,
+    milter: MilterFile,
+    with_milter: bool,
+}
+
+/// The paths of the created files. No other start can use them until this value is dropped.
+struct Prepared {
+    main: PathBuf,
+    mailserver: PathBuf,
+    last_logins: LastLoginsFile,
+    milter: MilterFile,
+    _turn: File,
+}
+
+impl Files {
+    fn named_by(config: &config::Database) -> Result<Self, Error> {
+        let main = main_file(config)?;
+        let mailserver = mailserver_file(config)?;
+        if main == mailserver {
+            return Err(same(&main));
+        }
+        let last_logins = LastLoginsFile::beside(&main, &mailserver)?;
+        let milter = MilterFile::named_by(config, &main, &mailserver)?;
+        Ok(Self {
+            main,
+            mailserver,
+            last_logins,
+            milter,
+            with_milter: config.with_milter,
+        })
+    }
+
+    /// Waits until no other service starts, then creates missing files with their modes. SQLite's own locks do not serialize the conversion of a new file to
+    /// WAL mode.
+    fn prepare(self) -> Result<Prepared, Error> {
+        make_folder(&self.main, FOLDER_MODE)?;
+        let mut lock = self.main.clone().into_os_string();
+        lock.push(".lock");
+        let lock = PathBuf::from(lock);
+        let turn = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(MAIN_MODE)
+            .open(&lock)
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(|error| unusable(&lock, &error))?;
+
+        make_file(&self.main, MAIN_MODE)?;
+        make_folder(&self.mailserver, MAILSERVER_FOLDER_MODE)?;
+        make_file(&self.mailserver, MAILSERVER_MODE)?;
+        shared::guard(&self.main, &self.mailserver)?;
+        if self.with_milter {
+            self.milter.prepare()?;
+        }
+        Ok(Prepared {
+            main: self.main,
+            mailserver: self.mailserver,
+            last_logins: self.last_logins,
+            milter: self.milter,
+            _turn: turn,
+        })
+    }
+}
+
+/// Creates the folder of `file` if it is missing, with `mode`, whatever the umask is.
+fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
+    let Some(folder) = file.parent() else {
+        return Ok(());
+    };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(mode)))
+        .map_err(|error| unusable(folder, &error))
+}
+
+/// Creates an empty file, which is an empty database, if the file is missing. SQLite gives -wal and -shm the mode of their database.
+fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
+    match OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(MAIN_MODE)
+        .open(file)
+    {
+        Ok(new) => new
+            .set_permissions(Permissions::from_mode(mode))
+            .map_err(|error| unusable(file, &error)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(unusable(file, &error)),
+    }
+}
+
+fn same(main: &Path) -> Error {
+    Error::Unusable(format!(
+        "`database.mailserver` names the database itself, {}: mail servers would read everything",
+        main.display()
+    ))
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    Error::Unusable(format!("{} cannot be used: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! The SQLite file to which mail servers write log-ins. It is created if missing and opened again for every access.
+//!
+//! The service does not depend on this file. Mail daemons can write anything to it, so it is opened as described in [`shared`]. It is opened read-only unless
+//! rows are deleted, only up to a maximum size, and only if its table is a plain one that computes no values. Queries have a time limit, and callers must
+//! validate what they read.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
+
+use super::{BEGIN_SQLITE, Error, MAILSERVER_MODE, make_file, shared, shared_options, unusable};
+
+const SHAPE: &str = include_str!("../../../migrations/mailserver/sqlite/last_logins.sql");
+
+const NAME: &str = "last-logins.db";
+
+/// Maximum size of the file. A row takes about 100 bytes with its index. This also limits the size of a row, which can contain text from a daemon.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// Excludes views, virtual tables, computed columns, and foreign indexes and triggers, because each of these could compute a gigabyte.
+const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
+        WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
+    AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
+        WHERE lower(tbl_name) = 'mailserver_last_logins' AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0)";
+
+/// How long to wait while the file is locked. Callers must not be delayed for long.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The number of virtual machine steps between two checks of the time limit: some tens of microseconds.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+
+/// The location of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct LastLoginsFile {
+    main: PathBuf,
+    file: PathBuf,
+}
+
+impl LastLoginsFile {
+    /// Returns the file beside the file that mail servers read.
+    pub(super) fn beside(main: &Path, mailserver: &Path) -> Result<Self, Error> {
+        let file = mailserver.with_file_name(NAME);
+        if file == main || file == mailserver {
+            return Err(Error::Unusable(format!(
+                "neither `database.url` nor `database.mailserver` can name {}: mail servers write log-ins to it",
+                file.display()
+            )));
+        }
+        Ok(Self {
+            main: main.to_owned(),
+            file,
+        })
+    }
+
+    /// Creates the file with its table.
+    pub(super) async fn make(&self) -> Result<(), Error> {
+        make_file(&self.file, MAILSERVER_MODE)?;
+        shared::guard(&self.main, &self.file)?;
+        let options = shared_options(&self.file).busy_timeout(BUSY_TIMEOUT);
+        let mut connection = options.connect().await?;
+        shared::make_wal(&mut connection, &self.file).await?;
+        sqlx::raw_sql(SHAPE).execute(&mut connection).await?;
+        connection.close().await?;
+        Ok(())
+    }
+
+    /// Opens a read-only connection. No query on it takes much longer than `patience`, whatever the file contains.
+    pub(crate) async fn open_to_read(&self, patience: Duration) -> Result<SqliteConnection, Error> {
+        let mut connection = self.connect(true).await?;
+        self.bound(&mut connection, "BEGIN", patience).await?;
+        Ok(connection)
+    }
+
+    /// Opens a connection that can delete rows, with the same time limit.
+    pub(crate) async fn open_to_forget(
+        &self,
+        patience: Duration,
+    ) -> Result<SqliteConnection, Error> {
+        let mut connection = self.connect(false).await?;
+        shared::make_wal(&mut connection, &self.file).await?;
+        self.bound(&mut connection, BEGIN_SQLITE, patience).await?;
+        Ok(connection)
+    }
+
+    async fn connect(&self, read_only: bool) -> Result<SqliteConnection, Error> {
+        shared::guard(&self.main, &self.file)?;
+        let too_large = [self.file.clone(), shared::beside(&self.file, "-wal")]
+            .iter()
+            .any(|file| fs::metadata(file).is_ok_and(|found| found.len() > LARGEST));
+        if too_large {
+            return Err(unusable(&self.file, &io::ErrorKind::FileTooLarge.into()));
+        }
+        let options = SqliteConnectOptions::new()
+            .filename(&self.file)
+            .read_only(read_only)
+            .busy_timeout(BUSY_TIMEOUT)
+            .pragma("trusted_schema", "OFF")
+            .pragma("temp_store", "MEMORY");
+        Ok(options.connect().await?)
+    }
+
+    /// Starts the time limit and the transaction for all queries of the connection. The transaction prevents that the table is replaced concurrently.
+    async fn bound(
+        &self,
+        connection: &mut SqliteConnection,
+        begin: &'static str,
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let end = Instant::now() + patience;
+        connection
+            .lock_handle()
+            .await?
+            .set_progress_handler(STEPS_BETWEEN_LOOKS, move || Instant::now() < end);
+        sqlx::raw_sql(begin).execute(&mut *connection).await?;
+        let plain: bool = sqlx::query_scalar(IS_PLAIN).fetch_one(connection).await?;
+        if plain {
+            return Ok(());
+        }
+        Err(Error::Unusable(format!(
+            "{} cannot be used: it has no plain table of last log-ins",
+            self.file.display()
+        )))
+    }
+}

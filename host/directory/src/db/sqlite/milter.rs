@@ -1,0 +1,126 @@
+//! The SQLite file for a milter. It contains private keys, so it is in a separate folder that no other daemon can traverse.
+//!
+//! The file is opened as described in [`shared`], because a milter can write it. Without a milter, the file is missing or empty.
+
+use std::path::{Path, PathBuf};
+
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{ConnectOptions as _, Connection as _};
+
+use super::{
+    Error, MAILSERVER_FOLDER_MODE, MAILSERVER_MODE, make_file, make_folder, shared, shared_options,
+    unusable,
+};
+use crate::config;
+
+const SHAPE: &str = include_str!("../../../migrations/mailserver/sqlite/milter_file.sql");
+const CONNECTION: &str =
+    include_str!("../../../migrations/mailserver/sqlite/milter_connection.sql");
+const WITHDRAWN: &str = include_str!("../../../migrations/mailserver/sqlite/withdrawn.sql");
+const WITHDRAW: &str = include_str!("../../../migrations/mailserver/sqlite/withdraw.sql");
+const ANY_WITHDRAWN: &str = "SELECT EXISTS (SELECT 1 FROM temp.withdrawn_keys)";
+const ATTACH: &str = "ATTACH DATABASE $1 AS milter";
+const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
+/// Overwrites deleted data, also in the log.
+const EMPTY: &str =
+    "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
+
+/// Makes a connection record the keys that a transaction withdraws, whether there is a milter or not.
+pub(super) async fn note(connection: &mut SqliteConnection) -> Result<(), Error> {
+    sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
+    Ok(())
+}
+
+/// Deletes from the milter's file the keys that this connection's transaction withdraws.
+pub(in crate::db) async fn withdraw(connection: &mut SqliteConnection) -> Result<(), Error> {
+    let any: bool = sqlx::query_scalar(ANY_WITHDRAWN)
+        .fetch_one(&mut *connection)
+        .await?;
+    if any {
+        sqlx::raw_sql(WITHDRAW).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// The location of the file.
+#[derive(Clone, Debug)]
+pub(super) struct MilterFile {
+    main: PathBuf,
+    file: PathBuf,
+}
+
+impl MilterFile {
+    /// Returns the configured file, or the default file beside the main file.
+    pub(super) fn named_by(
+        config: &config::Database,
+        main: &Path,
+        mailserver: &Path,
+    ) -> Result<Self, Error> {
+        let file = if config.milter.as_os_str().is_empty() {
+            main.with_file_name("milter").join("dkim-keys.db")
+        } else {
+            std::path::absolute(&config.milter).map_err(|error| unusable(&config.milter, &error))?
+        };
+        let folders = [main.parent(), mailserver.parent()];
+        if folders.contains(&file.parent()) {
+            return Err(Error::Unusable(format!(
+                "`database.milter` has to name a file in a folder of its own, not {}: it holds private keys",
+                file.display()
+            )));
+        }
+        Ok(Self {
+            main: main.to_owned(),
+            file,
+        })
+    }
+
+    /// Creates the folder and the file with their modes if they are missing.
+    pub(super) fn prepare(&self) -> Result<(), Error> {
+        make_folder(&self.file, MAILSERVER_FOLDER_MODE)?;
+        make_file(&self.file, MAILSERVER_MODE)?;
+        shared::guard(&self.main, &self.file)
+    }
+
+    /// Creates the file's table.
+    pub(super) async fn shape(&self) -> Result<(), Error> {
+        let mut connection = self.open().await?;
+        sqlx::raw_sql(SHAPE).execute(&mut connection).await?;
+        connection.close().await?;
+        Ok(())
+    }
+
+    /// Deletes keys that an earlier configuration left.
+    pub(super) async fn empty(&self) -> Result<(), Error> {
+        if !self.file.exists() {
+            return Ok(());
+        }
+        shared::guard(&self.main, &self.file)?;
+        let mut connection = self.open().await?;
+        sqlx::raw_sql(SHAPE).execute(&mut connection).await?;
+        sqlx::raw_sql(EMPTY).execute(&mut connection).await?;
+        connection.close().await?;
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<SqliteConnection, Error> {
+        let mut connection = shared_options(&self.file).connect().await?;
+        shared::make_wal(&mut connection, &self.file).await?;
+        Ok(connection)
+    }
+
+    /// Attaches the file to a connection, with the triggers that record deleted keys.
+    pub(super) async fn attach(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
+        shared::guard(&self.main, &self.file)?;
+        sqlx::query(ATTACH)
+            .bind(self.file.to_string_lossy().into_owned())
+            .execute(&mut *connection)
+            .await?;
+        let mode: String = sqlx::query_scalar(JOURNAL_MODE)
+            .fetch_one(&mut *connection)
+            .await?;
+        shared::wal(&mode, &self.file)?;
+        shared::keep(connection, &self.file, "milter_keeper").await?;
+        sqlx::raw_sql(CONNECTION).execute(connection).await?;
+        Ok(())
+    }
+}

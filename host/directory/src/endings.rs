@@ -1,0 +1,122 @@
+//! App passwords that were deleted while the mail server may still serve sessions that were opened with them.
+//!
+//! A trigger records each app password in the transaction that deletes it, so the record survives a crash or an unreachable mail server. The `mail` module ends
+//! the sessions.
+
+use super::Error;
+use super::db::{Db, on, on_tx};
+use crate::clock::Timestamp;
+
+const ENDED: &str = "SELECT app_password_id, ended_at FROM ended_app_passwords WHERE ended_at <= $1 \
+    ORDER BY ended_at, app_password_id LIMIT $2";
+const FORGET: &str = "DELETE FROM ended_app_passwords WHERE app_password_id = $1";
+
+/// Returns up to `most` app passwords that were deleted by `then`, oldest first, each with the time of its deletion.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn ended_by(
+    db: &Db,
+    then: Timestamp,
+    most: i64,
+) -> Result<Vec<(String, Timestamp)>, Error> {
+    let rows: Vec<(String, i64)> = on!(db, pool => sqlx::query_as(ENDED)
+        .bind(then.millis())
+        .bind(most)
+        .fetch_all(pool).await)?;
+    let dated = rows
+        .into_iter()
+        .map(|(id, at)| (id, Timestamp::from_millis(at)));
+    Ok(dated.collect())
+}
+
+/// Deletes these records. All sessions of these app passwords are closed, or their state is unknown.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn forget_ended(db: &Db, app_passwords: &[String]) -> Result<(), Error> {
+    if app_passwords.is_empty() {
+        return Ok(());
+    }
+    let mut tx = db.begin().await?;
+    for id in app_passwords {
+        on_tx!(&mut tx, db => sqlx::query(FORGET).bind(id).execute(db).await.map(drop))?;
+    }
+    tx.commit().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Fresh, NOW, both};
+    use super::*;
+    use crate::caller::Origin;
+
+    async fn ended(fresh: &Fresh) -> Vec<String> {
+        let ended = ended_by(fresh.directory.db(), NOW, 100).await.unwrap();
+        let mut ids: Vec<String> = ended.into_iter().map(|(id, _)| id).collect();
+        ids.sort();
+        ids
+    }
+
+    async fn whatever_takes_an_app_password_away_it_is_remembered(fresh: Fresh) {
+        let directory = &fresh.directory;
+        for (id, address, sessions) in [
+            ("a", "ada@example.org", &["s", "t"]),
+            ("b", "bob@example.org", &["u", "v"]),
+        ] {
+            directory.with(id, address, sessions).await;
+        }
+        assert!(ended(&fresh).await.is_empty());
+        fresh
+            .execute("DELETE FROM app_passwords WHERE id = 's-password'")
+            .await;
+        assert_eq!(ended(&fresh).await, ["s-password"]);
+        let origin = Origin::default();
+        let deleted = directory.delete_account("b", NOW, &origin).await;
+        assert!(deleted.unwrap());
+        let all = ["s-password", "u-password", "v-password"];
+        assert_eq!(ended(&fresh).await, all);
+
+        let known = ended_by(directory.db(), NOW, 100).await.unwrap();
+        let now = crate::clock::Clock::system().now().seconds();
+        for (id, at) in known {
+            assert!((now - at.seconds()).abs() < 60, "{id}: {at}");
+        }
+        let before = Timestamp::from_millis(0);
+        assert!(
+            ended_by(directory.db(), before, 100)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    }
+
+    async fn what_is_forgotten_is_gone_and_nothing_else(fresh: Fresh) {
+        fresh
+            .directory
+            .with("a", "ada@example.org", &["s", "t"])
+            .await;
+        fresh.execute("DELETE FROM app_passwords").await;
+        let db = fresh.directory.db();
+        forget_ended(db, &["s-password".into(), "nobody".into()])
+            .await
+            .unwrap();
+        assert_eq!(ended(&fresh).await, ["t-password"]);
+    }
+
+    /// A deletion that is rolled back leaves no record.
+    async fn an_app_password_that_stays_after_all_is_not_remembered(fresh: Fresh) {
+        fresh.directory.with("a", "ada@example.org", &["s"]).await;
+        let mut tx = fresh.directory.db().begin().await.unwrap();
+        on_tx!(&mut tx, db => sqlx::query("DELETE FROM app_passwords").execute(db).await.map(drop))
+            .unwrap();
+        drop(tx);
+        assert!(ended(&fresh).await.is_empty());
+    }
+
+    both!(
+        whatever_takes_an_app_password_away_it_is_remembered,
+        what_is_forgotten_is_gone_and_nothing_else,
+        an_app_password_that_stays_after_all_is_not_remembered,
+    );
+}

@@ -1,0 +1,104 @@
+//! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
+//!
+//! Each file covers one table. Every query is a constant at the top of the file that uses it, with one text for both databases. This crate contains all SQL
+//! of the service, and does not connect to a mail server.
+//! It stores the hashes and sealed bytes that callers pass, and no secrets in plain text. The exception is [`milter`], if the configuration requests it.
+
+pub mod accounts;
+pub mod addresses;
+pub mod administration;
+pub mod aliases;
+pub mod credentials;
+pub mod db;
+pub mod dkim_keys;
+pub mod domains;
+pub mod endings;
+pub mod events;
+pub mod held;
+mod last_logins;
+pub mod mailserver;
+#[cfg(test)]
+mod mailserver_tests;
+pub mod message_index;
+pub mod milter;
+pub mod modules;
+pub mod oauth;
+pub mod password;
+pub mod platform_domains;
+pub mod profiles;
+pub mod sendings;
+pub mod sessions;
+pub mod shared;
+pub mod store;
+mod sweep;
+pub mod teams;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod tokens;
+pub mod two_factor;
+
+use db::LookUp;
+pub use db::{Db, Error};
+use last_logins::LastLogins;
+use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
+
+/// The service's database.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    db: Db,
+    look_up: LookUp,
+    last_logins: LastLogins,
+}
+
+impl Directory {
+    /// Opens the database, migrates its tables, repairs the data for mail servers, and writes the platform's domains.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database cannot be opened or migrated.
+    pub async fn open(
+        config: &config::Database,
+        platform_domains: &[String],
+    ) -> Result<Self, Error> {
+        let directory = Self::beside(config).await?;
+        directory.set_platform_domains(platform_domains).await?;
+        directory.abandon_sendings().await?;
+        Ok(directory)
+    }
+
+    /// Opens the database of a service that may be running. Skips the other steps of a start.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database cannot be opened or migrated.
+    pub async fn beside(config: &config::Database) -> Result<Self, Error> {
+        let db::Opened {
+            db,
+            look_up,
+            last_logins,
+        } = Db::open_whole(config).await?;
+        Ok(Self {
+            db,
+            look_up,
+            last_logins,
+        })
+    }
+
+    /// Checks that the database responds.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if it does not.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.db.ping().await
+    }
+
+    /// Closes every connection after the operations in progress have ended.
+    pub async fn close(&self) {
+        self.look_up.close();
+        self.db.close().await;
+    }
+
+    /// Returns the database itself, for the functions of [`message_index`] and [`endings`], and for tests.
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+}

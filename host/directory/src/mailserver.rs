@@ -1,0 +1,73 @@
+//! The tables that mail servers read, for a milter: which domains receive mail here, and which addresses a log-in may send from. This module only reads.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgPoolOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+
+use crate::db::on;
+use crate::{Db, Error, config, db};
+
+const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
+
+/// A mail client's log-in is its account's address, a slash and the id of its app password; the service's is the address.
+const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = $1 AND (login = $2 OR login || '/' = substr($2, 1, length(login) + 1))";
+
+const CONNECTIONS: u32 = 4;
+
+/// Shorter than the time that Postfix waits for a milter.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The access of a mail server to the directory. It connects at the first query.
+#[derive(Clone, Debug)]
+pub struct MailServerView(Db);
+
+impl MailServerView {
+    /// Prepares the access to the database of this configuration. Does not connect yet.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unusable`] if the configuration does not allow to connect.
+    pub fn new(config: &config::Database) -> Result<Self, Error> {
+        if config.url.starts_with("postgres") {
+            let pool = PgPoolOptions::new()
+                .max_connections(CONNECTIONS)
+                .acquire_timeout(TIMEOUT);
+            let options = db::postgres_options(config)?;
+            return Ok(Self(Db::Postgres(pool.connect_lazy_with(options))));
+        }
+        // Closing the last connection that can write would delete the `-wal` file, which mail daemons cannot create.
+        let options = SqliteConnectOptions::new()
+            .filename(db::mailserver_file(config)?)
+            .read_only(true)
+            .busy_timeout(TIMEOUT);
+        let pool = SqlitePoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(TIMEOUT);
+        Ok(Self(Db::Sqlite(pool.connect_lazy_with(options))))
+    }
+
+    /// Returns `true` if a domain receives mail here. `domain` is in lower case and ASCII.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn is_local(&self, domain: &str) -> Result<bool, Error> {
+        let count: i64 = on!(&self.0, pool => sqlx::query_scalar(IS_LOCAL)
+            .bind(domain)
+            .fetch_one(pool)
+            .await)?;
+        Ok(count > 0)
+    }
+
+    /// Returns `true` if a log-in may send from an address. `address` is in lower case and ASCII.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn may_send(&self, login: &str, address: &str) -> Result<bool, Error> {
+        let count: i64 = on!(&self.0, pool => sqlx::query_scalar(MAY_SEND)
+            .bind(address)
+            .bind(login)
+            .fetch_one(pool)
+            .await)?;
+        Ok(count > 0)
+    }
+}

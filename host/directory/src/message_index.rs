@@ -1,0 +1,352 @@
+//! The database index of messages: the service's own number of each message, and its location (folder, UIDVALIDITY, IMAP UID).
+//!
+//! Each mailbox has one sequence of numbers, and a number is never reused. If a folder's UIDVALIDITY changes, all locations in it are new. The old rows remain,
+//! so that their messages can be found again by their identity. This module does not access the mail server.
+
+mod changes;
+mod folders;
+
+use std::collections::HashMap;
+
+use sqlx::QueryBuilder;
+
+use crate::Db;
+use crate::db::{Error, Tx, on, on_tx};
+
+/// Returns at least one row if the folder is known, and one for each of its known messages. Conditions are appended.
+const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
+     LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
+/// Conditions are appended to `LOCATIONS` and `WITH_IDENTITIES`.
+const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM messages m \
+     JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
+const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
+     JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
+/// Changes a message's location if its current location is still the expected one.
+const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
+     WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8";
+/// Takes $2 numbers and returns the number after the last of them.
+const TAKE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
+     ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
+const ADD_MESSAGES: &str =
+    "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
+/// Marks the messages with a number of at least $2 that have copies, and their copies.
+const HAVE_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
+     (SELECT n.identity FROM messages n JOIN messages o \
+     ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
+
+/// Maximum number of messages in one statement. Both databases limit the number of parameters.
+const AT_ONCE: usize = 500;
+
+/// A value that stays the same when a message is moved. A copy has the same identity as its original.
+pub type Identity = [u8; 16];
+
+/// The last known location of a message.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct Location {
+    /// The folder's path.
+    pub path: String,
+    uid_validity: i64,
+    imap_uid: i64,
+}
+
+#[derive(sqlx_macros::FromRow)]
+struct LocationRow {
+    uid: i64,
+    #[sqlx(flatten)]
+    location: Location,
+}
+
+/// A message that has a number, with its identity.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct IndexedMessage {
+    uid: i64,
+    /// The message's last known location.
+    #[sqlx(flatten)]
+    pub location: Location,
+    folder_id: String,
+    identity: Vec<u8>,
+}
+
+impl Location {
+    /// Returns the folder's UIDVALIDITY for which [`Location::imap_uid`] is valid.
+    #[must_use]
+    pub fn uid_validity(&self) -> u32 {
+        u32::try_from(self.uid_validity).unwrap_or(0)
+    }
+
+    /// Returns the IMAP UID.
+    #[must_use]
+    pub fn imap_uid(&self) -> u32 {
+        u32::try_from(self.imap_uid).unwrap_or(0)
+    }
+}
+
+#[derive(sqlx_macros::FromRow)]
+struct Row {
+    id: String,
+    uid_validity: i64,
+    imap_uid: Option<i64>,
+    uid: Option<i64>,
+}
+
+/// The indexed data of a folder and of some of its messages.
+#[derive(Default)]
+pub struct Known {
+    /// The folder's id, if the folder is stored with the given UIDVALIDITY.
+    pub folder: Option<String>,
+    /// The service's numbers of the messages that have one, by IMAP UID.
+    pub numbers: HashMap<u32, u64>,
+}
+
+/// Returns the indexed data of a folder and of its messages with these IMAP UIDs.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn known(
+    db: &Db,
+    account: &str,
+    path: &str,
+    uid_validity: u32,
+    imap_uids: &[u32],
+) -> Result<Known, Error> {
+    let rows = on!(db, pool => knowing(account, path, uid_validity, imap_uids).build_query_as().fetch_all(pool).await)?;
+    Ok(Known::of(rows, uid_validity))
+}
+
+/// Returns the last known location of the message with the number `uid`, or `None` if the index has no such number.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn location(db: &Db, account: &str, uid: u64) -> Result<Option<Location>, Error> {
+    let mut places = locations(db, account, &[uid]).await?;
+    Ok(places.pop().map(|(_, place)| place))
+}
+
+/// Returns the last known locations of messages. Unknown numbers are left out.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn locations(
+    db: &Db,
+    account: &str,
+    uids: &[u64],
+) -> Result<Vec<(u64, Location)>, Error> {
+    let mut places = Vec::with_capacity(uids.len());
+    for uids in uids.chunks(AT_ONCE) {
+        let rows: Vec<LocationRow> = on!(db, pool => {
+            let mut query = QueryBuilder::new(LOCATIONS);
+            query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
+            for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                query.push(", ").push_bind(uid);
+            }
+            query.push(")").build_query_as().fetch_all(pool).await
+        })?;
+        places.extend(rows.into_iter().map(|row| (number(row.uid), row.location)));
+    }
+    Ok(places)
+}
+
+/// Returns the messages with one of these identities. Messages with the same identity are copies of each other, or one message before and after a move.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn with_identities(
+    db: &Db,
+    account: &str,
+    identities: &[Identity],
+) -> Result<Vec<IndexedMessage>, Error> {
+    let mut rivals = Vec::new();
+    for identities in identities.chunks(AT_ONCE) {
+        let rows: Vec<IndexedMessage> = on!(db, pool => {
+            let mut query = QueryBuilder::new(WITH_IDENTITIES);
+            query.push_bind(account.to_owned()).push(" AND m.identity IN (");
+            let mut list = query.separated(", ");
+            for identity in identities {
+                list.push_bind(identity.to_vec());
+            }
+            query.push(") ORDER BY m.imap_uid, m.uid");
+            query.build_query_as().fetch_all(pool).await
+        })?;
+        rivals.extend(rows);
+    }
+    Ok(rivals)
+}
+
+/// Assigns numbers to those of `messages` (IMAP UID and identity) of a folder that have none. A message in `moved` keeps its number, unless its location has
+/// changed concurrently. All others get new numbers in the order of their IMAP UIDs. Returns `None` if the folder is not stored with this UIDVALIDITY.
+/// Everything runs in one transaction.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn assign_numbers(
+    db: &Db,
+    account: &str,
+    path: &str,
+    uid_validity: u32,
+    messages: &[(u32, Identity)],
+    moved: &[(u32, IndexedMessage)],
+) -> Result<Option<HashMap<u32, u64>>, Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    // A concurrent request may have assigned numbers before the lock was taken.
+    let uids: Vec<u32> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
+    let rows = on_tx!(&mut tx, tx => knowing(account, path, uid_validity, &uids).build_query_as().fetch_all(tx).await)?;
+    let Known {
+        folder,
+        mut numbers,
+    } = Known::of(rows, uid_validity);
+    let Some(folder) = folder else {
+        return Ok(None);
+    };
+    for (imap_uid, message) in moved {
+        if !numbers.contains_key(imap_uid)
+            && message
+                .relocate(&mut tx, account, &folder, uid_validity, *imap_uid)
+                .await?
+        {
+            numbers.insert(*imap_uid, message.number());
+        }
+    }
+    let mut new: Vec<(u32, Identity)> = messages
+        .iter()
+        .filter(|(imap_uid, _)| !numbers.contains_key(imap_uid))
+        .copied()
+        .collect();
+    new.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);
+    new.dedup_by_key(|(imap_uid, _)| *imap_uid);
+    if !new.is_empty() {
+        let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
+        let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(TAKE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
+        let rows: Vec<_> = (next - count..).zip(new).collect();
+        for rows in rows.chunks(AT_ONCE) {
+            on_tx!(&mut tx, tx => {
+                let mut insert = QueryBuilder::new(ADD_MESSAGES);
+                insert.push_values(rows, |mut row, (uid, (imap_uid, identity))| {
+                    row.push_bind(account.to_owned())
+                        .push_bind(*uid)
+                        .push_bind(folder.clone())
+                        .push_bind(i64::from(uid_validity))
+                        .push_bind(i64::from(*imap_uid))
+                        .push_bind(identity.to_vec());
+                });
+                insert.build().execute(tx).await.map(drop)
+            })?;
+        }
+        on_tx!(&mut tx, tx => sqlx::query(HAVE_COPIES)
+            .bind(account)
+            .bind(next - count)
+            .execute(tx)
+            .await
+            .map(drop))?;
+        let new = rows
+            .iter()
+            .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0)));
+        numbers.extend(new);
+    }
+    tx.commit().await?;
+    Ok(Some(numbers))
+}
+
+impl IndexedMessage {
+    /// Returns the service's number of the message.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        number(self.uid)
+    }
+
+    /// Returns a message at no location, for tests.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn for_tests(uid: i64, identity: Identity) -> Self {
+        Self {
+            uid,
+            location: Location {
+                path: String::new(),
+                uid_validity: 0,
+                imap_uid: 0,
+            },
+            folder_id: String::new(),
+            identity: identity.to_vec(),
+        }
+    }
+
+    /// Returns the message's identity.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.identity.as_slice().try_into().unwrap_or_default()
+    }
+
+    /// Assigns a location to this message, unless its location has changed concurrently.
+    async fn relocate(
+        &self,
+        tx: &mut Tx,
+        account: &str,
+        folder: &str,
+        uid_validity: u32,
+        imap_uid: u32,
+    ) -> Result<bool, Error> {
+        let was = &self.location;
+        let relocated = on_tx!(tx, tx => sqlx::query(RELOCATE)
+            .bind(account)
+            .bind(self.uid)
+            .bind(folder)
+            .bind(i64::from(uid_validity))
+            .bind(i64::from(imap_uid))
+            .bind(&self.folder_id)
+            .bind(was.uid_validity)
+            .bind(was.imap_uid)
+            .execute(tx)
+            .await
+            .map(|done| done.rows_affected()))?;
+        Ok(relocated == 1)
+    }
+}
+
+fn number(uid: i64) -> u64 {
+    u64::try_from(uid).unwrap_or(0)
+}
+
+fn knowing<D>(account: &str, path: &str, uid_validity: u32, imap_uids: &[u32]) -> QueryBuilder<D>
+where
+    D: sqlx::Database,
+    String: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
+    i64: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
+{
+    let mut query = QueryBuilder::new(KNOWN);
+    query.push_bind(i64::from(uid_validity));
+    query.push(" AND m.imap_uid IN (");
+    // The list must not be empty. 0 is not a valid IMAP UID.
+    query.push("0");
+    for imap_uid in imap_uids {
+        query.push(", ").push_bind(i64::from(*imap_uid));
+    }
+    query
+        .push(") WHERE f.account_id = ")
+        .push_bind(account.to_owned());
+    query.push(" AND f.path = ").push_bind(path.to_owned());
+    query
+}
+
+impl Known {
+    fn of(rows: Vec<Row>, uid_validity: u32) -> Self {
+        let mut known = Self::default();
+        for row in rows {
+            if let (Some(imap_uid), Some(uid)) = (row.imap_uid, row.uid)
+                && let (Ok(imap_uid), Ok(uid)) = (u32::try_from(imap_uid), u64::try_from(uid))
+            {
+                known.numbers.insert(imap_uid, uid);
+            }
+            let is_it = row.uid_validity == i64::from(uid_validity);
+            known.folder = is_it.then_some(row.id);
+        }
+        known
+    }
+}
+
+pub use changes::{copied_folders, copies_in, moved, remove, remove_lost};
+pub use folders::{
+    IndexedFolder, ListedFolder, folders, has_folders, set_uid_next, update_folders,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Updates the index after the service moved or deleted messages, and after a message with copies was lost.
+
+use sqlx::QueryBuilder;
+
+use super::{AT_ONCE, IndexedMessage};
+use crate::Db;
+use crate::db::{Error, on, on_tx};
+
+const FOLDER: &str =
+    "SELECT id FROM folders WHERE account_id = $1 AND path = $2 AND uid_validity = $3";
+/// Conditions and values are appended to `CLEAR` and `MOVE`.
+const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
+const MOVE: &str = "UPDATE messages SET folder_id = ";
+/// Deletes nothing if the message has another location by then.
+const REMOVE_LOST: &str = "DELETE FROM messages \
+     WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5";
+const COPIED_FOLDERS: &str = "SELECT f.path FROM folders f WHERE f.account_id = $1 \
+     AND EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id AND m.copied)";
+const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
+     JOIN folders f ON f.id = m.folder_id WHERE f.account_id = $1 AND f.path = $2 AND m.copied ORDER BY m.imap_uid, m.uid";
+const REMOVE: &str = "DELETE FROM messages WHERE account_id = ";
+
+/// Sets the new locations of moved messages, given as number and new IMAP UID. They keep their numbers. Returns `false` and changes nothing if the folder is
+/// not stored with this UIDVALIDITY.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn moved(
+    db: &Db,
+    account: &str,
+    path: &str,
+    uid_validity: u32,
+    messages: &[(u64, u32)],
+) -> Result<bool, Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    let validity = i64::from(uid_validity);
+    let folder: Option<String> = on_tx!(&mut tx, tx => sqlx::query_scalar(FOLDER)
+        .bind(account)
+        .bind(path)
+        .bind(validity)
+        .fetch_optional(tx)
+        .await)?;
+    let Some(folder) = folder else {
+        return Ok(false);
+    };
+    let messages: Vec<(i64, i64)> = messages
+        .iter()
+        .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
+        .collect();
+    // Each message needs up to three parameters.
+    for messages in messages.chunks(AT_ONCE / 4) {
+        // A concurrent request may have seen the message in the new folder and given it a new number as a copy. The older number is kept.
+        on_tx!(&mut tx, tx => {
+            let mut query = QueryBuilder::new(CLEAR);
+            query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
+            query.push(" AND imap_uid IN (0");
+            for (_, imap_uid) in messages {
+                query.push(", ").push_bind(*imap_uid);
+            }
+            query.push(") AND uid NOT IN (0");
+            for (uid, _) in messages {
+                query.push(", ").push_bind(*uid);
+            }
+            query.push(")").build().execute(tx).await.map(drop)
+        })?;
+        on_tx!(&mut tx, tx => {
+            let mut query = QueryBuilder::new(MOVE);
+            query.push_bind(folder.clone()).push(", uid_validity = ").push_bind(validity);
+            query.push(", imap_uid = CASE uid");
+            for (uid, imap_uid) in messages {
+                query.push(" WHEN ").push_bind(*uid).push(" THEN ").push_bind(*imap_uid);
+            }
+            query.push(" END WHERE account_id = ").push_bind(account.to_owned()).push(" AND uid IN (0");
+            for (uid, _) in messages {
+                query.push(", ").push_bind(*uid);
+            }
+            query.push(")").build().execute(tx).await.map(drop)
+        })?;
+    }
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Removes permanently deleted messages. Their numbers are never assigned again.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    for uids in uids.chunks(AT_ONCE) {
+        on_tx!(&mut tx, tx => {
+            let mut query = QueryBuilder::new(REMOVE);
+            query.push_bind(account.to_owned()).push(" AND uid IN (0");
+            for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                query.push(", ").push_bind(uid);
+            }
+            query.push(")").build().execute(tx).await.map(drop)
+        })?;
+    }
+    tx.commit().await
+}
+
+/// Removes messages that are no longer at their stored location and that have copies. Their numbers are never assigned again.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn remove_lost(db: &Db, account: &str, messages: &[IndexedMessage]) -> Result<(), Error> {
+    for message in messages {
+        let place = &message.location;
+        on!(db, pool => sqlx::query(REMOVE_LOST)
+            .bind(account)
+            .bind(message.uid)
+            .bind(&message.folder_id)
+            .bind(place.uid_validity)
+            .bind(place.imap_uid)
+            .execute(pool)
+            .await
+            .map(drop))?;
+    }
+    Ok(())
+}
+
+/// Returns the paths of the folders with messages that are marked as copied.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn copied_folders(db: &Db, account: &str) -> Result<Vec<String>, Error> {
+    Ok(on!(db, pool => sqlx::query_scalar(COPIED_FOLDERS).bind(account).fetch_all(pool).await)?)
+}
+
+/// Returns the messages of a folder that are marked as copied.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn copies_in(db: &Db, account: &str, path: &str) -> Result<Vec<IndexedMessage>, Error> {
+    Ok(on!(db, pool => sqlx::query_as(COPIES)
+        .bind(account)
+        .bind(path)
+        .fetch_all(pool)
+        .await)?)
+}

@@ -1,0 +1,246 @@
+//! The index of folders: their paths, ids and UIDVALIDITY, and the first UID of each folder that has not been reconciled. The parent module indexes the messages.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::Db;
+use crate::db::{Error, Tx, on, on_tx};
+use crate::hexadecimal;
+
+const ALL: &str = "SELECT id, path, uid_validity, uid_next, object_id FROM folders WHERE account_id = $1 ORDER BY path";
+const ANY: &str = "SELECT 1 FROM folders WHERE account_id = $1 LIMIT 1";
+const ADD: &str = "INSERT INTO folders (account_id, id, path, uid_validity, uid_next, object_id) VALUES ($1, $2, $3, $4, $5, $6)";
+const CHANGE: &str = "UPDATE folders SET path = $3, uid_validity = $4, uid_next = $5, object_id = $6 WHERE account_id = $1 AND id = $2";
+const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
+     WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
+/// Replaces the path of a folder with one that no folder can have, because names contain no line feed. A deleted folder keeps its row and its messages' rows.
+const ASIDE: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
+
+/// A folder in the index.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct IndexedFolder {
+    /// The service's own id of the folder.
+    pub id: String,
+    /// The folder's path, or a path that begins with a line feed if another folder has its former path.
+    pub path: String,
+    uid_validity: i64,
+    uid_next: i64,
+    object_id: Option<String>,
+}
+
+/// A folder in the mail server's list.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedFolder<'a> {
+    /// The folder's path.
+    pub path: &'a str,
+    /// The folder's UIDVALIDITY.
+    pub uid_validity: u32,
+    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not say.
+    pub uid_next: u32,
+    /// The mail server's id of the folder, if the server has folder ids.
+    pub object_id: Option<&'a str>,
+}
+
+impl IndexedFolder {
+    /// Returns the folder's id for clients: the mail server's id if it has one, otherwise the service's id.
+    #[must_use]
+    pub fn public_id(&self) -> &str {
+        self.object_id.as_deref().unwrap_or(&self.id)
+    }
+
+    /// Returns the mail server's id of the folder, if known.
+    #[must_use]
+    pub fn object_id(&self) -> Option<&str> {
+        self.object_id.as_deref()
+    }
+
+    /// Returns the UIDVALIDITY of the indexed UIDs.
+    #[must_use]
+    pub fn uid_validity(&self) -> u32 {
+        u32::try_from(self.uid_validity).unwrap_or(0)
+    }
+
+    /// Returns the first UID that has not been reconciled.
+    #[must_use]
+    pub fn uid_next(&self) -> u32 {
+        u32::try_from(self.uid_next).unwrap_or(1)
+    }
+
+    /// Returns `true` if both are the same folder under the same path. A folder that is listed without an id can match a folder with an id.
+    #[must_use]
+    pub fn is(&self, listed: &ListedFolder<'_>) -> bool {
+        self.path == listed.path
+            && self.uid_validity() == listed.uid_validity
+            && (listed.object_id.is_none() || self.object_id() == listed.object_id)
+    }
+
+    /// Returns this folder with the listed values. If the UIDVALIDITY has changed, all messages have new locations.
+    fn as_listed(&self, listed: &ListedFolder<'_>, object_id: Option<&str>) -> Self {
+        let same = self.uid_validity() == listed.uid_validity;
+        Self {
+            id: self.id.clone(),
+            path: listed.path.to_owned(),
+            uid_validity: i64::from(listed.uid_validity),
+            uid_next: if same { self.uid_next } else { 1 },
+            object_id: object_id.or(self.object_id()).map(ToOwned::to_owned),
+        }
+    }
+}
+
+/// Returns `true` if the index has a folder of the account.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn has_folders(db: &Db, account: &str) -> Result<bool, Error> {
+    let any: Option<i32> =
+        on!(db, pool => sqlx::query_scalar(ANY).bind(account).fetch_optional(pool).await)?;
+    Ok(any.is_some())
+}
+
+/// Returns the account's indexed folders, sorted by path.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error> {
+    Ok(on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
+}
+
+/// Updates the index with all listed folders of an account, and returns their entries in the listed order.
+///
+/// A listed folder is matched to the entry with the same id of the mail server, otherwise to the entry with the same path and UIDVALIDITY if one of the two has
+/// no such id, otherwise it is new. When folders are indexed for the first time, existing messages cannot have been moved from a known location, so only UIDs
+/// from UIDNEXT on are reconciled later. In a folder that appears after that, every message is reconciled. An entry that is no longer listed keeps its row, so
+/// that its messages are recognized in their new folder, but it loses its path if another folder has it.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn update_folders(
+    db: &Db,
+    account: &str,
+    folders: &[ListedFolder<'_>],
+) -> Result<Vec<IndexedFolder>, Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    let indexed: Vec<IndexedFolder> =
+        on_tx!(&mut tx, tx => sqlx::query_as(ALL).bind(account).fetch_all(tx).await)?;
+    let now = matched(folders, &indexed)?;
+    let are: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.id.as_str(), n)).collect();
+    let taken: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.path.as_str(), n)).collect();
+    for was in &indexed {
+        // Folders may have swapped paths, so all old paths are cleared before new ones are written.
+        let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
+        let displaced = taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id);
+        if moves || displaced {
+            on_tx!(&mut tx, tx => sqlx::query(ASIDE).bind(&was.id).execute(tx).await.map(drop))?;
+        }
+    }
+    let had: HashMap<&str, &IndexedFolder> = indexed.iter().map(|n| (n.id.as_str(), n)).collect();
+    let mut written = HashSet::new();
+    for folder in now.iter().filter(|n| written.insert(n.id.as_str())) {
+        match had.get(folder.id.as_str()) {
+            Some(was) if *was == folder => {}
+            Some(_) => folder.write(&mut tx, account, CHANGE).await?,
+            None => folder.write(&mut tx, account, ADD).await?,
+        }
+    }
+    tx.commit().await?;
+    Ok(now)
+}
+
+/// Returns the entries of the listed folders, in the listed order.
+fn matched(
+    folders: &[ListedFolder<'_>],
+    indexed: &[IndexedFolder],
+) -> Result<Vec<IndexedFolder>, Error> {
+    let by_path: HashMap<&str, &IndexedFolder> =
+        indexed.iter().map(|n| (n.path.as_str(), n)).collect();
+    let by_id: HashMap<&str, &IndexedFolder> = indexed
+        .iter()
+        .filter_map(|n| Some((n.object_id()?, n)))
+        .collect();
+    // A server may list one folder under several paths. The path in the index gets the id, otherwise the first path.
+    let mut owners: HashMap<&str, &str> = HashMap::new();
+    for listed in folders {
+        if let Some(id) = listed.object_id {
+            let owner = owners.entry(id).or_insert(listed.path);
+            if by_id.get(id).is_some_and(|n| n.path == listed.path) {
+                *owner = listed.path;
+            }
+        }
+    }
+    let first = indexed.is_empty();
+    let mut now: Vec<IndexedFolder> = Vec::with_capacity(folders.len());
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for listed in folders {
+        // Two listed names can be the same path for clients.
+        if let Some(place) = places.insert(listed.path, now.len()) {
+            now.push(now[place].clone());
+            continue;
+        }
+        let object_id = listed.object_id;
+        let object_id = object_id.filter(|id| owners[id] == listed.path);
+        let same = object_id.and_then(|id| by_id.get(id));
+        let alike = || {
+            let found = by_path.get(listed.path)?;
+            let alike = found.uid_validity() == listed.uid_validity
+                && (found.object_id.is_none() || listed.object_id.is_none());
+            alike.then_some(found)
+        };
+        now.push(match same.or_else(alike) {
+            Some(found) => found.as_listed(listed, object_id),
+            None => IndexedFolder {
+                id: fresh_id()?,
+                path: listed.path.to_owned(),
+                uid_validity: i64::from(listed.uid_validity),
+                uid_next: i64::from(if first { listed.uid_next } else { 1 }),
+                object_id: object_id.map(ToOwned::to_owned),
+            },
+        });
+    }
+    Ok(now)
+}
+
+impl IndexedFolder {
+    async fn write(&self, tx: &mut Tx, account: &str, how: &'static str) -> Result<(), Error> {
+        on_tx!(tx, tx => sqlx::query(how)
+            .bind(account)
+            .bind(&self.id)
+            .bind(&self.path)
+            .bind(self.uid_validity)
+            .bind(self.uid_next)
+            .bind(&self.object_id)
+            .execute(tx)
+            .await
+            .map(drop))?;
+        Ok(())
+    }
+}
+
+/// Records that all messages of a folder below `uid_next` have been reconciled.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn set_uid_next(
+    db: &Db,
+    account: &str,
+    path: &str,
+    uid_validity: u32,
+    uid_next: u32,
+) -> Result<(), Error> {
+    on!(db, pool => sqlx::query(SET_UID_NEXT)
+        .bind(account)
+        .bind(path)
+        .bind(i64::from(uid_validity))
+        .bind(i64::from(uid_next))
+        .execute(pool)
+        .await
+        .map(drop))?;
+    Ok(())
+}
+
+fn fresh_id() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|e| {
+        Error::Unusable(format!("the system's random number generator failed: {e}"))
+    })?;
+    Ok(hexadecimal::lower(&bytes))
+}

@@ -1,0 +1,277 @@
+use super::*;
+use crate::testing::{Fresh, both};
+
+/// The UIDVALIDITY of most folders.
+const FIRST: u32 = 7;
+
+fn messages(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, Identity)> {
+    uids.into_iter()
+        .map(|uid| (uid, [uid.to_be_bytes()[3]; 16]))
+        .collect()
+}
+
+fn seen<'a>(path: &'a str, uid_validity: u32, object_id: Option<&'a str>) -> ListedFolder<'a> {
+    ListedFolder {
+        path,
+        uid_validity,
+        uid_next: 100,
+        object_id,
+    }
+}
+
+/// Returns an indexed folder as the server lists it if nothing has changed.
+fn listed(indexed: &IndexedFolder) -> ListedFolder<'_> {
+    ListedFolder {
+        uid_next: indexed.uid_next(),
+        ..seen(&indexed.path, indexed.uid_validity(), indexed.object_id())
+    }
+}
+
+/// Returns the numbers of messages of a folder. Adds the folder to the index if needed.
+async fn given(
+    db: &Db,
+    path: &str,
+    uid_validity: u32,
+    messages: &[(u32, Identity)],
+    moved: &[(u32, IndexedMessage)],
+) -> HashMap<u32, u64> {
+    let allotted = || assign_numbers(db, "ada", path, uid_validity, messages, moved);
+    if let Some(numbers) = allotted().await.unwrap() {
+        return numbers;
+    }
+    let indexed = folders(db, "ada").await.unwrap();
+    let mut folders: Vec<ListedFolder<'_>> = indexed.iter().map(listed).collect();
+    folders.retain(|folder| folder.path != path && !folder.path.starts_with('\n'));
+    folders.push(seen(path, uid_validity, None));
+    update_folders(db, "ada", &folders).await.unwrap();
+    allotted().await.unwrap().unwrap()
+}
+
+async fn numbered(fresh: &Fresh, path: &str, uid_validity: u32, uids: &[u32]) -> Vec<u64> {
+    let messages = messages(uids.iter().copied());
+    let numbers = given(fresh.directory.db(), path, uid_validity, &messages, &[]).await;
+    uids.iter().map(|uid| numbers[uid]).collect()
+}
+
+async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    assert_eq!(
+        numbered(&fresh, "INBOX", FIRST, &[9, 3, 5]).await,
+        [3, 1, 2]
+    );
+    assert_eq!(
+        numbered(&fresh, "INBOX", FIRST, &[3, 4, 9]).await,
+        [1, 4, 3]
+    );
+    assert_eq!(numbered(&fresh, "Sent", FIRST, &[3]).await, [5]);
+    let found = location(fresh.directory.db(), "ada", 4)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (&found.path[..], found.uid_validity(), found.imap_uid()),
+        ("INBOX", 7, 4)
+    );
+    for unknown in [0, 6, u64::MAX] {
+        assert_eq!(
+            location(fresh.directory.db(), "ada", unknown)
+                .await
+                .unwrap(),
+            None
+        );
+    }
+    assert_eq!(
+        location(fresh.directory.db(), "bob", 4).await.unwrap(),
+        None
+    );
+}
+
+async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let noted = async || {
+        let folders = folders(db, "ada").await.unwrap();
+        let noted = |f: &IndexedFolder| (f.path.clone(), f.uid_validity(), f.uid_next());
+        let named = folders.iter().filter(|f| !f.path.starts_with('\n'));
+        named.map(noted).collect::<Vec<_>>()
+    };
+    let id = async |validity| {
+        let folders = folders(db, "ada").await.unwrap();
+        let mut found = folders.iter().filter(|f| f.uid_validity() == validity);
+        found.next().unwrap().public_id().to_owned()
+    };
+    assert!(!has_folders(db, "ada").await.unwrap());
+    update_folders(db, "ada", &[seen("INBOX", FIRST, None)])
+        .await
+        .unwrap();
+    assert!(has_folders(db, "ada").await.unwrap());
+    assert_eq!(numbered(&fresh, "INBOX", FIRST, &[150]).await, [1]);
+    assert_eq!(noted().await, [("INBOX".into(), 7, 100)]);
+    // A folder that appeared after the first indexing may contain messages from other folders.
+    assert_eq!(numbered(&fresh, "New", FIRST, &[150]).await, [2]);
+    // The folder was created again: the same UID is another location, it is another folder, and the old rows stay.
+    let old = id(7).await;
+    assert_eq!(numbered(&fresh, "INBOX", 8, &[150]).await, [3]);
+    let (inbox, new) = (("INBOX".to_owned(), 8, 1), ("New".to_owned(), 7, 1));
+    assert_eq!(noted().await, [inbox, new]);
+    assert_ne!(id(8).await, old);
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM messages").await, 3);
+    // The position only moves forward, even if a slower reconciliation ends later.
+    for next in [9, 5] {
+        set_uid_next(db, "ada", "INBOX", 8, next).await.unwrap();
+        set_uid_next(db, "ada", "INBOX", 7, 500).await.unwrap();
+    }
+    assert_eq!(noted().await[0], ("INBOX".to_owned(), 8, 9));
+}
+
+async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    fresh.directory.with("bob", "bob@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let ids = async |account, folders: &[ListedFolder<'_>]| -> Vec<String> {
+        let noted = update_folders(db, account, folders).await.unwrap();
+        noted.into_iter().map(|noted| noted.id).collect()
+    };
+    let before = ids("ada", &[seen("a", 7, Some("F1")), seen("b", 8, Some("F2"))]).await;
+    ids("bob", &[seen("a", 7, Some("F1"))]).await;
+    numbered(&fresh, "a", 7, &[3]).await;
+    // The two folders swap their names, and the first one gets another UIDVALIDITY.
+    let after = ids("ada", &[seen("a", 8, Some("F2")), seen("b", 9, Some("F1"))]).await;
+    assert_eq!(after, [before[1].as_str(), before[0].as_str()]);
+    let noted = folders(db, "ada").await.unwrap();
+    let positions: Vec<_> = noted
+        .iter()
+        .map(|n| (n.uid_validity(), n.uid_next()))
+        .collect();
+    assert_eq!(positions, [(8, 100), (9, 1)]);
+    // Without the server's ids, folders are matched by path and UIDVALIDITY, and keep their ids.
+    let without = ids("ada", &[seen("a", 8, None), seen("b", 9, None)]).await;
+    assert_eq!(without, after);
+    let noted = folders(db, "ada").await.unwrap();
+    assert_eq!(noted[0].public_id(), "F2");
+    // A new folder has the name of a deleted one, whose messages stay indexed.
+    let new = ids("ada", &[seen("a", 8, Some("F3")), seen("b", 9, Some("F1"))]).await;
+    assert!(new[0] != after[0] && new[1] == after[1]);
+    let back = ids("ada", &[seen("c", 8, Some("F2")), seen("b", 9, Some("F1"))]).await;
+    assert_eq!(back, after);
+}
+
+async fn a_folder_that_is_listed_twice_is_one(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let listed = [
+        seen("a", FIRST, Some("F1")),
+        seen("alias of a", FIRST, Some("F1")),
+        seen("a", FIRST, None),
+    ];
+    for _ in 0..2 {
+        let noted = update_folders(db, "ada", &listed).await.unwrap();
+        assert_eq!(noted[0], noted[2]);
+        let ids: Vec<_> = noted.iter().map(IndexedFolder::object_id).collect();
+        assert_eq!(ids, [Some("F1"), None, Some("F1")]);
+        assert_eq!(folders(db, "ada").await.unwrap(), noted[..2]);
+    }
+}
+
+async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let same = |uids: &[u32]| uids.iter().map(|uid| (*uid, [9; 16])).collect::<Vec<_>>();
+    given(db, "INBOX", FIRST, &same(&[3, 5, 8]), &[]).await;
+    let rivals = with_identities(db, "ada", &[[9; 16]]).await.unwrap();
+    let numbers: Vec<u64> = rivals.iter().map(IndexedMessage::number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    let moved = |uid, rival: &IndexedMessage| [(uid, rival.clone())];
+    let found = given(db, "Sent", FIRST, &same(&[40, 41]), &moved(41, &rivals[2])).await;
+    assert_eq!((found[&40], found[&41]), (4, 3));
+    // Its location has changed, so it can be neither moved nor lost with the old one.
+    let late = given(db, "Trash", FIRST, &same(&[7]), &moved(7, &rivals[2])).await;
+    assert_eq!(late[&7], 5);
+    remove_lost(db, "ada", &[rivals[0].clone(), rivals[2].clone()])
+        .await
+        .unwrap();
+    let left = location(db, "ada", 3).await.unwrap().unwrap();
+    assert_eq!((&left.path[..], left.imap_uid()), ("Sent", 41));
+    assert_eq!(location(db, "ada", 1).await.unwrap(), None);
+}
+
+async fn messages_with_copies_are_known_as_such(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    numbered(&fresh, "INBOX", FIRST, &[1, 2, 3]).await;
+    assert_eq!(copied_folders(db, "ada").await.unwrap(), [""; 0]);
+    numbered(&fresh, "Sent", FIRST, &[2, 4]).await;
+    let mut folders = copied_folders(db, "ada").await.unwrap();
+    folders.sort();
+    assert_eq!(folders, ["INBOX", "Sent"]);
+    for (folder, number) in [("INBOX", 2), ("Sent", 4)] {
+        let copies = copies_in(db, "ada", folder).await.unwrap();
+        let numbers: Vec<u64> = copies.iter().map(IndexedMessage::number).collect();
+        assert_eq!(numbers, [number]);
+    }
+    assert_eq!(copied_folders(db, "bob").await.unwrap(), [""; 0]);
+}
+
+async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    numbered(&fresh, "INBOX", FIRST, &[1, 2, 3]).await;
+    // Another request saw the second message in the new folder before its move was stored.
+    assert_eq!(numbered(&fresh, "Archive", FIRST, &[20]).await, [4]);
+    moved(db, "ada", "Archive", 7, &[(1, 10), (2, 20)])
+        .await
+        .unwrap();
+    assert_eq!(numbered(&fresh, "Archive", FIRST, &[10, 20]).await, [1, 2]);
+    // The folder must be in the index first.
+    assert!(!moved(db, "ada", "Fresh", 1, &[(3, 1)]).await.unwrap());
+    numbered(&fresh, "Fresh", 1, &[]).await;
+    assert!(moved(db, "ada", "Fresh", 1, &[(3, 1)]).await.unwrap());
+    let path = location(db, "ada", 3).await.unwrap().unwrap();
+    assert_eq!(path.path, "Fresh");
+    remove(db, "ada", &[1, 4, u64::MAX]).await.unwrap();
+    assert_eq!(location(db, "ada", 1).await.unwrap(), None);
+    assert_eq!(numbered(&fresh, "INBOX", FIRST, &[4]).await, [5]);
+}
+
+async fn of_parallel_listings_all_answer_the_same_numbers(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let tasks: Vec<_> = (0..12_u32)
+        .map(|n| {
+            let db = fresh.directory.db().clone();
+            tokio::spawn(async move {
+                // The ranges overlap and are all different. UID 0 does not exist.
+                let messages = messages(n..n + 40);
+                given(&db, "INBOX", FIRST, &messages[usize::from(n == 0)..], &[]).await
+            })
+        })
+        .collect();
+    let mut all: HashMap<u32, u64> = HashMap::new();
+    for task in tasks {
+        for (uid, number) in task.await.unwrap() {
+            assert_eq!(*all.entry(uid).or_insert(number), number);
+        }
+    }
+    let mut given: Vec<_> = all.values().copied().collect();
+    given.sort_unstable();
+    assert_eq!(given, (1..=50).collect::<Vec<_>>());
+}
+
+async fn more_messages_than_fit_one_statement_are_numbered(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let uids: Vec<u32> = (1..=1200).collect();
+    let expected: Vec<u64> = (1..=1200).collect();
+    assert_eq!(numbered(&fresh, "INBOX", FIRST, &uids).await, expected);
+    assert_eq!(numbered(&fresh, "INBOX", FIRST, &uids).await, expected);
+}
+
+both!(
+    numbers_are_given_once_in_the_order_of_the_uids,
+    a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
+    a_folder_is_the_same_as_long_as_the_mail_server_says_so,
+    a_folder_that_is_listed_twice_is_one,
+    a_message_that_moved_takes_its_number_along,
+    messages_with_copies_are_known_as_such,
+    a_move_takes_numbers_along_and_deleted_ones_never_come_again,
+    of_parallel_listings_all_answer_the_same_numbers,
+    more_messages_than_fit_one_statement_are_numbered,
+);

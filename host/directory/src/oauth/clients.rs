@@ -1,0 +1,251 @@
+//! OAuth clients that registered themselves or that the operator created. Registered clients that no person has signed in for are deleted after some time,
+//! because anyone can register clients.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::super::db::{Tx, on, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+use crate::network::{network, region};
+
+/// How long a registered client is kept if no person signs in for it.
+const UNUSED: Duration = Duration::from_hours(24);
+/// How long a registered client without a grant is kept after the last sign-in for it.
+const IDLE: Duration = Duration::from_hours(90 * 24);
+
+/// The limit on clients that nobody has signed in for. If it is exceeded, the oldest client of the busiest network is deleted, so a flood of registrations
+/// evicts itself. Regions are compared before networks: one client may have the /48 of an IPv6 address, which contains 65,536 networks.
+const MOST_UNUSED: i64 = 10_000;
+
+const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const COUNT_UNUSED: &str =
+    "SELECT COUNT(*) FROM oauth_clients WHERE secret_hash IS NULL AND used_at IS NULL";
+const FORGET_OLDEST: &str = "WITH unused AS (SELECT id, created_at, network, region FROM oauth_clients WHERE secret_hash IS NULL AND used_at IS NULL), \
+    busiest AS (SELECT network, region FROM unused \
+        WHERE region = (SELECT region FROM unused GROUP BY region ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1) \
+        GROUP BY network, region ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1) \
+    DELETE FROM oauth_clients WHERE id IN (SELECT u.id FROM unused u JOIN busiest b ON u.network = b.network AND u.region = b.region \
+        ORDER BY u.created_at, u.id LIMIT $1)";
+const FIND: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients WHERE id = $1";
+const ALL: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients ORDER BY created_at, id";
+const DELETE: &str = "DELETE FROM oauth_clients WHERE id = $1";
+const CODES: &str = "DELETE FROM oauth_codes WHERE client_id = $1 AND grant_id IS NULL";
+const DEVICES: &str = "DELETE FROM oauth_devices WHERE client_id = $1";
+/// Sorted, so that two transactions that lock accounts cannot deadlock.
+const OWNERS: &str =
+    "SELECT DISTINCT account_id FROM oauth_grants WHERE client_id = $1 ORDER BY account_id";
+const GRANTS: &str = "DELETE FROM app_passwords WHERE id IN \
+    (SELECT app_password_id FROM oauth_grants WHERE client_id = $1 AND account_id = $2) RETURNING id";
+const SWEEP: &str = "DELETE FROM oauth_clients WHERE secret_hash IS NULL \
+    AND (used_at IS NULL AND created_at <= $1 OR used_at <= $2) \
+    AND NOT EXISTS (SELECT 1 FROM oauth_grants g WHERE g.client_id = oauth_clients.id)";
+
+/// An OAuth client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// An opaque id.
+    pub id: String,
+    /// The name that the client gives itself. May be empty.
+    pub name: String,
+    /// The URIs to which people may be redirected.
+    pub redirect_uris: Vec<String>,
+    /// The grant types that the client may use, in the protocol's names.
+    pub grant_types: Vec<String>,
+    /// SHA-256 of the client's secret, lower-case hexadecimal. Only clients that the operator created have a secret.
+    pub secret_hash: Option<String>,
+}
+
+/// A client as the operator sees it.
+#[derive(Clone, Debug)]
+pub struct ClientRow {
+    /// The client.
+    pub client: Client,
+    /// The time of the registration or creation.
+    pub created_at: Timestamp,
+    /// The time of the last sign-in for the client.
+    pub used_at: Option<Timestamp>,
+}
+
+#[derive(sqlx_macros::FromRow)]
+struct Row {
+    id: String,
+    name: String,
+    redirect_uris: String,
+    grant_types: String,
+    secret_hash: Option<String>,
+    created_at: i64,
+    used_at: Option<i64>,
+}
+
+impl From<Row> for ClientRow {
+    fn from(row: Row) -> Self {
+        let uris = row.redirect_uris.split('\n').filter(|uri| !uri.is_empty());
+        Self {
+            created_at: Timestamp::from_millis(row.created_at),
+            used_at: row.used_at.map(Timestamp::from_millis),
+            client: Client {
+                redirect_uris: uris.map(ToOwned::to_owned).collect(),
+                grant_types: row
+                    .grant_types
+                    .split_whitespace()
+                    .map(ToOwned::to_owned)
+                    .collect(),
+                id: row.id,
+                name: row.name,
+                secret_hash: row.secret_hash,
+            },
+        }
+    }
+}
+
+impl Directory {
+    /// Stores a client that registered itself from the IP address `from`. Its redirect URIs contain no line feeds.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
+    pub async fn register_client(
+        &self,
+        client: &Client,
+        from: IpAddr,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        let unused: i64 =
+            on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_UNUSED).fetch_one(db).await)?;
+        let excess = unused + 1 - MOST_UNUSED;
+        if excess > 0 {
+            on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
+                .bind(excess)
+                .execute(db).await.map(drop))?;
+        }
+        insert(&mut tx, client, Some(from), now).await?;
+        tx.commit().await
+    }
+
+    /// Stores a client that the operator created.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
+    pub async fn add_client(
+        &self,
+        client: &Client,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        insert(&mut tx, client, None, now).await?;
+        let added = Event {
+            account: None,
+            ..Event::of(Kind::ClientAdded, "", now)
+                .about(&client.id)
+                .detail(&client.name)
+        };
+        events::commit(tx, added, origin).await
+    }
+
+    /// Returns the client with this id, or `None`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn client(&self, id: &str) -> Result<Option<Client>, Error> {
+        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(FIND)
+            .bind(id)
+            .fetch_optional(pool).await)?;
+        Ok(row.map(|row| ClientRow::from(row).client))
+    }
+
+    /// Returns every client, oldest first.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn clients(&self) -> Result<Vec<ClientRow>, Error> {
+        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
+        Ok(rows.into_iter().map(ClientRow::from).collect())
+    }
+
+    /// Removes a client and all its grants. The client can also be one that is not stored, because its id is the URL of its metadata document. Returns the app
+    /// passwords that were deleted, or `None` if there is no such client and no grant to it.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn remove_client(
+        &self,
+        id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let mut tx = self.db.begin().await?;
+        let mut known = on_tx!(&mut tx, db => sqlx::query(DELETE)
+            .bind(id)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        // Approvals that have not become grants yet.
+        for forget in [CODES, DEVICES] {
+            known += on_tx!(&mut tx, db => sqlx::query(forget)
+                .bind(id)
+                .execute(db).await.map(|done| done.rows_affected()))?;
+        }
+        let owners: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNERS)
+            .bind(id)
+            .fetch_all(db).await)?;
+        let mut ended: Vec<String> = Vec::new();
+        for owner in &owners {
+            tx.lock_account(owner).await?;
+            let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(GRANTS)
+                .bind(id)
+                .bind(owner)
+                .fetch_all(db).await)?;
+            for app_password in &died {
+                let event = Event::of(Kind::OAuthGrantEnded, owner, now)
+                    .about(app_password)
+                    .detail("its client was removed");
+                events::record(&mut tx, event, origin).await?;
+            }
+            ended.extend(died);
+        }
+        if known == 0 && ended.is_empty() {
+            return Ok(None);
+        }
+        let detail = format!("grants ended: {}", ended.len());
+        let removed = Event {
+            account: None,
+            ..Event::of(Kind::ClientRemoved, "", now)
+                .about(id)
+                .detail(&detail)
+        };
+        events::commit(tx, removed, origin).await?;
+        Ok(Some(ended))
+    }
+
+    /// Deletes unused clients that registered themselves.
+    pub(crate) async fn sweep_clients(&self, now: Timestamp) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(SWEEP)
+            .bind(now.minus(UNUSED).millis())
+            .bind(now.minus(IDLE).millis())
+            .execute(pool).await.map(drop))?;
+        Ok(())
+    }
+}
+
+async fn insert(
+    tx: &mut Tx,
+    client: &Client,
+    from: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let text = |address: IpAddr| address.to_string();
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&client.id)
+        .bind(&client.name)
+        .bind(client.redirect_uris.join("\n"))
+        .bind(client.grant_types.join(" "))
+        .bind(&client.secret_hash)
+        .bind(now.millis())
+        .bind(from.map(network).map(text).unwrap_or_default())
+        .bind(from.map(region).map(text).unwrap_or_default())
+        .execute(db).await.map(drop))?;
+    Ok(())
+}

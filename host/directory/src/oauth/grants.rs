@@ -1,0 +1,366 @@
+//! Grants: a client's access to a mailbox, with an app password of its own. A grant lives until its last refresh token expires or until it is ended.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::super::credentials::{self, NewAppPassword};
+use super::super::db::{Looked, Row, Tx, on, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+/// Maximum number of grants of an account. Beyond this limit, the oldest grants are ended.
+const MOST: i64 = 100;
+
+/// The kinds of tokens.
+const ACCESS: &str = "access";
+const REFRESH: &str = "refresh";
+
+const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, scope, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at, scope) VALUES ($1, $2, $3, $4, $5, $6)";
+/// The LIMIT is there because SQLite has no OFFSET without LIMIT.
+const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
+    ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
+const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password \
+    FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
+    WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
+/// Of two concurrent uses, the second matches no row.
+const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
+const FORGET_ACCESS: &str =
+    "DELETE FROM oauth_tokens WHERE grant_id = $1 AND kind = 'access' AND expires_at <= $2";
+const OVER: &str = "SELECT id, account_id FROM app_passwords WHERE kind = 'oauth_grant' AND expires_at <= $1 ORDER BY account_id, id LIMIT $2";
+const END_OVER: &str = "DELETE FROM app_passwords WHERE id = $1 AND expires_at <= $2 RETURNING id";
+const OWN: &str =
+    "SELECT label FROM app_passwords WHERE id = $1 AND account_id = $2 AND kind = 'oauth_grant'";
+const FORGET: [&str; 2] = [
+    "DELETE FROM oauth_tokens WHERE expires_at <= $1",
+    "DELETE FROM oauth_codes WHERE expires_at <= $1",
+];
+const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE expires_at <= $1";
+
+/// How long expired codes and tokens are kept, so that they can be distinguished from unknown ones.
+const REMEMBERED: Duration = Duration::from_hours(24);
+/// Grants that one sweep ends. The next sweep ends the rest.
+const SWEPT: i64 = 1000;
+
+/// A token to store.
+#[derive(Clone)]
+pub struct NewToken {
+    /// SHA-256, lower-case hexadecimal.
+    pub hash: String,
+    /// The grant's app password, sealed under the token's own key.
+    pub sealed_password: Vec<u8>,
+    /// The time at which the token expires.
+    pub expires_at: Timestamp,
+}
+
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewToken")
+            .field("expires_at", &self.expires_at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A pair of tokens for a client.
+#[derive(Clone, Debug)]
+pub struct NewTokens {
+    /// The token for calls.
+    pub access: NewToken,
+    /// The token that can be exchanged once for the next pair. The grant lives as long as this token.
+    pub refresh: NewToken,
+    /// The scopes of the access token, separated by spaces, if it has fewer than its grant.
+    pub narrowed: Option<String>,
+}
+
+/// A grant to create.
+#[derive(Clone, Debug)]
+pub struct NewGrant {
+    /// An opaque id.
+    pub id: String,
+    /// The account whose mailbox the grant is for.
+    pub account_id: String,
+    /// The client's id.
+    pub client_id: String,
+    /// The resource that its tokens are for.
+    pub resource: String,
+    /// Its scopes, separated by spaces.
+    pub scope: String,
+    /// The app password that acts for the grant at the mail server.
+    pub app_password: NewAppPassword,
+    /// Its first tokens.
+    pub tokens: NewTokens,
+    /// The current time.
+    pub at: Timestamp,
+}
+
+/// A grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its id.
+    pub id: String,
+    /// The account whose mailbox the grant is for.
+    pub account_id: String,
+    /// The account's address.
+    pub address: String,
+    /// Whether the account has administrator rights.
+    pub admin: bool,
+    /// The app password that acts for the grant at the mail server.
+    pub app_password_id: String,
+    /// The client's id.
+    pub client_id: String,
+    /// The resource that its tokens are for.
+    pub resource: String,
+    /// The scopes of the token by which it was found, separated by spaces. A refresh token has all scopes of its grant.
+    pub scope: String,
+}
+
+/// A token that a client presents and that has not expired.
+#[derive(Clone)]
+pub struct Presented {
+    /// The token's grant.
+    pub grant: Grant,
+    /// The grant's app password, sealed under the token's own key. `None` for a used refresh token.
+    pub sealed_password: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Presented")
+            .field("grant", &self.grant)
+            .field("used", &self.sealed_password.is_none())
+            .finish()
+    }
+}
+
+/// The result of rotating a refresh token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// The token was replaced by the next pair.
+    Rotated,
+    /// The token was used before. Its grant was ended, because two parties have the token.
+    Reused,
+    /// The token or its grant expired or does not exist.
+    Unknown,
+}
+
+impl Looked for Presented {
+    fn of(row: &Row<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            sealed_password: row.get("sealed_password")?,
+            grant: Grant {
+                id: row.get("id")?,
+                account_id: row.get("account_id")?,
+                address: row.get("address")?,
+                admin: row.get("admin")?,
+                app_password_id: row.get("app_password_id")?,
+                client_id: row.get("client_id")?,
+                resource: row.get("resource")?,
+                scope: row.get("scope")?,
+            },
+        })
+    }
+}
+
+impl Directory {
+    /// Returns the access token with this hash and its grant, or `None` if the token is not valid at `now`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn access_token(
+        &self,
+        hash: &str,
+        now: Timestamp,
+    ) -> Result<Option<Presented>, Error> {
+        self.presented(ACCESS, hash, now).await
+    }
+
+    /// Returns the refresh token with this hash, used or not, and its grant, or `None` if the token has expired at `now`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn refresh_token(
+        &self,
+        hash: &str,
+        now: Timestamp,
+    ) -> Result<Option<Presented>, Error> {
+        self.presented(REFRESH, hash, now).await
+    }
+
+    async fn presented(
+        &self,
+        kind: &str,
+        hash: &str,
+        now: Timestamp,
+    ) -> Result<Option<Presented>, Error> {
+        let good = [hash.into(), kind.into(), now.millis().into()];
+        self.look_up.one(BY_TOKEN, &good).await
+    }
+
+    /// Consumes a refresh token and stores the next pair of tokens. The grant then lives as long as the next refresh token. Of two concurrent calls, one
+    /// returns [`Rotation::Rotated`], and the other ends the grant.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. The token is unchanged in that case.
+    pub async fn rotate_grant(
+        &self,
+        hash: &str,
+        grant: &Grant,
+        next: &NewTokens,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Rotation, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(&grant.account_id).await?;
+        // Read only under the lock: the grant may have ended while this call waited.
+        let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
+            .bind(hash)
+            .bind(REFRESH)
+            .bind(now.millis())
+            .fetch_optional(db).await.map(|row| row.is_some()))?;
+        if !lives {
+            return Ok(Rotation::Unknown);
+        }
+        let used = on_tx!(&mut tx, db => sqlx::query(USE)
+            .bind(hash)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if used == 0 {
+            credentials::delete(&mut tx, &grant.app_password_id).await?;
+            let reused = Event::of(Kind::OAuthGrantReused, &grant.account_id, now)
+                .about(&grant.app_password_id)
+                .detail("its refresh token was used a second time");
+            events::commit(tx, reused, origin).await?;
+            return Ok(Rotation::Reused);
+        }
+        on_tx!(&mut tx, db => sqlx::query(FORGET_ACCESS)
+            .bind(&grant.id)
+            .bind(now.millis())
+            .execute(db).await.map(drop))?;
+        insert_tokens(&mut tx, &grant.id, next).await?;
+        credentials::set_end(&mut tx, &grant.app_password_id, next.refresh.expires_at).await?;
+        tx.commit().await?;
+        Ok(Rotation::Rotated)
+    }
+
+    /// Ends a grant of an account by its app password. Returns `true` if there was such a grant.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. The grant remains valid in that case.
+    pub async fn end_grant(
+        &self,
+        account_id: &str,
+        app_password_id: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let label: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWN)
+            .bind(app_password_id)
+            .bind(account_id)
+            .fetch_optional(db).await)?;
+        let Some(label) = label else {
+            return Ok(false);
+        };
+        credentials::delete(&mut tx, app_password_id).await?;
+        let ended = Event::of(Kind::OAuthGrantEnded, account_id, now)
+            .about(app_password_id)
+            .detail(&label);
+        events::commit(tx, ended, origin).await?;
+        Ok(true)
+    }
+
+    /// Ends the grants that have expired at `now`, up to a limit, and deletes codes, devices and tokens that are no longer needed. Returns the app passwords
+    /// that were deleted.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Grants that were already ended stay ended.
+    pub(crate) async fn sweep_grants(&self, now: Timestamp) -> Result<Vec<String>, Error> {
+        let over: Vec<(String, String)> = on!(&self.db, pool => sqlx::query_as(OVER)
+            .bind(now.millis())
+            .bind(SWEPT)
+            .fetch_all(pool).await)?;
+        let mut ended = Vec::new();
+        for (id, account_id) in over {
+            let mut tx = self.db.begin().await?;
+            tx.lock_account(&account_id).await?;
+            let gone: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_OVER)
+                .bind(&id)
+                .bind(now.millis())
+                .fetch_optional(db).await)?;
+            tx.commit().await?;
+            ended.extend(gone);
+        }
+        let then = now.minus(REMEMBERED).millis();
+        for forget in FORGET {
+            on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.map(drop))?;
+        }
+        // An expired device is deleted at once: it gives no information later, and anyone can create any number of devices.
+        on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
+            .bind(now.millis())
+            .execute(pool).await.map(drop))?;
+        self.sweep_clients(now).await?;
+        Ok(ended)
+    }
+}
+
+/// Creates a grant with its app password and its first tokens. Returns the app passwords that were deleted because the account had too many grants.
+pub(super) async fn insert(
+    tx: &mut Tx,
+    grant: &NewGrant,
+    origin: &Origin,
+) -> Result<Vec<String>, Error> {
+    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
+        .bind(&grant.account_id)
+        .bind(MOST - 1)
+        .fetch_all(db).await)?;
+    for id in &ended {
+        let event = Event::of(Kind::OAuthGrantEnded, &grant.account_id, grant.at)
+            .about(id)
+            .detail("one of more than 100");
+        events::record(tx, event, &Origin::service()).await?;
+    }
+    let end = grant.tokens.refresh.expires_at;
+    credentials::insert(
+        tx,
+        &grant.account_id,
+        &grant.app_password,
+        grant.at,
+        Some(end),
+    )
+    .await?;
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&grant.id)
+        .bind(&grant.account_id)
+        .bind(&grant.app_password.id)
+        .bind(&grant.client_id)
+        .bind(&grant.resource)
+        .bind(&grant.scope)
+        .bind(grant.at.millis())
+        .execute(db).await.map(drop))?;
+    insert_tokens(tx, &grant.id, &grant.tokens).await?;
+    let made = Event::of(Kind::OAuthGrantMade, &grant.account_id, grant.at)
+        .about(&grant.app_password.id)
+        .detail(&grant.app_password.label);
+    events::record(tx, made, origin).await?;
+    Ok(ended)
+}
+
+async fn insert_tokens(tx: &mut Tx, grant_id: &str, tokens: &NewTokens) -> Result<(), Error> {
+    let both = [
+        (ACCESS, &tokens.access, tokens.narrowed.as_ref()),
+        (REFRESH, &tokens.refresh, None),
+    ];
+    for (kind, token, scope) in both {
+        on_tx!(tx, db => sqlx::query(INSERT_TOKEN)
+            .bind(&token.hash)
+            .bind(grant_id)
+            .bind(kind)
+            .bind(&token.sealed_password)
+            .bind(token.expires_at.millis())
+            .bind(scope)
+            .execute(db).await.map(drop))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,428 @@
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::super::Directory;
+use super::*;
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+use crate::credentials::AppPasswordKind;
+use crate::testing::{DAY, Fresh, NOW, both, new_app_password};
+use crate::two_factor::{Factor, Person};
+
+/// The IP address from which clients register.
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const HOUR: Duration = Duration::from_hours(1);
+const MINUTE: Duration = Duration::from_mins(1);
+
+static ORIGIN: LazyLock<Origin> = LazyLock::new(Origin::default);
+
+fn client(id: &str, secret_hash: Option<&str>) -> Client {
+    Client {
+        id: id.into(),
+        name: format!("name of {id}"),
+        redirect_uris: vec!["http://127.0.0.1/a".into(), "app:/b".into()],
+        grant_types: vec!["authorization_code".into(), "refresh_token".into()],
+        secret_hash: secret_hash.map(Into::into),
+    }
+}
+
+fn code(hash: &str) -> NewCode {
+    NewCode {
+        hash: hash.into(),
+        client_id: "c".into(),
+        client_name: "name of c".into(),
+        redirect_uri: "app:/b".into(),
+        challenge: "challenge".into(),
+        resource: "https://mail.example".into(),
+        scope: "mail:read".into(),
+        expires_at: NOW.plus(MINUTE),
+    }
+}
+
+fn tokens(id: &str, at: Timestamp) -> NewTokens {
+    let token = |kind: &str, lifetime| NewToken {
+        hash: format!("{id}-{kind}"),
+        sealed_password: format!("{id}-{kind}-sealed").into_bytes(),
+        expires_at: at.plus(lifetime),
+    };
+    NewTokens {
+        access: token("access", HOUR),
+        refresh: token("refresh", 30 * DAY),
+        narrowed: None,
+    }
+}
+
+fn grant(id: &str, account: &str, at: Timestamp) -> NewGrant {
+    NewGrant {
+        id: id.into(),
+        account_id: account.into(),
+        client_id: "c".into(),
+        resource: "https://mail.example".into(),
+        scope: "mail:read mail:write".into(),
+        app_password: new_app_password(&format!("{id}-password"), AppPasswordKind::OAuthGrant),
+        tokens: tokens(id, at),
+        at,
+    }
+}
+
+/// Returns the password hash of an account, as `Fresh` creates it.
+async fn password_hash(directory: &Directory, account: &str) -> String {
+    directory.password_hash(account).await.unwrap().unwrap()
+}
+
+async fn agree(fresh: &Fresh, account: &str, agreement: Agreement<'_>) -> Agreed {
+    let hash = password_hash(&fresh.directory, account).await;
+    let person = Person {
+        account_id: account,
+        password_hash: &hash,
+        factor: &Factor::None,
+        at: NOW,
+    };
+    let agreed = fresh.directory.agree(person, agreement, &ORIGIN).await;
+    agreed.unwrap()
+}
+
+/// Creates a grant of ada's from a code.
+async fn granted(fresh: &Fresh, id: &str) -> Exchange {
+    let code = code(&format!("{id}-code"));
+    let agreed = agree(fresh, "ada", Agreement::Code(&code)).await;
+    assert_eq!(agreed, Agreed::Agreed);
+    let grant = grant(id, "ada", NOW);
+    let exchanged = fresh.directory.exchange_code(&code.hash, &grant, &ORIGIN);
+    exchanged.await.unwrap()
+}
+
+async fn lives(fresh: &Fresh, id: &str) -> bool {
+    let hash = format!("{id}-access");
+    let token = fresh.directory.access_token(&hash, NOW).await;
+    token.unwrap().is_some()
+}
+
+async fn a_code_makes_one_grant_and_coming_again_ends_it(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let made = granted(&fresh, "g").await;
+    assert_eq!(made, Exchange::Granted { ended: vec![] });
+    let found = fresh.directory.access_token("g-access", NOW).await.unwrap();
+    let found = found.unwrap();
+    assert_eq!(
+        found.sealed_password.as_deref(),
+        Some(&b"g-access-sealed"[..])
+    );
+    assert_eq!(
+        (&*found.grant.address, &*found.grant.app_password_id),
+        ("ada@example.org", "g-password")
+    );
+    let over = fresh.directory.access_token("g-access", NOW.plus(HOUR));
+    assert!(over.await.unwrap().is_none());
+    // A refresh token is not an access token, and an access token is not a refresh token.
+    let refresh = fresh.directory.access_token("g-refresh", NOW).await;
+    assert!(refresh.unwrap().is_none());
+    let again = grant("h", "ada", NOW);
+    let replayed = fresh
+        .directory
+        .exchange_code("g-code", &again, &ORIGIN)
+        .await
+        .unwrap();
+    let ended = "g-password".to_owned();
+    assert_eq!(replayed, Exchange::Replayed { ended });
+    assert!(!lives(&fresh, "g").await && !lives(&fresh, "h").await);
+    let count = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'oauth_grant'";
+    assert_eq!(fresh.number(count).await, 0);
+}
+
+async fn of_many_that_exchange_a_code_at_once_none_keeps_a_grant(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let code = code("code");
+    agree(&fresh, "ada", Agreement::Code(&code)).await;
+    let grants: Vec<NewGrant> = (0..8)
+        .map(|n| grant(&format!("g{n}"), "ada", NOW))
+        .collect();
+    let all = grants
+        .iter()
+        .map(|grant| fresh.directory.exchange_code("code", grant, &ORIGIN));
+    let all: Vec<Exchange> = join_all(all)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let made = all.iter().filter(|e| matches!(e, Exchange::Granted { .. }));
+    assert_eq!(made.count(), 1, "{all:?}");
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM oauth_grants").await, 0);
+}
+
+async fn a_code_is_nobodys_after_its_minute_or_once_the_password_is_another(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    fresh.directory.with("bob", "bob@example.org", &[]).await;
+    for hash in ["late", "changed", "disabled"] {
+        agree(&fresh, "ada", Agreement::Code(&code(hash))).await;
+    }
+    let gone = async |hash: &str, account: &str, at| {
+        let grant = grant("g", account, at);
+        let exchanged = fresh.directory.exchange_code(hash, &grant, &ORIGIN).await;
+        exchanged.unwrap() == Exchange::Gone
+    };
+    assert!(gone("late", "ada", NOW.plus(MINUTE)).await);
+    assert!(gone("late", "bob", NOW).await);
+    assert!(gone("unknown", "ada", NOW).await);
+    let directory = &fresh.directory;
+    let set = directory.set_password("ada", "another", NOW, &ORIGIN).await;
+    set.unwrap().unwrap();
+    assert!(gone("changed", "ada", NOW).await);
+    agree(&fresh, "ada", Agreement::Code(&code("disabled"))).await;
+    directory.disable("ada", NOW, &ORIGIN).await.unwrap();
+    assert!(gone("disabled", "ada", NOW).await);
+}
+
+async fn nobody_agrees_with_a_password_that_is_another_by_now(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let person = Person {
+        account_id: "ada",
+        password_hash: "another",
+        factor: &Factor::None,
+        at: NOW,
+    };
+    let code = code("code");
+    let agreed = fresh
+        .directory
+        .agree(person, Agreement::Code(&code), &ORIGIN);
+    assert_eq!(agreed.await.unwrap(), Agreed::AccountChanged);
+    assert!(fresh.directory.agreement("code").await.unwrap().is_none());
+}
+
+async fn refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    granted(&fresh, "g").await;
+    let directory = &fresh.directory;
+    let first = directory.refresh_token("g-refresh", NOW).await.unwrap();
+    let found = first.unwrap().grant;
+    let rotated = async |hash: &str, next: &NewTokens, at| {
+        let rotation = directory.rotate_grant(hash, &found, next, at, &ORIGIN);
+        rotation.await.unwrap()
+    };
+    let later = NOW.plus(DAY);
+    assert_eq!(
+        rotated("g-refresh", &tokens("h", later), later).await,
+        Rotation::Rotated
+    );
+    let used = directory.refresh_token("g-refresh", later).await.unwrap();
+    assert_eq!(used.unwrap().sealed_password, None);
+    // The app password lives as long as the newest refresh token, and the expired access token is deleted.
+    let end = "SELECT expires_at FROM app_passwords WHERE id = 'g-password'";
+    assert_eq!(fresh.number(end).await, later.plus(30 * DAY).millis());
+    let access = "SELECT COUNT(*) FROM oauth_tokens WHERE kind = 'access'";
+    assert_eq!(fresh.number(access).await, 1);
+    assert_eq!(
+        rotated("g-refresh", &tokens("i", later), later).await,
+        Rotation::Reused
+    );
+    assert_eq!(
+        rotated("h-refresh", &tokens("j", later), later).await,
+        Rotation::Unknown
+    );
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM oauth_tokens").await, 0);
+}
+
+async fn scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let directory = &fresh.directory;
+    let code = code("g-code");
+    agree(&fresh, "ada", Agreement::Code(&code)).await;
+    let agreed = directory.agreement(&code.hash).await.unwrap().unwrap();
+    assert_eq!(agreed.scope, "mail:read");
+    let grant = grant("g", "ada", NOW);
+    let made = directory.exchange_code(&code.hash, &grant, &ORIGIN);
+    made.await.unwrap();
+    let access = async |hash: &str| directory.access_token(hash, NOW).await.unwrap();
+    let refresh = async |hash: &str| directory.refresh_token(hash, NOW).await.unwrap();
+    let whole = "mail:read mail:write";
+    assert_eq!(access("g-access").await.unwrap().grant.scope, whole);
+    let mut found = refresh("g-refresh").await.unwrap().grant;
+    assert_eq!(found.scope, whole);
+    for (before, next, narrowed) in [("g", "h", Some("mail:read")), ("h", "i", None)] {
+        let tokens = NewTokens {
+            narrowed: narrowed.map(Into::into),
+            ..tokens(next, NOW)
+        };
+        let hash = format!("{before}-refresh");
+        let rotated = directory.rotate_grant(&hash, &found, &tokens, NOW, &ORIGIN);
+        assert_eq!(rotated.await.unwrap(), Rotation::Rotated);
+        let token = access(&format!("{next}-access")).await.unwrap();
+        assert_eq!(token.grant.scope, narrowed.unwrap_or(whole));
+        found = refresh(&format!("{next}-refresh")).await.unwrap().grant;
+        assert_eq!(found.scope, whole);
+    }
+}
+
+async fn of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    granted(&fresh, "g").await;
+    let directory = &fresh.directory;
+    let found = directory.refresh_token("g-refresh", NOW).await.unwrap();
+    let found = found.unwrap().grant;
+    let (one, two) = (tokens("h", NOW), tokens("i", NOW));
+    let rotate = |next| directory.rotate_grant("g-refresh", &found, next, NOW, &ORIGIN);
+    let (one, two) = tokio::join!(rotate(&one), rotate(&two));
+    let mut both = [one.unwrap(), two.unwrap()];
+    both.sort_by_key(|rotation| *rotation == Rotation::Reused);
+    assert_eq!(both, [Rotation::Rotated, Rotation::Reused]);
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM oauth_grants").await, 0);
+}
+
+async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory.with("ada", "ada@example.org", &[]).await;
+    let device = |name: &str| NewDevice {
+        hash: format!("{name}-hash"),
+        user_code: name.into(),
+        client_id: "c".into(),
+        client_name: "name of c".into(),
+        resource: "https://mail.example".into(),
+        scope: "mail:read".into(),
+        patience: Duration::from_secs(5),
+        expires_at: NOW.plus(10 * MINUTE),
+    };
+    for name in ["one", "two", "three"] {
+        directory.add_device(&device(name)).await.unwrap();
+    }
+    let poll = async |name: &str, after: u64| {
+        let at = NOW.plus(Duration::from_secs(after));
+        let hash = format!("{name}-hash");
+        directory.poll_device(&hash, "c", at).await.unwrap()
+    };
+    assert_eq!(poll("one", 0).await, Poll::Pending);
+    assert_eq!(poll("one", 4).await, Poll::SlowDown);
+    // The device must now wait ten seconds.
+    assert_eq!(poll("one", 12).await, Poll::SlowDown);
+    assert_eq!(poll("one", 27).await, Poll::Pending);
+    let other = directory.poll_device("one-hash", "d", NOW).await.unwrap();
+    assert_eq!(other, Poll::Unknown);
+    assert!(directory.has_device("one-hash", "c").await.unwrap());
+    assert!(!directory.has_device("one-hash", "d").await.unwrap());
+    assert_eq!(poll("one", 600).await, Poll::Expired);
+    assert!(directory.deny_device("two", NOW).await.unwrap());
+    assert_eq!(poll("two", 0).await, Poll::Denied);
+    assert_eq!(
+        agree(&fresh, "ada", Agreement::Device("two")).await,
+        Agreed::NoDevice
+    );
+    assert_eq!(
+        agree(&fresh, "ada", Agreement::Device("three")).await,
+        Agreed::Agreed
+    );
+    assert_eq!(
+        agree(&fresh, "ada", Agreement::Device("three")).await,
+        Agreed::NoDevice
+    );
+    assert!(
+        matches!(poll("three", 0).await, Poll::Agreed { account_id, .. } if account_id == "ada")
+    );
+    let (one, two) = (grant("g", "ada", NOW), grant("h", "ada", NOW));
+    let exchange = |grant| directory.exchange_device("three-hash", grant, &ORIGIN);
+    let (one, two) = tokio::join!(exchange(&one), exchange(&two));
+    let made = [one.unwrap(), two.unwrap()].into_iter().flatten();
+    assert_eq!(made.count(), 1);
+    assert!(!directory.deny_device("three", NOW).await.unwrap());
+    // A person can deny an approved device until the device fetches its grant.
+    directory.add_device(&device("four")).await.unwrap();
+    assert_eq!(
+        agree(&fresh, "ada", Agreement::Device("four")).await,
+        Agreed::Agreed
+    );
+    assert!(directory.deny_device("four", NOW).await.unwrap());
+    assert_eq!(poll("four", 0).await, Poll::Denied);
+    let late = grant("i", "ada", NOW);
+    let refused = directory.exchange_device("four-hash", &late, &ORIGIN).await;
+    assert_eq!(refused.unwrap(), None);
+}
+
+async fn the_operator_ends_a_grant_and_nothing_else_by_its_id(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory.with("ada", "ada@example.org", &["s"]).await;
+    directory.with("bob", "bob@example.org", &[]).await;
+    granted(&fresh, "g").await;
+    let ended = async |account: &str, id: &str| {
+        let ended = directory.end_grant(account, id, NOW, &ORIGIN);
+        ended.await.unwrap()
+    };
+    assert!(!ended("bob", "g-password").await);
+    assert!(!ended("ada", "s-password").await);
+    assert!(lives(&fresh, "g").await);
+    assert!(ended("ada", "g-password").await);
+    assert!(!lives(&fresh, "g").await);
+}
+
+async fn an_account_has_a_hundred_grants_and_the_oldest_make_room(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    for n in 0..100 {
+        granted(&fresh, &format!("g{n:03}")).await;
+    }
+    // Grants that were created at one instant are ordered by their ids.
+    let made = granted(&fresh, "h").await;
+    let ended = vec!["g000-password".to_owned()];
+    assert_eq!(made, Exchange::Granted { ended });
+    assert!(!lives(&fresh, "g000").await && lives(&fresh, "g001").await);
+}
+
+async fn what_nobody_uses_is_forgotten(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory.with("ada", "ada@example.org", &[]).await;
+    for (id, secret) in [("c", None), ("unused", None), ("made", Some("hash"))] {
+        directory
+            .register_client(&client(id, secret), CLIENT, NOW)
+            .await
+            .unwrap();
+    }
+    granted(&fresh, "g").await;
+    let kept = async |at| {
+        directory.sweep(at).await.unwrap();
+        let clients = directory.clients().await.unwrap();
+        let mut ids: Vec<String> = clients.into_iter().map(|row| row.client.id).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(kept(NOW).await, ["c", "made", "unused"]);
+    assert_eq!(kept(NOW.plus(DAY)).await, ["c", "made"]);
+    assert!(lives(&fresh, "g").await);
+    assert_eq!(kept(NOW.plus(30 * DAY)).await, ["c", "made"]);
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM oauth_grants").await, 0);
+    assert_eq!(kept(NOW.plus(91 * DAY)).await, ["made"]);
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM oauth_codes").await, 0);
+}
+
+async fn a_client_is_removed_with_everything_that_was_granted_to_it(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory.with("ada", "ada@example.org", &[]).await;
+    let registered = client("c", None);
+    directory
+        .register_client(&registered, CLIENT, NOW)
+        .await
+        .unwrap();
+    assert_eq!(directory.client("c").await.unwrap(), Some(registered));
+    granted(&fresh, "g").await;
+    agree(&fresh, "ada", Agreement::Code(&code("late"))).await;
+    let removed = async || directory.remove_client("c", NOW, &ORIGIN).await.unwrap();
+    assert_eq!(removed().await, Some(vec!["g-password".to_owned()]));
+    assert!(!lives(&fresh, "g").await);
+    assert_eq!(removed().await, None);
+    let late = grant("h", "ada", NOW);
+    let late = directory.exchange_code("late", &late, &ORIGIN).await;
+    assert_eq!(late.unwrap(), Exchange::Gone);
+}
+
+both!(
+    a_code_makes_one_grant_and_coming_again_ends_it,
+    of_many_that_exchange_a_code_at_once_none_keeps_a_grant,
+    a_code_is_nobodys_after_its_minute_or_once_the_password_is_another,
+    nobody_agrees_with_a_password_that_is_another_by_now,
+    refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant,
+    scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token,
+    of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant,
+    a_device_is_told_how_it_stands_and_gets_its_grant_once,
+    the_operator_ends_a_grant_and_nothing_else_by_its_id,
+    an_account_has_a_hundred_grants_and_the_oldest_make_room,
+    what_nobody_uses_is_forgotten,
+    a_client_is_removed_with_everything_that_was_granted_to_it,
+);

@@ -1,0 +1,119 @@
+//! Removal of members, by themselves, by a caller who manages the members, or with their account. The mailbox's key is deleted with the last member.
+
+use super::super::db::{Tx, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::{Directory, Error, credentials};
+use super::changing::{Changing, Refusal};
+use super::find_member;
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const DELETE: &str = "DELETE FROM team_members WHERE id = $1";
+const MAILBOXES: &str = "SELECT mailbox FROM team_members WHERE member = $1 ORDER BY mailbox";
+/// Finds the key of a mailbox without members.
+const IDLE_KEY: &str = "SELECT k.app_password_id, p.label FROM team_keys k JOIN app_passwords p ON p.id = k.app_password_id \
+    WHERE k.mailbox = $1 AND NOT EXISTS (SELECT 1 FROM team_members m WHERE m.mailbox = $1)";
+
+impl Directory {
+    /// Removes a member and all its grants from a team. Returns the app password that was deleted if this was the last member.
+    ///
+    /// # Errors
+    /// Returns [`Refusal`]. The account is still a member in that case.
+    pub async fn remove_member(
+        &self,
+        changing: Changing<'_>,
+        member: &str,
+        origin: &Origin,
+    ) -> Result<Option<String>, Refusal> {
+        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let mut tx = self.db.begin().await?;
+        changing.lock(&mut tx, None).await?;
+        let standing = changing.standing(&mut tx).await?;
+        // Every member may leave, also while members have no access.
+        if member != changing.asking.account_id {
+            standing.manages()?;
+        }
+        if member == mailbox {
+            return Err(Refusal::Owner);
+        }
+        let ended = remove(&mut tx, mailbox, member, "", at, origin).await?;
+        let ended = ended.ok_or(Refusal::NoMember)?;
+        tx.commit().await?;
+        Ok(ended)
+    }
+}
+
+/// Locks an account that will be deleted and the mailboxes that are shared with it, always in the same order.
+pub(crate) async fn lock_with_mailboxes(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
+    let mut accounts = mailboxes(tx, account_id).await?;
+    accounts.push(account_id.to_owned());
+    accounts.sort_unstable();
+    for account in &accounts {
+        tx.lock_account(account).await?;
+    }
+    Ok(())
+}
+
+/// Removes an account from every team that it is a member of.
+pub(crate) async fn leave_all(
+    tx: &mut Tx,
+    account_id: &str,
+    at: Timestamp,
+    origin: &Origin,
+) -> Result<(), Error> {
+    for mailbox in mailboxes(tx, account_id).await? {
+        let why = "the account was deleted";
+        remove(tx, &mailbox, account_id, why, at, origin).await?;
+    }
+    Ok(())
+}
+
+async fn mailboxes(tx: &mut Tx, account_id: &str) -> Result<Vec<String>, Error> {
+    Ok(on_tx!(tx, db => sqlx::query_scalar(MAILBOXES)
+        .bind(account_id)
+        .fetch_all(db).await)?)
+}
+
+/// Removes a member and records `why`. Returns `None` if there is no such member, and otherwise the app password that was deleted, if any.
+async fn remove(
+    tx: &mut Tx,
+    mailbox: &str,
+    member: &str,
+    why: &str,
+    at: Timestamp,
+    origin: &Origin,
+) -> Result<Option<Option<String>>, Error> {
+    let Some((membership, address)) = find_member(tx, mailbox, member).await? else {
+        return Ok(None);
+    };
+    on_tx!(tx, db => sqlx::query(DELETE).bind(&membership).execute(db).await.map(drop))?;
+    let removed = Event::of(Kind::MemberRemoved, mailbox, at).about(&address);
+    let removed = if why.is_empty() {
+        removed
+    } else {
+        removed.detail(why)
+    };
+    events::record(tx, removed, origin).await?;
+    Ok(Some(end_idle_key(tx, mailbox, at, origin).await?))
+}
+
+/// Deletes the key of a mailbox without members and returns its app password.
+async fn end_idle_key(
+    tx: &mut Tx,
+    mailbox: &str,
+    at: Timestamp,
+    origin: &Origin,
+) -> Result<Option<String>, Error> {
+    let idle: Option<(String, String)> = on_tx!(tx, db => sqlx::query_as(IDLE_KEY)
+        .bind(mailbox)
+        .fetch_optional(db).await)?;
+    let Some((id, label)) = idle else {
+        return Ok(None);
+    };
+    credentials::delete(tx, &id).await?;
+    let ended = Event::of(Kind::AppPasswordRevoked, mailbox, at)
+        .about(&id)
+        .detail(&label);
+    events::record(tx, ended, origin).await?;
+    Ok(Some(id))
+}

@@ -1,0 +1,490 @@
+//! Fresh databases for tests: each test body runs on a new SQLite file and on a new database of a PostgreSQL server.
+//!
+//! `LATCHMAIL_TEST_POSTGRES` is the URL of the server, with a role that can create databases and roles. Without this variable, the PostgreSQL tests fail. They
+//! are never skipped.
+//!
+//! ```ignore
+//! async fn an_account_is_found_by_its_address(fresh: Fresh) { … }
+//!
+//! both!(an_account_is_found_by_its_address);
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use super::db::{migrations, on, on_tx};
+use super::{Db, Directory};
+use crate::config;
+
+const SERVER: &str = "LATCHMAIL_TEST_POSTGRES";
+
+/// Creates two tests of each body: `sqlite::…` and `postgres::…`.
+#[cfg(test)]
+macro_rules! both {
+    ($($body:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $body() {
+                $crate::testing::on_sqlite(super::$body).await.unwrap();
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $body() {
+                $crate::testing::on_postgres(super::$body).await.unwrap();
+            })+
+        }
+    };
+}
+
+#[cfg(test)]
+pub(crate) use both;
+
+/// A new, open database without platform domains.
+#[derive(Debug)]
+pub struct Fresh {
+    /// The configuration that the database was opened with, for opening it again.
+    pub config: config::Database,
+    /// The directory in the database.
+    pub directory: Directory,
+}
+
+impl Fresh {
+    /// Returns the file that mail servers read, or `None` on PostgreSQL.
+    #[must_use]
+    pub fn mailserver_file(&self) -> Option<PathBuf> {
+        let main = Path::new(self.config.url.strip_prefix("sqlite:")?);
+        Some(main.with_file_name("mailserver").join("mailserver.db"))
+    }
+
+    /// Returns a pool with the access of a mail daemon: its file on SQLite, its role on PostgreSQL.
+    ///
+    /// # Errors
+    /// Returns an error if the pool cannot be opened.
+    pub async fn mail_server(&self) -> anyhow::Result<Db> {
+        if let Some(file) = self.mailserver_file() {
+            let options = SqliteConnectOptions::new().filename(file);
+            let pool = SqlitePoolOptions::new().connect_with(options).await?;
+            return Ok(Db::Sqlite(pool));
+        }
+        let pool = PgPoolOptions::new()
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    sqlx::raw_sql("SET ROLE latchmail_mailserver")
+                        .execute(connection)
+                        .await?;
+                    Ok(())
+                })
+            })
+            .connect(&self.config.url)
+            .await?;
+        Ok(Db::Postgres(pool))
+    }
+}
+
+/// Runs `body` on a new SQLite file, which is removed afterwards.
+///
+/// # Errors
+/// Returns an error if the database cannot be created. Propagates a panic of the body.
+pub async fn on_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let folder = std::env::temp_dir().join(fresh_name()?);
+    std::fs::create_dir(&folder)?;
+    copy_sqlite(&folder.join("latchmail.db")).await?;
+    in_folder(&folder, body).await
+}
+
+/// Runs `body` on a file that the directory creates itself, in a folder that it creates itself.
+#[cfg(test)]
+pub(crate) async fn on_created_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    in_folder(&std::env::temp_dir().join(fresh_name()?), body).await
+}
+
+async fn in_folder<F>(folder: &Path, body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let fresh = open(config::Database {
+        url: format!("sqlite:{}", folder.join("latchmail.db").display()),
+        ..config::Database::default()
+    })
+    .await?;
+    run(fresh, body, async || Ok(std::fs::remove_dir_all(folder)?)).await
+}
+
+/// Runs `body` on a new database of the PostgreSQL server, which is dropped afterwards.
+///
+/// # Errors
+/// Returns an error if no server is configured or the database cannot be created. Propagates a panic of the body.
+pub async fn on_postgres<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let database = PostgresDatabase::create().await?;
+    let fresh = open(config::Database {
+        url: database.url.clone(),
+        ..config::Database::default()
+    })
+    .await?;
+    run(fresh, body, async || database.drop().await).await
+}
+
+/// Copies an SQLite database that has every table and no row to `file`. The migrations run once per schema; the result is stored beside the test binaries.
+///
+/// # Errors
+/// Returns an error if the database cannot be created or copied.
+pub async fn copy_sqlite(file: &Path) -> anyhow::Result<()> {
+    let binary = std::env::current_exe()?;
+    let profile = binary
+        .ancestors()
+        .nth(2)
+        .context("the test binary is in no folder")?;
+    let templates = profile.join("templates");
+    let template = templates.join(format!("{}.db", migrations::digest()));
+    if !template.exists() {
+        let folder = templates.join(fresh_name()?);
+        std::fs::create_dir_all(&folder)?;
+        let new = folder.join("latchmail.db");
+        let directory = open_directory(format!("sqlite:{}", new.display())).await?;
+        // The last connection to close moves the write-ahead log into the file.
+        directory.close().await;
+        std::fs::rename(&new, &template)?;
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::copy(&template, file)?;
+    Ok(())
+}
+
+/// A database of the PostgreSQL server that has every table and no row.
+#[derive(Debug)]
+pub struct PostgresDatabase {
+    /// The database's URL.
+    pub url: String,
+    name: String,
+}
+
+impl PostgresDatabase {
+    /// Copies a new database from a template, which the first test on a server creates.
+    ///
+    /// # Errors
+    /// Returns an error if no server is configured or the database cannot be created.
+    pub async fn create() -> anyhow::Result<Self> {
+        let mut administrator = administrator().await?;
+        let template = template(&mut administrator).await?;
+        let name = fresh_name()?;
+        execute_on(
+            &mut administrator,
+            format!("CREATE DATABASE {name} TEMPLATE {template}"),
+        )
+        .await?;
+        administrator.close().await?;
+        let url = postgres_url(&name)?;
+        Ok(Self { url, name })
+    }
+
+    /// Drops the database and ends the connections to it.
+    ///
+    /// # Errors
+    /// Returns an error if the server fails.
+    pub async fn drop(self) -> anyhow::Result<()> {
+        let mut administrator = administrator().await?;
+        execute_on(
+            &mut administrator,
+            format!("DROP DATABASE {} WITH (FORCE)", self.name),
+        )
+        .await?;
+        Ok(administrator.close().await?)
+    }
+}
+
+/// Removes every row from a database, except the record of its migrations. Connections of mail servers to it stay open.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn empty_postgres(url: &str) -> anyhow::Result<()> {
+    let mut connection = PgConnection::connect(url).await?;
+    let tables: Option<String> = sqlx::query_scalar(
+        "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname = 'public' AND tablename <> '_sqlx_migrations'",
+    )
+    .fetch_one(&mut connection)
+    .await?;
+    if let Some(tables) = tables {
+        execute_on(
+            &mut connection,
+            format!("TRUNCATE {tables} RESTART IDENTITY CASCADE"),
+        )
+        .await?;
+    }
+    Ok(connection.close().await?)
+}
+
+fn server() -> anyhow::Result<String> {
+    std::env::var(SERVER).with_context(|| {
+        format!("{SERVER} must be the URL of a PostgreSQL server on which databases can be created; `./just test` starts one")
+    })
+}
+
+async fn administrator() -> anyhow::Result<PgConnection> {
+    let options = PgConnectOptions::from_str(&server()?)
+        .with_context(|| format!("{SERVER} is not the URL of a PostgreSQL server"))?;
+    PgConnection::connect_with(&options)
+        .await
+        .with_context(|| format!("the PostgreSQL server in {SERVER} does not respond"))
+}
+
+/// Returns the server's URL with another database. Edits the URL as text, because mail daemons also read it and do not know sqlx's own parameters.
+fn postgres_url(name: &str) -> anyhow::Result<String> {
+    let server = server()?;
+    let (address, options) = server.split_at(server.find('?').unwrap_or(server.len()));
+    let host = address.rsplit_once('/').map_or(address, |(host, _)| host);
+    Ok(format!("{host}/{name}{options}"))
+}
+
+/// Returns the name of the server's template, which is created if it is missing. Test processes wait for each other.
+async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
+    const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
+    let name = format!("latchmail_template_{}", migrations::digest());
+    let exists = async |connection: &mut PgConnection| {
+        sqlx::query_scalar::<_, bool>(EXISTS)
+            .bind(&name)
+            .fetch_one(connection)
+            .await
+    };
+    if exists(&mut *administrator).await? {
+        return Ok(name);
+    }
+    // The lock also ends with the connection.
+    sqlx::query("SELECT pg_advisory_lock(6016254203)")
+        .execute(&mut *administrator)
+        .await?;
+    if !exists(&mut *administrator).await? {
+        let new = fresh_name()?;
+        // template0, because no client is ever connected to it: a template in use cannot be copied.
+        execute_on(
+            &mut *administrator,
+            format!("CREATE DATABASE {new} TEMPLATE template0"),
+        )
+        .await?;
+        let directory = open_directory(postgres_url(&new)?).await?;
+        directory.close().await;
+        execute_on(
+            &mut *administrator,
+            format!("ALTER DATABASE {new} RENAME TO {name}"),
+        )
+        .await?;
+    }
+    sqlx::query("SELECT pg_advisory_unlock(6016254203)")
+        .execute(&mut *administrator)
+        .await?;
+    Ok(name)
+}
+
+async fn execute_on(connection: &mut PgConnection, query: String) -> anyhow::Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(query))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn open_directory(url: String) -> anyhow::Result<Directory> {
+    let config = config::Database {
+        url,
+        ..config::Database::default()
+    };
+    Ok(Directory::open(&config, &[]).await?)
+}
+
+async fn open(config: config::Database) -> anyhow::Result<Fresh> {
+    let directory = Directory::open(&config, &[]).await?;
+    Ok(Fresh { config, directory })
+}
+
+/// Runs the body in a separate task, so that the database is removed even if the body panics.
+async fn run<F>(
+    fresh: Fresh,
+    body: impl FnOnce(Fresh) -> F,
+    remove: impl AsyncFnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let db = fresh.directory.db().clone();
+    let outcome = tokio::spawn(body(fresh)).await;
+    db.close().await;
+    remove().await?;
+    match outcome {
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Changes the tables directly, in a transaction like those of the directory.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn execute(db: &Db, query: &'static str) -> anyhow::Result<()> {
+    let mut tx = db.begin().await?;
+    on_tx!(&mut tx, db => sqlx::raw_sql(query).execute(db).await.map(drop))?;
+    Ok(tx.commit().await?)
+}
+
+/// Returns the number that a query yields.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn number(db: &Db, query: &'static str) -> anyhow::Result<i64> {
+    Ok(on!(db, pool => sqlx::query_scalar(query).fetch_one(pool).await)?)
+}
+
+/// Returns a name that is valid for a file and for a database.
+fn fresh_name() -> anyhow::Result<String> {
+    Ok(format!("latchmail_test_{:016x}", getrandom::u64()?))
+}
+
+pub use fixtures::*;
+
+/// Rows for tests.
+#[allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a failure ends the test"
+)]
+mod fixtures {
+    use std::time::Duration;
+
+    use super::super::Directory;
+    use super::super::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
+    use super::super::credentials::{self, AppPasswordKind, NewAppPassword};
+    use super::super::db::on;
+    use super::super::sessions::NewSession;
+    use super::Fresh;
+    use crate::caller::Origin;
+    use crate::clock::Timestamp;
+
+    /// One day.
+    pub const DAY: Duration = Duration::from_hours(24);
+    /// 30 days.
+    pub const MONTH: Duration = Duration::from_hours(30 * 24);
+    /// 2099-01-01T00:00:00Z. App passwords that end later are valid by the database's own clock.
+    pub const NOW: Timestamp = Timestamp::from_millis(4_070_908_800_000);
+
+    /// Returns a new account.
+    #[must_use]
+    pub fn account(id: &str, address: &str) -> NewAccount {
+        NewAccount {
+            id: id.into(),
+            address: address.into(),
+            password_hash: "$argon2id$secret".into(),
+            profile: Some(NewProfile {
+                first_name: "Ada".into(),
+                last_name: "Lovelace".into(),
+                dob: "1990-12-10".into(),
+            }),
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
+            created_at: NOW,
+        }
+    }
+
+    /// Returns an app password with the selector `<id>-selector` and the hash `<id>-hash`.
+    #[must_use]
+    pub fn new_app_password(id: &str, kind: AppPasswordKind) -> NewAppPassword {
+        NewAppPassword {
+            id: id.into(),
+            kind,
+            label: "Firefox".into(),
+            selector: format!("{id}-selector"),
+            secret_hash: format!("{id}-hash"),
+            expires_at: None,
+        }
+    }
+
+    /// Returns a session `sid` that begins at `now`, with the app password `<sid>-password` and the refresh token `<sid>-1`.
+    #[must_use]
+    pub fn session(sid: &str, account_id: &str, now: Timestamp) -> NewSession {
+        NewSession {
+            sid: sid.into(),
+            account_id: account_id.into(),
+            app_password: NewAppPassword {
+                id: format!("{sid}-password"),
+                kind: AppPasswordKind::WebSession,
+                label: "Firefox".into(),
+                selector: format!("{sid}-selector"),
+                secret_hash: format!("{sid}-hash"),
+                expires_at: None,
+            },
+            sealed_password: b"sealed".to_vec(),
+            refresh_hash: format!("{sid}-1"),
+            created_at: now,
+            expires_at: now.plus(MONTH),
+        }
+    }
+
+    impl Directory {
+        /// Stores an app password without checking a session.
+        pub async fn hold(&self, account_id: &str, password: &NewAppPassword, at: Timestamp) {
+            let mut tx = self.db().begin().await.unwrap();
+            let kept = credentials::insert(&mut tx, account_id, password, at, password.expires_at);
+            kept.await.unwrap();
+            tx.commit().await.unwrap();
+        }
+
+        /// Creates an account with sessions of these names, begun at [`NOW`].
+        pub async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
+            let made = self
+                .create_account(&account(id, address), None, &Origin::default())
+                .await;
+            assert_eq!(made.unwrap(), Creation::Created);
+            for sid in sessions {
+                self.begin_session(&session(sid, id, NOW), &Origin::default())
+                    .await
+                    .unwrap();
+            }
+        }
+    }
+
+    impl Fresh {
+        /// Returns what a mail daemon reads with a query of two text columns.
+        pub async fn as_mail_server(&self, query: &'static str) -> Vec<(String, String)> {
+            let db = self.mail_server().await.unwrap();
+            let rows = on!(&db, pool => sqlx::query_as(query).fetch_all(pool).await).unwrap();
+            db.close().await;
+            rows
+        }
+
+        /// Gives an account a domain, verified or pending.
+        pub async fn domain(&self, account_id: &str, domain: &str, verified: bool) {
+            const INSERT: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, \
+                dkim_selector, dkim_public_key, dkim_private_key) VALUES ($1, $2, 'c', 0, $3, $4, $4, $5)";
+            let key = verified.then_some("k");
+            on!(self.directory.db(), pool => sqlx::query(INSERT)
+                .bind(account_id)
+                .bind(domain)
+                .bind(verified.then_some(0_i64))
+                .bind(key)
+                .bind(key.map(str::as_bytes))
+                .execute(pool).await.map(drop))
+            .unwrap();
+        }
+
+        /// Changes the tables directly.
+        pub async fn execute(&self, query: &'static str) {
+            super::execute(self.directory.db(), query).await.unwrap();
+        }
+
+        /// Returns the number that a query yields.
+        pub async fn number(&self, query: &'static str) -> i64 {
+            super::number(self.directory.db(), query).await.unwrap()
+        }
+    }
+}
