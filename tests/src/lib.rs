@@ -10,6 +10,8 @@ mod built;
 pub mod client;
 mod conformance;
 pub mod corpus;
+#[cfg(test)]
+mod crates;
 mod directory;
 pub mod dkim;
 mod generated;
