@@ -4,7 +4,7 @@
 
 use crate::address;
 use crate::cpu;
-pub use crate::mail::fuzzing::{encoded_name, header, imap_replies, imap_session, message};
+pub use crate::mail::fuzzing::{encoded_name, imap_replies, imap_session};
 pub use crate::outbox::fuzzing::{draft, recipient};
 
 /// CPU seconds that any input of the size of one header may take, with sanitizers and without optimization.

@@ -6,9 +6,10 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "latchmail-shape",
     "latchmail-core",
+    "latchmail-mime",
     "latchmail-directory",
     "latchmail-bindings",
     "latchmail",

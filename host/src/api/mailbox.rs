@@ -80,7 +80,7 @@ impl Host for Call {
             None => Blob::from_source(found.attachment.size, Arc::new(Attached(found.content))),
         };
         Ok(Ok(Some(wit::AttachmentContent {
-            attachment: found.attachment.into(),
+            attachment: attachment(found.attachment),
             content: self.table.push(content)?,
         })))
     }
@@ -283,15 +283,6 @@ impl From<mail::Folder> for wit::Folder {
     }
 }
 
-impl From<mail::Address> for wit::Address {
-    fn from(address: mail::Address) -> Self {
-        Self {
-            name: address.name,
-            address: address.address,
-        }
-    }
-}
-
 impl From<mail::Summary> for wit::Summary {
     fn from(summary: mail::Summary) -> Self {
         Self {
@@ -308,17 +299,6 @@ impl From<mail::Summary> for wit::Summary {
     }
 }
 
-impl From<mail::Attachment> for wit::Attachment {
-    fn from(attachment: mail::Attachment) -> Self {
-        Self {
-            index: attachment.index,
-            filename: attachment.filename,
-            content_type: attachment.content_type,
-            size: attachment.size,
-        }
-    }
-}
-
 impl From<mail::Detail> for wit::Detail {
     fn from(detail: mail::Detail) -> Self {
         Self {
@@ -330,7 +310,7 @@ impl From<mail::Detail> for wit::Detail {
             references: detail.references,
             text: detail.text,
             html: detail.html,
-            attachments: detail.attachments.into_iter().map(Into::into).collect(),
+            attachments: detail.attachments.into_iter().map(attachment).collect(),
             truncated: detail.truncated,
         }
     }
@@ -350,5 +330,18 @@ impl From<mail::Authentication> for wit::Authentication {
 }
 
 fn addresses(addresses: Vec<mail::Address>) -> Vec<wit::Address> {
-    addresses.into_iter().map(Into::into).collect()
+    let address = |one: mail::Address| wit::Address {
+        name: one.name,
+        address: one.address,
+    };
+    addresses.into_iter().map(address).collect()
+}
+
+fn attachment(attachment: mail::Attachment) -> wit::Attachment {
+    wit::Attachment {
+        index: attachment.index,
+        filename: attachment.filename,
+        content_type: attachment.content_type,
+        size: attachment.size,
+    }
 }

@@ -3,9 +3,9 @@
 //! Reads the topmost field of the configured authserv-id only. The mail server must delete fields of this id that arrive from elsewhere.
 
 use super::bounds;
-use super::mime::Header;
 use super::types::Address;
 use crate::address::fold_domain;
+use latchmail_mime::Header;
 
 const FIELD: &[u8] = b"Authentication-Results";
 

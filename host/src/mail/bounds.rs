@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub(super) use latchmail_mime::bounds::{BODY, ENTRY, FIELD, HEADER, LONG_PREFIX, PREFIX};
+
 /// Maximum number of bytes that are read of one message. The rest is left out and the result is marked as truncated.
 pub(super) const MESSAGE: usize = 128 * 1024 * 1024;
 
@@ -51,41 +53,8 @@ pub(super) const LISTED_HEADER: usize = 64 * 1024;
 /// Maximum size of one decoded header field in a listing, in bytes. A hundred messages must fit into a sandbox.
 pub(super) const LISTED_FIELD: usize = 4 * 1024;
 
-/// Maximum size of one decoded header field of a single message, in bytes.
-pub(super) const FIELD: usize = 64 * 1024;
-
-/// Overhead of one list entry in the JSON response, in bytes.
-pub(super) const ENTRY: usize = 32;
-
 /// Maximum size of a message's flags in a response, in bytes.
 pub(super) const FLAGS: usize = 4 * 1024;
-
-/// Maximum length of a media type, in bytes (RFC 6838, section 4.2: 127 on each side of the slash).
-pub(super) const MEDIA: usize = 255;
-
-/// Maximum number of bytes that are read of one part's header.
-pub(super) const HEADER: usize = 256 * 1024;
-
-/// Bytes of a message's text that a listing reads first for the preview.
-pub(super) const PREFIX: usize = 4 * 1024;
-
-/// Bytes that a listing reads if [`PREFIX`] has too little text. Newsletters begin with a style sheet.
-pub(super) const LONG_PREFIX: usize = 64 * 1024;
-
-/// Maximum length of a preview, in characters.
-pub(super) const PREVIEW: usize = 256;
-
-/// Maximum nesting depth of multiparts. A deeper multipart is treated as a single part.
-pub(super) const DEPTH: usize = 32;
-
-/// Maximum number of parts of one message.
-pub(super) const PARTS: usize = 1000;
-
-/// Maximum size of the text and of the HTML in a response, in bytes each.
-pub(super) const BODY: usize = 1024 * 1024;
-
-/// Maximum length of an attachment's file name, in characters.
-pub(super) const FILENAME: usize = 200;
 
 /// Maximum length of a folder's path, in bytes.
 pub(super) const PATH: usize = 1000;

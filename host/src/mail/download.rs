@@ -13,11 +13,11 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::imap::Connector;
-use super::mime::{Decoder, Section};
 use super::places::spot_of;
 use super::pool::Lease;
 use super::{Access, Error, Mail, bounds, imap, reading};
 use crate::directory::message_index::Location;
+use latchmail_mime::{Decoder, Section};
 
 /// An attachment whose decoded bytes can be read.
 pub struct Download {

@@ -9,9 +9,9 @@ use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
 
 use super::imap::Opened;
-use super::mime::Section;
 use super::types::Summary;
 use crate::directory::message_index::Location;
+use latchmail_mime::Section;
 
 /// Maximum size of each of the two message caches, in bytes (estimated).
 const LARGEST: u64 = 32 * 1024 * 1024;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use super::identity::{Identity, identity};
 use super::imap::{self, Fetched, Opened, Session};
 use super::kept;
-use super::mime::{self, Header};
-use super::preview::Preview;
 use super::types::Summary;
 use super::{Mail, blocking, bounds};
 use crate::clock::Timestamp;
+use latchmail_mime::preview::Preview;
+use latchmail_mime::{self as mime, Header};
 
 /// A page of messages as the server returned it.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::authentication::Authentication;
 use super::imap::{self, Fetched, Session};
 use super::listing::summary;
-use super::mime::{self, Header, Section, Structure, Walker};
-use super::preview::Preview;
 use super::types::Detail;
 use super::{Error, blocking, bounds, worked};
+use latchmail_mime::preview::Preview;
+use latchmail_mime::{self as mime, Header, Section, Structure, Walker};
 
 /// The data that was read of a message: its header fields, first bytes, structure and texts.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Read {
 impl Read {
     /// Creates the data of a message that was read completely.
     pub(super) fn of(message: Fetched) -> Self {
-        let mut walker = Walker::new();
+        let mut walker = Walker::default();
         walker.push(&message.whole);
         let structure = walker.finish(true);
         let texts = mime::texts(&structure).map(|range| Some(message.whole.slice(range?)));
@@ -68,7 +68,7 @@ pub(super) async fn walked(
     session: &mut Session,
     message: &Fetched,
 ) -> Result<Option<Structure>, imap::Error> {
-    let mut walker = pushed(Walker::new(), message.whole.clone()).await?;
+    let mut walker = pushed(Walker::default(), message.whole.clone()).await?;
     let mut ended = message.whole.len() < bounds::FIRST;
     if !ended {
         let rest = bounds::FIRST..bounds::MESSAGE;

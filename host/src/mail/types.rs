@@ -3,6 +3,7 @@
 use super::authentication::Authentication;
 use super::download::Download;
 use crate::clock::Timestamp;
+pub use latchmail_mime::{Address, Attachment};
 
 /// A folder's role (RFC 6154, and `\Inbox`). The variants are in the order of a folder list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,15 +43,6 @@ pub struct Folder {
     pub role: Option<Role>,
 }
 
-/// A decoded mailbox address from a header field (RFC 5322, section 3.4).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// The display name, or empty.
-    pub name: String,
-    /// `local@domain`.
-    pub address: String,
-}
-
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
@@ -81,19 +73,6 @@ pub struct Listing {
     pub messages: Vec<Summary>,
     /// The number of messages in the folder or the search result.
     pub total: u32,
-}
-
-/// A part of a message that is neither its chosen text nor its chosen HTML.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
-    /// The index in the order of the parts, from 0.
-    pub index: u32,
-    /// The decoded file name, without path separators and control characters.
-    pub filename: String,
-    /// The media type in lower case, without parameters.
-    pub content_type: String,
-    /// The size of the decoded content, in bytes.
-    pub size: u64,
 }
 
 /// A single message with its content.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::draft::{Draft, File, mailbox};
 use crate::clock::Timestamp;
 use crate::mail::Address;
-use crate::mail::fuzzing::read;
+use latchmail_mime::fuzzing::read;
 
 /// Checks that an address is either rejected or has a form that a mail server reads as the same address: on one line, without brackets and spaces outside
 /// quotes.

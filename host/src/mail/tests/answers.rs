@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
 use crate::mail::imap::Fetched;
-use crate::mail::mime::Header;
-use crate::mail::preview::Preview;
 use crate::mail::types::{Address, Detail, Summary};
 use crate::mail::{bounds, listing, message};
+use latchmail_mime::Header;
+use latchmail_mime::preview::Preview;
 
 /// Maximum size of a module's response, in bytes.
 const ANSWER: usize = 8 * 1024 * 1024;
@@ -106,7 +106,7 @@ async fn one_hostile_message_fits_an_answer() {
             "b".repeat(250),
             "\\\"".repeat(300)
         );
-        whole_message.push_str(&part.repeat(bounds::PARTS));
+        whole_message.push_str(&part.repeat(latchmail_mime::bounds::PARTS));
         let message = Fetched {
             flags: flags(),
             whole: Bytes::from(whole_message),

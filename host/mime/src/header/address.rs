@@ -3,7 +3,7 @@
 use mail_parser::Address as ParsedAddress;
 
 use super::shown;
-use crate::mail::types::Address;
+use crate::Address;
 
 /// Returns the addresses of a field in `header`.
 pub(super) fn addresses<'a>(

@@ -13,7 +13,7 @@ struct Shown {
 }
 
 fn structure(message: &[u8], complete: bool) -> Structure {
-    let mut walker = Walker::new();
+    let mut walker = Walker::default();
     walker.push(message);
     walker.finish(complete)
 }
@@ -315,7 +315,7 @@ fn no_bytes_make_a_message_unreadable() {
             assert_eq!(again.0, described);
         }
         if let Some((Beginning::Html(html), _)) = beginning(header, body, complete) {
-            html_to_text(&html);
+            drop(html_to_text(&html));
         }
     }
 }

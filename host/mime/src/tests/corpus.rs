@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::*;
-use crate::mail::fuzzing;
+use crate::fuzzing;
 
 /// How many times each message is corrupted.
 const TIMES: usize = 40;
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/mail");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mail");
     let mut corpus: Vec<_> = Path::new(folder)
         .read_dir()
         .unwrap()

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, NaiveDate};
 
-use crate::clock::Timestamp;
+use latchmail_core::clock::Timestamp;
 
 /// Maximum length of a date with comments, in bytes.
 const LONGEST: usize = 1000;

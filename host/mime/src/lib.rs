@@ -1,41 +1,81 @@
-//! Parses messages (RFC 5322, RFC 2045 to 2049) within limits.
+//! Parses messages (RFC 5322, RFC 2045 to 2049) within limits on memory and time. This crate does not write messages and does no I/O.
 //!
-//! This module finds the structure itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels. `mail-parser` needs the whole message and has no
+//! ```
+//! use latchmail_mime::{Header, Walker, bounds, content, sections, split, texts};
+//!
+//! let message = b"From: Ada <ada@example.org>\r\nSubject: Hello\r\n\r\nText\r\n";
+//! let (header, _) = split(message);
+//! assert_eq!(Header::of(header, bounds::FIELD).from[0].name, "Ada");
+//!
+//! // The bytes can arrive in any number of pieces.
+//! let mut walker = Walker::default();
+//! walker.push(message);
+//! let structure = walker.finish(true);
+//! let found = content(&structure, texts(&structure).map(|range| Some(&message[range?])));
+//! assert_eq!(found.text.as_deref(), Some("Text\r\n"));
+//! assert_eq!(sections(&structure).count(), 0);
+//! ```
+//!
+//! This crate finds the structure itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels. `mail-parser` needs the whole message and has no
 //! limits, and dropping a message with a hundred thousand nested parts overflows the stack. `mail-parser` decodes header fields and character sets. A message
 //! inside a message is one attachment, which is not parsed.
 
+pub mod bounds;
 mod date;
 mod filename;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 mod header;
 mod html;
+pub mod preview;
 mod structure;
 mod transfer;
 mod words;
 
 use std::ops::Range;
 
-use super::bounds;
-use super::types::Attachment;
-pub(super) use header::Header;
-pub(super) use html::to_text as html_to_text;
+pub use header::Header;
+pub use html::to_text as html_to_text;
 use structure::Leaf;
-pub(super) use structure::{Structure, Walker};
-pub(super) use transfer::{Decoder, Encoding};
+pub use structure::{Structure, Walker};
+pub use transfer::{Decoder, Encoding};
+
+/// A decoded mailbox address from a header field (RFC 5322, section 3.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The display name, or empty.
+    pub name: String,
+    /// `local@domain`.
+    pub address: String,
+}
+
+/// A part of a message that is neither its chosen text nor its chosen HTML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// The index in the order of the parts, from 0.
+    pub index: u32,
+    /// The decoded file name, without path separators and control characters.
+    pub filename: String,
+    /// The media type in lower case, without parameters.
+    pub content_type: String,
+    /// The size of the decoded content, in bytes.
+    pub size: u64,
+}
 
 /// The text and HTML of a message.
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub struct Content {
     /// The chosen plain text.
-    pub(super) text: Option<String>,
+    pub text: Option<String>,
     /// The chosen HTML.
-    pub(super) html: Option<String>,
+    pub html: Option<String>,
     /// `true` if content was left out.
-    pub(super) truncated: bool,
+    pub truncated: bool,
 }
 
 /// The beginning of the text or HTML of a message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
+pub enum Beginning {
     /// Plain text.
     Text(String),
     /// HTML.
@@ -43,23 +83,27 @@ pub(super) enum Beginning {
 }
 
 /// Splits a message into header and body.
-pub(super) fn split(message: &[u8]) -> (&[u8], &[u8]) {
+#[must_use]
+pub fn split(message: &[u8]) -> (&[u8], &[u8]) {
     structure::split_header(message)
 }
 
 /// An attachment and its position in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Section {
+pub struct Section {
     /// The position of the encoded content in the message, in bytes.
-    pub(super) range: Range<usize>,
-    pub(super) encoding: Encoding,
-    pub(super) attachment: Attachment,
+    pub range: Range<usize>,
+    /// The encoding of the content.
+    pub encoding: Encoding,
+    /// The description of the attachment.
+    pub attachment: Attachment,
     /// `true` if the end of the content was found.
-    pub(super) complete: bool,
+    pub complete: bool,
 }
 
 /// Returns the positions of the chosen text and HTML in the message, limited to the bytes that are read.
-pub(super) fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
+#[must_use]
+pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     [structure.text(), structure.html()].map(|leaf| {
         let range = &leaf?.range;
         Some(range.start..range.end.min(range.start + ENCODED_BODY))
@@ -67,7 +111,8 @@ pub(super) fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
 }
 
 /// Decodes the content. `texts` are the bytes at the positions that [`texts`] returns.
-pub(super) fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
+#[must_use]
+pub fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
     let mut truncated = structure.truncated;
     let leaves = [structure.text(), structure.html()];
     let mut texts = leaves.into_iter().zip(texts).map(|(leaf, bytes)| {
@@ -86,7 +131,7 @@ pub(super) fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Conte
 }
 
 /// Returns the attachments in the order of their indexes.
-pub(super) fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
+pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
     structure
         .attachments()
         .zip(0..)
@@ -105,7 +150,8 @@ pub(super) fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
 
 /// Returns the chosen text of a message of which only the beginning of the body is known: the plain text if it is not blank, otherwise the HTML. The second
 /// value is `true` if the text is complete.
-pub(super) fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
+#[must_use]
+pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
     let mut walker = Walker::behind(header);
     walker.push(body);
     let structure = walker.finish(complete);

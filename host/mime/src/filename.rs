@@ -1,6 +1,6 @@
 //! File names of attachments. File dialogs and file systems use the name, so the sender's name must not be misleading.
 
-use crate::mail::bounds;
+use crate::bounds;
 
 /// Returns the sender's file name without misleading characters, or a name derived from the media type if nothing remains.
 pub(super) fn of(sent: Option<&str>, media: &str, index: u32) -> String {

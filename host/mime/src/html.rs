@@ -19,7 +19,8 @@ const BARE: [&str; 5] = ["amp", "gt", "lt", "nbsp", "quot"];
 const ENTITY: usize = 40;
 
 /// Returns the text of a document that may be cut off at both ends. Time and memory are linear in its length.
-pub(in crate::mail) fn to_text(html: &str) -> String {
+#[must_use]
+pub fn to_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
     while let Some(at) = rest.find(['<', '&']) {

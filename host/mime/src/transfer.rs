@@ -5,7 +5,7 @@ use memchr::{memchr, memchr2};
 
 /// The encoding of a part's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::mail) enum Encoding {
+pub enum Encoding {
     /// Not encoded.
     #[default]
     Identity,
@@ -50,7 +50,7 @@ impl Sink for Length {
 
 /// Decodes a part's content while bytes arrive.
 #[derive(Debug)]
-pub(in crate::mail) struct Decoder(State);
+pub struct Decoder(State);
 
 #[derive(Debug)]
 enum State {
@@ -60,7 +60,9 @@ enum State {
 }
 
 impl Decoder {
-    pub(in crate::mail) fn new(encoding: Encoding) -> Self {
+    /// Starts at the beginning of content with this encoding.
+    #[must_use]
+    pub fn new(encoding: Encoding) -> Self {
         Self(match encoding {
             Encoding::Identity => State::Identity,
             Encoding::Base64 => State::Base64(Base64::default()),
@@ -69,7 +71,7 @@ impl Decoder {
     }
 
     /// Decodes the next bytes, as far as their meaning does not depend on later bytes. `last` ends the content.
-    pub(in crate::mail) fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
+    pub fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
         let mut decoded = Vec::with_capacity(match self.0 {
             State::Base64(_) => encoded.len() / 4 * 3 + 3,
             State::Identity | State::QuotedPrintable(_) => encoded.len(),

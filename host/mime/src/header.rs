@@ -8,32 +8,39 @@ use mail_parser::{HeaderName, HeaderValue, MessageParser, MimeHeaders as _};
 
 use super::transfer::Encoding;
 use super::{date, words};
-use crate::clock::Timestamp;
-use crate::mail::bounds;
-use crate::mail::types::Address;
+use crate::Address;
+use crate::bounds;
 use address::addresses;
+use latchmail_core::clock::Timestamp;
 
 /// The decoded header of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::mail) struct Header {
-    pub(in crate::mail) from: Vec<Address>,
-    pub(in crate::mail) to: Vec<Address>,
-    pub(in crate::mail) cc: Vec<Address>,
-    pub(in crate::mail) reply_to: Vec<Address>,
-    pub(in crate::mail) subject: String,
-    /// `None` if the field is missing or invalid.
-    pub(in crate::mail) date: Option<Timestamp>,
-    /// With angle brackets, or empty.
-    pub(in crate::mail) message_id: String,
-    pub(in crate::mail) in_reply_to: Option<String>,
-    pub(in crate::mail) references: Vec<String>,
+pub struct Header {
+    /// The From field.
+    pub from: Vec<Address>,
+    /// The To field.
+    pub to: Vec<Address>,
+    /// The Cc field.
+    pub cc: Vec<Address>,
+    /// The Reply-To field.
+    pub reply_to: Vec<Address>,
+    /// The decoded subject, or empty.
+    pub subject: String,
+    /// The Date field. `None` if it is missing or invalid.
+    pub date: Option<Timestamp>,
+    /// The Message-ID with angle brackets, or empty.
+    pub message_id: String,
+    /// The In-Reply-To field with angle brackets.
+    pub in_reply_to: Option<String>,
+    /// The Message-IDs of the References field in order, with angle brackets.
+    pub references: Vec<String>,
     /// `true` if a field was longer than its limit.
-    pub(in crate::mail) truncated: bool,
+    pub truncated: bool,
 }
 
 impl Header {
     /// Decodes a header, or a part of its fields. Each field is limited to `field` bytes after decoding.
-    pub(in crate::mail) fn of(header: &[u8], field: usize) -> Self {
+    pub fn of(header: &[u8], field: usize) -> Self {
         let parser = MessageParser::new()
             .header_raw(HeaderName::Date)
             .header_text(HeaderName::Subject)
@@ -125,7 +132,7 @@ fn length(address: &Address) -> usize {
 
 /// The description of a part's content in its header (RFC 2045, RFC 2183).
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::mail) struct Part {
+pub(crate) struct Part {
     /// `type/subtype` in lower case.
     pub(super) media: String,
     pub(super) charset: Option<String>,

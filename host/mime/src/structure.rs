@@ -9,11 +9,11 @@ use memchr::memchr;
 
 use super::header::Part;
 use super::transfer::{Decoder, Encoding, Length};
-use crate::mail::bounds;
+use crate::bounds;
 
 /// A part without subparts.
 #[derive(Debug)]
-pub(in crate::mail) struct Leaf {
+pub(crate) struct Leaf {
     pub(super) part: Part,
     /// The position of the encoded content in the input, in bytes.
     pub(super) range: Range<usize>,
@@ -38,7 +38,7 @@ fn is_named(part: &Part, alternative: bool) -> bool {
 
 /// The structure of a message.
 #[derive(Debug, Default)]
-pub(in crate::mail) struct Structure {
+pub struct Structure {
     leaves: Vec<Leaf>,
     text: Option<usize>,
     html: Option<usize>,
@@ -91,7 +91,7 @@ const LONGEST_DELIMITER: usize = 4096;
 
 /// Finds the parts of a message whose bytes arrive in pieces.
 #[derive(Debug)]
-pub(in crate::mail) struct Walker {
+pub struct Walker {
     /// The open multiparts that contain the current line, the outermost first.
     open: Vec<Multipart>,
     place: Place,
@@ -176,9 +176,9 @@ impl Body {
     }
 }
 
-impl Walker {
+impl Default for Walker {
     /// Starts at the beginning of a message.
-    pub(in crate::mail) fn new() -> Self {
+    fn default() -> Self {
         Self {
             open: Vec::new(),
             place: Place::Header {
@@ -194,16 +194,18 @@ impl Walker {
             truncated: false,
         }
     }
+}
 
+impl Walker {
     /// Starts after the header of a message.
     pub(super) fn behind(header: &[u8]) -> Self {
-        let mut walker = Self::new();
+        let mut walker = Self::default();
         walker.enter(header, false, false, 0);
         walker
     }
 
     /// Processes the next bytes.
-    pub(in crate::mail) fn push(&mut self, mut bytes: &[u8]) {
+    pub fn push(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr(b'\n', bytes) {
             if matches!(self.place, Place::Over) {
                 return;
@@ -230,7 +232,8 @@ impl Walker {
     }
 
     /// Returns the structure. `complete` is `true` if the end of the message was reached.
-    pub(in crate::mail) fn finish(mut self, complete: bool) -> Structure {
+    #[must_use]
+    pub fn finish(mut self, complete: bool) -> Structure {
         let last = mem::take(&mut self.begun);
         if !last.is_empty() {
             self.line(&last);

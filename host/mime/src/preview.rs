@@ -2,25 +2,25 @@
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::bounds;
-use super::mime::{self, Beginning};
+use crate::{Beginning, beginning, bounds, html_to_text};
 
 /// Maximum length of a grapheme cluster that is kept whole, in code points. The longest emoji have ten.
 const LONGEST_CLUSTER: usize = 32;
 
 /// A preview.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Preview {
+pub struct Preview {
     /// The beginning of the text with white space collapsed to single spaces, at most [`bounds::PREVIEW`] characters.
-    pub(super) text: String,
+    pub text: String,
     /// `true` if more bytes would not change the preview.
-    pub(super) settled: bool,
+    pub settled: bool,
 }
 
 impl Preview {
     /// Computes the preview from a header and the first bytes of the body. `complete` is `true` if these are all bytes.
-    pub(super) fn of(header: &[u8], body: &[u8], complete: bool) -> Self {
-        let Some((beginning, whole)) = mime::beginning(header, body, complete) else {
+    #[must_use]
+    pub fn of(header: &[u8], body: &[u8], complete: bool) -> Self {
+        let Some((beginning, whole)) = beginning(header, body, complete) else {
             return Self {
                 text: String::new(),
                 settled: complete,
@@ -28,7 +28,7 @@ impl Preview {
         };
         let (text, full) = match beginning {
             Beginning::Text(text) => folded(&text),
-            Beginning::Html(html) => folded(&mime::html_to_text(&html)),
+            Beginning::Html(html) => folded(&html_to_text(&html)),
         };
         Self {
             settled: whole || full,
@@ -37,7 +37,8 @@ impl Preview {
     }
 
     /// Computes the preview that a listing shows from at least as many bytes as a listing reads. It uses no more bytes than a listing does.
-    pub(super) fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
+    #[must_use]
+    pub fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
         let mut preview = Self::default();
         for length in [bounds::PREFIX, bounds::LONG_PREFIX] {
             let prefix = body.get(..length).unwrap_or(body);

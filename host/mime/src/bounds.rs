@@ -1,0 +1,34 @@
+//! Limits on what is read of a message, so that no message can use up memory or time.
+
+/// Maximum size of one decoded header field of a single message, in bytes.
+pub const FIELD: usize = 64 * 1024;
+
+/// Overhead of one list entry in the JSON response, in bytes.
+pub const ENTRY: usize = 32;
+
+/// Maximum length of a media type, in bytes (RFC 6838, section 4.2: 127 on each side of the slash).
+pub const MEDIA: usize = 255;
+
+/// Maximum number of bytes that are read of one part's header.
+pub const HEADER: usize = 256 * 1024;
+
+/// Bytes of a message's text that a listing reads first for the preview.
+pub const PREFIX: usize = 4 * 1024;
+
+/// Bytes that a listing reads if [`PREFIX`] has too little text. Newsletters begin with a style sheet.
+pub const LONG_PREFIX: usize = 64 * 1024;
+
+/// Maximum length of a preview, in characters.
+pub const PREVIEW: usize = 256;
+
+/// Maximum nesting depth of multiparts. A deeper multipart is treated as a single part.
+pub const DEPTH: usize = 32;
+
+/// Maximum number of parts of one message.
+pub const PARTS: usize = 1000;
+
+/// Maximum size of the text and of the HTML in a response, in bytes each.
+pub const BODY: usize = 1024 * 1024;
+
+/// Maximum length of an attachment's file name, in characters.
+pub const FILENAME: usize = 200;

@@ -1,0 +1,108 @@
+//! Properties that hold for any message and any header. The fuzz targets and tests check them.
+
+use crate::preview::Preview;
+use crate::{Address, Decoder, Header, Walker, bounds};
+
+/// What the reader finds in a message.
+#[derive(Debug)]
+pub struct Found {
+    /// The To field.
+    pub to: Vec<Address>,
+    /// The decoded subject.
+    pub subject: String,
+    /// The plain text.
+    pub text: Option<String>,
+    /// The HTML.
+    pub html: Option<String>,
+    /// The name, the media type and the bytes of each attachment.
+    pub files: Vec<(String, String, Vec<u8>)>,
+}
+
+/// Reads a message in every way and checks the bounds on all that is found in it. `complete` tells whether `bytes` are the whole message.
+///
+/// # Panics
+/// Panics if a bound is exceeded, or if two ways of reading disagree.
+pub fn message(bytes: &[u8], complete: bool) {
+    let (head, body) = crate::split(bytes);
+    header(head);
+    drop(read(bytes, complete));
+    // A listing reads only the beginning of a message, and must show the same as the message itself.
+    let whole = Preview::of_body(head, body, complete);
+    assert!(whole.text.chars().count() <= bounds::PREVIEW);
+    let begun = body.get(..bounds::PREFIX).unwrap_or(body);
+    let first = Preview::of(head, begun, complete && begun.len() == body.len());
+    if first.settled {
+        assert_eq!(first, whole);
+    }
+}
+
+/// Reads the fields of a header and checks that each fits on one line and within its bound.
+///
+/// # Panics
+/// Panics if one does not.
+pub fn header(head: &[u8]) {
+    let fields = Header::of(head, bounds::FIELD);
+    let ids = [&fields.message_id].into_iter();
+    let ids = ids.chain(&fields.in_reply_to).chain(&fields.references);
+    let people = [&fields.from, &fields.to, &fields.cc, &fields.reply_to];
+    let names = people
+        .into_iter()
+        .flatten()
+        .flat_map(|one| [&one.name, &one.address]);
+    for text in ids.chain(names).chain([&fields.subject]) {
+        assert!(text.len() <= bounds::FIELD, "{} bytes", text.len());
+        assert!(!text.contains(char::is_control), "{text:?}");
+    }
+    let entries = people.iter().map(|people| people.len());
+    for count in entries.chain([fields.references.len()]) {
+        assert!(count <= bounds::FIELD / bounds::ENTRY, "{count} entries");
+    }
+}
+
+/// Reads a message, in one piece and in several, and checks the bounds.
+///
+/// # Panics
+/// Panics if a bound is exceeded, or if it matters how the bytes were cut.
+#[must_use]
+pub fn read(bytes: &[u8], complete: bool) -> Found {
+    let walked = |size: usize| {
+        let mut walker = Walker::default();
+        bytes.chunks(size).for_each(|piece| walker.push(piece));
+        walker.finish(complete)
+    };
+    let structure = walked(bytes.len().max(1));
+    let sections: Vec<_> = crate::sections(&structure).collect();
+    let ranges = crate::texts(&structure);
+    // A prime, so that pieces end everywhere in lines.
+    let cut = walked(61);
+    assert_eq!(sections, crate::sections(&cut).collect::<Vec<_>>());
+    assert_eq!(ranges, crate::texts(&cut));
+
+    assert!(sections.len() <= bounds::PARTS);
+    let mut files = Vec::new();
+    for (section, index) in sections.into_iter().zip(0..) {
+        let file = section.attachment;
+        assert_eq!(file.index, index);
+        let length = file.filename.chars().count();
+        assert!((1..=bounds::FILENAME).contains(&length), "{file:?}");
+        let unfit = |c: char| matches!(c, '/' | '\\') || c.is_control();
+        assert!(!file.filename.contains(unfit), "{file:?}");
+        let content = Decoder::new(section.encoding).decode(&bytes[section.range], true);
+        assert_eq!(content.len() as u64, file.size, "{file:?}");
+        files.push((file.filename, file.content_type, content));
+    }
+    let content = crate::content(&structure, ranges.map(|range| Some(&bytes[range?])));
+    assert!(complete || content.truncated);
+    for text in [&content.text, &content.html].into_iter().flatten() {
+        assert!(text.len() <= bounds::BODY);
+    }
+    let (head, _) = crate::split(bytes);
+    let Header { to, subject, .. } = Header::of(head, bounds::FIELD);
+    Found {
+        to,
+        subject,
+        text: content.text,
+        html: content.html,
+        files,
+    }
+}
