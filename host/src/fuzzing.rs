@@ -6,6 +6,7 @@ use crate::address;
 use crate::cpu;
 pub use crate::mail::fuzzing::{encoded_name, imap_replies, imap_session};
 pub use crate::outbox::fuzzing::{draft, recipient};
+pub use latchmail_mime::fuzzing::{header, message};
 
 /// CPU seconds that any input of the size of one header may take, with sanitizers and without optimization.
 const COST: u64 = 2;

@@ -1,8 +1,8 @@
 //! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
 //! Each file covers one table. Every query is a constant at the top of the file that uses it, with one text for both databases. This crate contains all SQL
-//! of the service, and does not connect to a mail server.
-//! It stores the hashes and sealed bytes that callers pass, and no secrets in plain text. The exception is [`milter`], if the configuration requests it.
+//! of the service, and does not connect to a mail server. It stores the hashes and sealed bytes that callers pass, and no secrets in plain text. The exception
+//! is [`milter`], if the configuration requests it.
 
 pub mod accounts;
 pub mod addresses;

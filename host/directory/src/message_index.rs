@@ -118,8 +118,8 @@ pub async fn known(
 /// # Errors
 /// Returns [`Error`] if the database fails.
 pub async fn location(db: &Db, account: &str, uid: u64) -> Result<Option<Location>, Error> {
-    let mut places = locations(db, account, &[uid]).await?;
-    Ok(places.pop().map(|(_, place)| place))
+    let mut locations = locations(db, account, &[uid]).await?;
+    Ok(locations.pop().map(|(_, place)| place))
 }
 
 /// Returns the last known locations of messages. Unknown numbers are left out.
@@ -131,7 +131,7 @@ pub async fn locations(
     account: &str,
     uids: &[u64],
 ) -> Result<Vec<(u64, Location)>, Error> {
-    let mut places = Vec::with_capacity(uids.len());
+    let mut locations = Vec::with_capacity(uids.len());
     for uids in uids.chunks(AT_ONCE) {
         let rows: Vec<LocationRow> = on!(db, pool => {
             let mut query = QueryBuilder::new(LOCATIONS);
@@ -141,9 +141,9 @@ pub async fn locations(
             }
             query.push(")").build_query_as().fetch_all(pool).await
         })?;
-        places.extend(rows.into_iter().map(|row| (number(row.uid), row.location)));
+        locations.extend(rows.into_iter().map(|row| (number(row.uid), row.location)));
     }
-    Ok(places)
+    Ok(locations)
 }
 
 /// Returns the messages with one of these identities. Messages with the same identity are copies of each other, or one message before and after a move.
@@ -155,7 +155,7 @@ pub async fn with_identities(
     account: &str,
     identities: &[Identity],
 ) -> Result<Vec<IndexedMessage>, Error> {
-    let mut rivals = Vec::new();
+    let mut messages = Vec::new();
     for identities in identities.chunks(AT_ONCE) {
         let rows: Vec<IndexedMessage> = on!(db, pool => {
             let mut query = QueryBuilder::new(WITH_IDENTITIES);
@@ -167,9 +167,9 @@ pub async fn with_identities(
             query.push(") ORDER BY m.imap_uid, m.uid");
             query.build_query_as().fetch_all(pool).await
         })?;
-        rivals.extend(rows);
+        messages.extend(rows);
     }
-    Ok(rivals)
+    Ok(messages)
 }
 
 /// Assigns numbers to those of `messages` (IMAP UID and identity) of a folder that have none. A message in `moved` keeps its number, unless its location has

@@ -11,8 +11,6 @@ mod end;
 mod filing;
 mod flag;
 mod folder_ids;
-#[cfg(any(test, feature = "testing"))]
-pub(crate) mod fuzzing;
 mod identity;
 mod imap;
 mod kept;
@@ -49,6 +47,8 @@ pub use download::Download;
 pub use end::{Ending, end_at_mail_server};
 pub use filing::Filing;
 pub use flag::Flag;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use imap::fuzzing;
 use imap::list::COUNTS;
 use imap::{Connector, Fetched};
 use kept::Kept;

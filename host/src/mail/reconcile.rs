@@ -109,15 +109,14 @@ impl Mail {
             .into_iter()
             .map(|noted| (noted.path.clone(), noted))
             .collect();
-        if standings.iter().all(|seen| {
-            noted
-                .get(&seen.path)
-                .is_some_and(|noted| noted.is(&seen.listed()))
-        }) {
-            let same = standings.iter().filter_map(|seen| noted.remove(&seen.path));
+        let listed: Vec<_> = standings.iter().map(Seen::listed).collect();
+        if listed
+            .iter()
+            .all(|listed| noted.get(listed.path).is_some_and(|noted| noted.is(listed)))
+        {
+            let same = listed.iter().filter_map(|listed| noted.remove(listed.path));
             return Ok(same.collect());
         }
-        let listed: Vec<_> = standings.iter().map(Seen::listed).collect();
         Ok(message_index::update_folders(&self.db, account, &listed).await?)
     }
 

@@ -1,4 +1,4 @@
-//! The index of folders: their paths, ids and UIDVALIDITY, and the first UID of each folder that has not been reconciled. The parent module indexes the messages.
+//! The index of folders: their paths, ids and UIDVALIDITY, and the first UID of each folder that has not been reconciled.
 
 use std::collections::{HashMap, HashSet};
 

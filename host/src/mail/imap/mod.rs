@@ -9,7 +9,7 @@ pub(super) mod client;
 mod command;
 pub(super) mod fetch;
 #[cfg(any(test, feature = "testing"))]
-pub(super) mod fuzzing;
+pub(crate) mod fuzzing;
 pub(super) mod list;
 mod log_in;
 mod search;
