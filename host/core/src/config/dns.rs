@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::seconds;
+use super::registration::Registration;
+use super::values::seconds;
+use crate::error::StartError;
 
 /// `[dns]`
 #[derive(Clone, Debug, Deserialize)]
@@ -30,5 +32,23 @@ impl Default for Dns {
             attempts: 3,
             mail_host: String::new(),
         }
+    }
+}
+
+impl Dns {
+    /// Checks the timeout, and sets the default of `mail_host`.
+    pub(super) fn check(&mut self, registration: &Registration) -> Result<(), StartError> {
+        let longest = Duration::from_secs(6);
+        if self.timeout > longest {
+            return Err(StartError::new(
+                "`dns.timeout` must be at most 6 seconds: several look-ups may follow one another in a request",
+            ));
+        }
+        if self.mail_host.is_empty() {
+            let first = registration.domains.first();
+            self.mail_host =
+                first.map_or_else(|| "mail.invalid".into(), |domain| format!("mail.{domain}"));
+        }
+        Ok(())
     }
 }

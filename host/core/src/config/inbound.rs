@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use super::list;
+use super::values::list;
 use crate::error::StartError;
 use crate::network::Network;
 

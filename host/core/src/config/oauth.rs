@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{list, seconds};
+use super::values::{list, seconds};
 
 /// `[oauth]`
 #[derive(Clone, Debug, Deserialize)]

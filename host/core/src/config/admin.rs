@@ -1,0 +1,24 @@
+//! `[admin]`: changes to modules while the service runs.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// `[admin]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admin {
+    /// The Unix socket for `latchmail module …`. Only its owner can use it. If empty, there is no socket.
+    pub socket: PathBuf,
+    /// The number of versions that are kept of each module in addition to the serving one.
+    pub versions: u32,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            socket: "latchmail.sock".into(),
+            versions: 10,
+        }
+    }
+}

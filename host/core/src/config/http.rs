@@ -1,0 +1,51 @@
+//! `[http]`: timeouts and limits of the HTTP server.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::values::{list, seconds};
+
+/// `[http]`: timeouts and limits of the server. Times are in seconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// The maximum number of connections. Further connections wait to be accepted.
+    pub max_connections: usize,
+    /// The maximum number of connections of one client (an IPv4 address, or the /64 of an IPv6 address). Further connections are closed at once.
+    /// Trusted proxies have no such limit.
+    pub connections_per_client: usize,
+    /// The memory for request bodies, in MiB: at least as much as the largest body of any route. A request whose body does not fit is rejected
+    /// with a request to retry.
+    pub body_memory: usize,
+    /// The timeout from the first byte of a request to the end of its headers.
+    #[serde(deserialize_with = "seconds")]
+    pub header_timeout: Duration,
+    /// The timeout between two parts of a request body. The whole body has ten times as long.
+    #[serde(deserialize_with = "seconds")]
+    pub body_timeout: Duration,
+    /// The timeout of an idle connection after its first request. Before the first request, `header_timeout` applies.
+    #[serde(deserialize_with = "seconds")]
+    pub idle_timeout: Duration,
+    /// The maximum time that a shutdown waits for running requests.
+    #[serde(deserialize_with = "seconds")]
+    pub shutdown_grace: Duration,
+    /// The proxies whose `X-Forwarded-For` is trusted, as addresses or networks (`10.0.0.0/8`).
+    #[serde(deserialize_with = "list")]
+    pub trusted_proxies: Vec<String>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            max_connections: 4096,
+            connections_per_client: 256,
+            body_memory: 256,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(1),
+            shutdown_grace: Duration::from_secs(30),
+            trusted_proxies: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `[imap]`: the mail server's IMAP side, and Dovecot's doveadm API.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::values::seconds;
+
+/// `[imap]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Imap {
+    /// `host:port`.
+    pub address: String,
+    /// TLS from the first byte (RFC 8314).
+    pub tls: bool,
+    /// Whether an unencrypted connection to another machine is allowed.
+    pub insecure: bool,
+    /// The timeout of connecting and of one command, in seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub timeout: Duration,
+    /// The maximum number of connections of one account. It must be below the mail server's own limit.
+    pub connections_per_account: usize,
+    /// The time for which an idle connection is kept, in seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub idle_timeout: Duration,
+    /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of revoked credentials. If empty, the service does
+    /// not end these sessions.
+    pub doveadm: String,
+    /// The file with the key of the doveadm API. Its bytes are used unchanged, as Dovecot reads them.
+    pub doveadm_key_file: PathBuf,
+}
+
+impl Default for Imap {
+    fn default() -> Self {
+        Self {
+            address: "127.0.0.1:143".into(),
+            tls: false,
+            insecure: false,
+            timeout: Duration::from_secs(15),
+            connections_per_account: 8,
+            idle_timeout: Duration::from_mins(4),
+            doveadm: String::new(),
+            doveadm_key_file: PathBuf::new(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `[log]`: the format and the filter of the log.
+
+use serde::Deserialize;
+
+/// `[log]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// The format of the log.
+    pub format: LogFormat,
+    /// The filter: a level such as `info`, or directives such as `latchmail=debug,info`.
+    pub filter: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Human,
+            filter: "info".into(),
+        }
+    }
+}
+
+/// The format of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Readable lines.
+    Human,
+    /// One JSON object per line.
+    Json,
+}

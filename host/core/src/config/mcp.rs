@@ -1,0 +1,11 @@
+//! `[mcp]`: the agent endpoint.
+
+use serde::Deserialize;
+
+/// `[mcp]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mcp {
+    /// Whether agents may send mail.
+    pub send_tool: bool,
+}

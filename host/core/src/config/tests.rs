@@ -1,0 +1,167 @@
+//! Tests of the whole configuration: forms of values, defaults, and the environment.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::*;
+
+fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, StartError> {
+    let environment: HashMap<String, String> = environment
+        .iter()
+        .map(|(k, v)| ((*k).into(), (*v).into()))
+        .collect();
+    Config::parse(text, "test", environment)
+}
+
+#[test]
+fn domains_are_compared_as_the_dns_compares_them() {
+    let read = |text: &str| parse(text, &[]);
+    let config = read("registration.domains = ['Bücher.example.', ' b.example']").unwrap();
+    let folded = ["xn--bcher-kva.example", "b.example"];
+    assert_eq!(config.registration.domains, folded);
+    assert_eq!(config.dns.mail_host, "mail.xn--bcher-kva.example");
+    for text in [
+        "registration.domains = ['a..example']",
+        "registration.domains = ['ada@b.example']",
+        "registration.domains = ['']",
+        "dns.timeout = 6.1",
+    ] {
+        read(text).unwrap_err();
+    }
+}
+
+#[test]
+fn the_services_addresses_are_origins_as_browsers_write_them() {
+    for (written, origin) in [
+        ("https://Mail.Example.com:443/", "https://mail.example.com"),
+        (
+            "https://mail.example.com:8443",
+            "https://mail.example.com:8443",
+        ),
+        ("http://127.0.0.1:80", "http://127.0.0.1"),
+        ("https://bücher.example", "https://xn--bcher-kva.example"),
+    ] {
+        let config = parse(&format!("base_url = '{written}'"), &[]).unwrap();
+        assert_eq!(config.base_url(), origin);
+    }
+    for other in [
+        "mail.example.com",
+        "ftp://mail.example.com",
+        "https://mail.example.com/realm",
+        "https://user@mail.example.com",
+        "https://mail.example.com?x",
+        "https://",
+    ] {
+        for key in ["base_url", "auth_url"] {
+            let refused = parse(&format!("{key} = '{other}'"), &[]).unwrap_err();
+            assert!(refused.to_string().contains(other), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_configuration_has_the_limits_of_the_specification() {
+    let config = parse("", &[]).unwrap();
+    assert_eq!(config.limits.mail, 60);
+    assert_eq!(config.base_url(), "http://127.0.0.1:8080");
+    assert_eq!(config.auth_url(), config.base_url());
+}
+
+#[test]
+fn the_environment_goes_over_the_file() {
+    let config = parse(
+        "base_url = 'https://a.example/'\n[limits]\nmail = 7\n[modules.mail]\nsource = 'm.wasm'",
+        &[
+            ("LATCHMAIL_LIMITS__MAIL", "9"),
+            ("LATCHMAIL_LISTEN", "127.0.0.1:1"),
+            ("LATCHMAIL_REGISTRATION__DOMAINS", "A.example,b.example"),
+            ("LATCHMAIL_STATE", "elsewhere"),
+            ("LATCHMAIL_CONFIG", "elsewhere/latchmail.toml"),
+            ("LATCHMAIL_MODULES__MAIL__DEADLINE", "1.5"),
+            ("LATCHMAIL_MODULES__MAIL__GRANTS", "caller,mailbox"),
+            ("LATCHMAIL_MODULES__MAIL__HOSTS", "a.example,10.0.0.0/8"),
+            ("LATCHMAIL_DKIM__MILTER", "true"),
+            ("LATCHMAIL_DKIM__KEYS__MAIN__DOMAIN", "a.example"),
+            ("LATCHMAIL_DKIM__KEYS__MAIN__SELECTOR", "2026"),
+            ("LATCHMAIL_DKIM__KEYS__MAIN__KEY_FILE", "/k.pem"),
+            (
+                "LATCHMAIL_OAUTH__INTROSPECTION__URL",
+                "https://id.example/i",
+            ),
+            ("LATCHMAIL_OAUTH__INTROSPECTION__AUDIENCE", "a,b"),
+            ("LATCHMAIL_OAUTH__INTROSPECTION__TIMEOUT", "1.5"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.limits.mail, 9);
+    assert_eq!(config.listen.port(), 1);
+    assert_eq!(config.base_url(), "https://a.example");
+    assert_eq!(config.registration.domains, ["a.example", "b.example"]);
+    assert_eq!(config.modules["mail"].deadline, Duration::from_millis(1500));
+    assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
+    assert_eq!(config.modules["mail"].hosts, ["a.example", "10.0.0.0/8"]);
+    assert!(config.dkim.milter && config.database.with_milter);
+    assert_eq!(config.dkim.keys["main"].domain, "a.example");
+    assert_eq!(config.dkim.keys["main"].selector, "2026");
+    let introspection = config.oauth.introspection.unwrap();
+    assert_eq!(introspection.url, "https://id.example/i");
+    assert_eq!(introspection.audience, ["a", "b"]);
+    assert_eq!(introspection.timeout, Duration::from_millis(1500));
+    assert_eq!(introspection.username_claim, "username");
+}
+
+#[test]
+fn every_list_can_be_set_in_the_environment() {
+    let lists = [
+        "CORS_ORIGINS",
+        "HTTP__TRUSTED_PROXIES",
+        "INBOUND__LIST_SERVERS",
+        "OAUTH__CLIENT_HOSTS",
+        "OAUTH__INTROSPECTION__AUDIENCE",
+        "REGISTRATION__DOMAINS",
+        "MODULES__MAIL__GRANTS",
+        "MODULES__MAIL__HOSTS",
+        "MODULES__MAIL__PATHS",
+        "NEW_MODULES__GRANTS",
+        "NEW_MODULES__HOSTS",
+        "NEW_MODULES__PATHS",
+    ];
+    let written = lists.map(|list| (format!("LATCHMAIL_{list}"), "a.example, 10"));
+    let environment: Vec<_> = written.iter().map(|(k, v)| (k.as_str(), *v)).collect();
+    let config = parse("", &environment).unwrap();
+    let module = &config.modules["mail"];
+    let new = config.new_modules.as_ref().unwrap();
+    let introspection = config.oauth.introspection.as_ref().unwrap();
+    for list in [
+        &config.cors_origins,
+        &config.http.trusted_proxies,
+        &config.inbound.list_servers,
+        &config.oauth.client_hosts,
+        &introspection.audience,
+        &config.registration.domains,
+        &module.grants,
+        &module.hosts,
+        &module.paths,
+        &new.grants,
+        &new.hosts,
+        &new.paths,
+    ] {
+        assert_eq!(list, &["a.example", "10"]);
+    }
+}
+
+#[test]
+fn text_in_the_environment_is_kept_as_it_is_written() {
+    let config = parse("", &[("LATCHMAIL_MODULES__MAIL__CONFIG__PIN", "007")]).unwrap();
+    assert_eq!(config.modules["mail"].config["pin"], "007");
+}
+
+#[test]
+fn an_unknown_key_is_refused_by_name() {
+    let error = parse("[limits]\nmial = 7", &[]).unwrap_err().to_string();
+    assert!(error.contains("mial"), "{error}");
+    let error = parse("", &[("LATCHMAIL_LISTN", "x")])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("listn"), "{error}");
+}

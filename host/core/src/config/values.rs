@@ -1,0 +1,41 @@
+//! Values that several sections have: durations in seconds, and lists.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Reads a number of seconds, which may have a fraction.
+pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(deserializer)?;
+    Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
+}
+
+/// Reads a list of strings. In the environment, a list is one string with elements separated by commas.
+pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct List;
+
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of strings")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+            let elements = text.split(',').map(str::trim);
+            Ok(elements
+                .filter(|element| !element.is_empty())
+                .map(ToOwned::to_owned)
+                .collect())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(elements))
+        }
+    }
+
+    deserializer.deserialize_any(List)
+}
