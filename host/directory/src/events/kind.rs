@@ -1,0 +1,126 @@
+//! The kinds of security events and their names in the record.
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
+        /// The kind of an event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($(#[$doc])* $kind),*
+        }
+
+        impl Kind {
+            /// Returns the kind's name in the record.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name),*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A web session was created.
+    SignedIn = "signed_in",
+    /// A sign-in failed, for example because of a wrong password or code.
+    SignInFailed = "sign_in_failed",
+    /// The account's owner ended every web session.
+    SignedOut = "signed_out",
+    /// A refresh token was used a second time, and its session was ended.
+    RefreshTokenReused = "refresh_token_reused",
+    /// An account was created, by its owner or the operator.
+    AccountCreated = "account_created",
+    /// An account was disabled, and all its credentials were ended.
+    AccountDisabled = "account_disabled",
+    /// An account was enabled again.
+    AccountEnabled = "account_enabled",
+    /// An account was deleted.
+    AccountDeleted = "account_deleted",
+    /// An account's plan or administrator rights were changed.
+    AccountChanged = "account_changed",
+    /// A reserved address was released.
+    AddressFreed = "address_freed",
+    /// The operator reserved an address, so no account can have it.
+    AddressHeld = "address_held",
+    /// A domain was claimed.
+    DomainClaimed = "domain_claimed",
+    /// A domain was verified and now belongs to the account.
+    DomainVerified = "domain_verified",
+    /// A claim was deleted, because another account verified the domain or the domain became a platform domain.
+    DomainClaimVoided = "domain_claim_voided",
+    /// A domain or a claim was released.
+    DomainReleased = "domain_released",
+    /// The operator added a platform domain.
+    PlatformDomainAdded = "platform_domain_added",
+    /// The operator removed a platform domain.
+    PlatformDomainRemoved = "platform_domain_removed",
+    /// A profile was created or changed.
+    ProfileChanged = "profile_changed",
+    /// A password was changed.
+    PasswordChanged = "password_changed",
+    /// A signed-in caller tried to change the password with a wrong current password.
+    PasswordChangeFailed = "password_change_failed",
+    /// A second factor was enabled.
+    TwoFactorOn = "two_factor_on",
+    /// A second factor was disabled.
+    TwoFactorOff = "two_factor_off",
+    /// New recovery codes were created, and the old ones were deleted.
+    RecoveryCodesMade = "recovery_codes_made",
+    /// An API token was created.
+    TokenCreated = "token_created",
+    /// An API token was revoked.
+    TokenRevoked = "token_revoked",
+    /// An app password for a mail client was created.
+    AppPasswordCreated = "app_password_created",
+    /// An app password for a mail client was revoked.
+    AppPasswordRevoked = "app_password_revoked",
+    /// A single web session was ended.
+    SessionRevoked = "session_revoked",
+    /// A person signed in for a client of the authorization server.
+    ClientAgreedTo = "client_agreed_to",
+    /// A client got its first tokens after such a sign-in.
+    OAuthGrantMade = "oauth_grant_made",
+    /// The operator ended a client's grant, or the account had too many grants.
+    OAuthGrantEnded = "oauth_grant_ended",
+    /// A client's code or refresh token was used a second time, and its grant was ended.
+    OAuthGrantReused = "oauth_grant_reused",
+    /// The operator created a client that has a secret.
+    ClientAdded = "client_added",
+    /// The operator removed a client and ended all its grants.
+    ClientRemoved = "client_removed",
+    /// An alias was created, or created again.
+    AliasCreated = "alias_created",
+    /// An alias was enabled.
+    AliasEnabled = "alias_enabled",
+    /// An alias was disabled.
+    AliasDisabled = "alias_disabled",
+    /// An alias was deleted.
+    AliasDeleted = "alias_deleted",
+    /// An account became a member of the mailbox and got its first grant.
+    MemberAdded = "member_added",
+    /// A member was removed.
+    MemberRemoved = "member_removed",
+    /// A member got another grant.
+    GrantAdded = "grant_added",
+    /// The rights of a grant were changed.
+    GrantChanged = "grant_changed",
+    /// A grant was revoked.
+    GrantRevoked = "grant_revoked",
+    /// An app password that acts for the mailbox's members was created.
+    TeamKeyCreated = "team_key_created",
+    /// A signed-in caller tried to invite a member with a wrong password.
+    InvitationFailed = "invitation_failed",
+    /// A member sent a message from an address of the account.
+    SentByGuest = "sent_by_guest",
+    /// A version of a module was installed and serves from then on.
+    ModuleInstalled = "module_installed",
+    /// An earlier version of a module serves again.
+    ModuleRolledBack = "module_rolled_back",
+    /// A module was enabled.
+    ModuleEnabled = "module_enabled",
+    /// A module was disabled.
+    ModuleDisabled = "module_disabled",
+    /// A module was removed, with all its versions.
+    ModuleRemoved = "module_removed",
+}

@@ -1,0 +1,116 @@
+//! Writes security events, and limits the number of rows for failures.
+//!
+//! Unauthenticated clients can fail as often as the rate limits allow. Failures of one account for one reason get at most [`LISTED`] rows a day. Later failures
+//! of that day overwrite the newest of these rows, which counts them. Failures on addresses that no account has are counted by client network instead, because
+//! a client can invent any number of addresses: at most [`LISTED`] rows a day for each network and [`LISTED_OF_STRANGERS`] for all networks.
+
+use super::{Event, Kind};
+use crate::Error;
+use crate::caller::Origin;
+use crate::db::{Tx, on_tx};
+use crate::network::network;
+
+/// Rows per day (UTC) for failures of one kind, on one account and for one reason. Also the rows per day for failures of one network on addresses that no
+/// account has.
+const LISTED: i64 = 100;
+/// Rows per day (UTC) for failures on addresses that no account has.
+const LISTED_OF_STRANGERS: i64 = 10_000;
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// Overwrites the newest matching row of a day ($11 to $12) with the newest failure and counts the failure that the row described. Does nothing if the day has
+/// fewer than $13 matching rows.
+macro_rules! one_more {
+    ($rows:literal, $order:literal) => {
+        concat!(
+            "UPDATE security_events SET unlisted = unlisted + 1, at = $4, account_id = $5, actor = $6, credential = $7, client = $8, request_id = $9, \
+                subject = $10, address = $1, kind = $2, detail = $3, network = $14 \
+            WHERE id = (SELECT id FROM security_events WHERE ", $rows, " AND at >= $11 AND at < $12 ORDER BY ", $order, " at DESC, id DESC LIMIT 1) \
+            AND $13 <= (SELECT COUNT(*) FROM security_events WHERE ", $rows, " AND at >= $11 AND at < $12)"
+        )
+    };
+}
+const ONE_MORE: &str = one_more!("address = $1 AND kind = $2 AND detail = $3", "");
+const ONE_MORE_OF_NETWORK: &str = one_more!(
+    "account_id IS NULL AND kind = 'sign_in_failed' AND network = $14",
+    ""
+);
+const ONE_MORE_OF_ALL: &str = one_more!(
+    "account_id IS NULL AND kind = 'sign_in_failed'",
+    "network = $14 DESC,"
+);
+/// Stores the account's current address, or the address that was tried if there is no such account.
+const INSERT: &str = "INSERT INTO security_events \
+    (at, kind, account_id, address, actor, credential, client, request_id, subject, detail, network) \
+    VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10, $11)";
+
+/// Records an event and commits the transaction of the change that it describes.
+pub(crate) async fn commit(mut tx: Tx, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
+    record(&mut tx, event, origin).await?;
+    tx.commit().await
+}
+
+/// Records an event in the transaction of the change that it describes.
+pub(crate) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<(), Error> {
+    if event.kind == Kind::SignInFailed && counted(tx, event, origin).await? {
+        return Ok(());
+    }
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(event.at.millis())
+        .bind(event.kind.name())
+        .bind(event.account)
+        .bind(event.address)
+        .bind(&origin.actor)
+        .bind(&origin.credential)
+        .bind(origin.client.map(|client| client.to_string()))
+        .bind(&origin.request)
+        .bind(event.subject)
+        .bind(event.detail)
+        .bind(network_of(origin))
+        .execute(db).await.map(drop))?;
+    Ok(())
+}
+
+/// Returns the network of a client, or an empty string if the client is unknown.
+fn network_of(origin: &Origin) -> String {
+    let network = origin.client.map(network);
+    network
+        .map(|network| network.to_string())
+        .unwrap_or_default()
+}
+
+/// Counts a failure instead of inserting a row, if the day already has enough rows for such failures. Returns `true` if it did.
+async fn counted(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<bool, Error> {
+    let Some(detail) = event.detail else {
+        return Ok(false);
+    };
+    let midnight = event.at.millis().div_euclid(DAY) * DAY;
+    let budgets: &[(&'static str, i64)] = match event.account {
+        Some(_) => &[(ONE_MORE, LISTED)],
+        None => &[
+            (ONE_MORE_OF_NETWORK, LISTED),
+            (ONE_MORE_OF_ALL, LISTED_OF_STRANGERS),
+        ],
+    };
+    for (one_more, most) in budgets {
+        let counted = on_tx!(tx, db => sqlx::query(*one_more)
+            .bind(event.address)
+            .bind(event.kind.name())
+            .bind(detail)
+            .bind(event.at.millis())
+            .bind(event.account)
+            .bind(&origin.actor)
+            .bind(&origin.credential)
+            .bind(origin.client.map(|client| client.to_string()))
+            .bind(&origin.request)
+            .bind(event.subject)
+            .bind(midnight)
+            .bind(midnight + DAY)
+            .bind(most)
+            .bind(network_of(origin))
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if counted == 1 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
