@@ -1,0 +1,85 @@
+//! `latchmail:host/credentials`: the credentials of the caller's account.
+
+use super::{Error, Host, Scope};
+use crate::bindings::latchmail::host::credentials;
+pub use crate::bindings::latchmail::host::credentials::{
+    CreatedAppPassword, CreatedToken, Credential, Kind as CredentialKind, Revocation, Token,
+    TokenReference,
+};
+
+/// The credentials of the caller's account. Each function needs a web session.
+pub trait Credentials {
+    /// Creates an API token that expires after `days` days, or never if `days` is `None`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Conflict`] if the account has `at_most` tokens or more.
+    fn create_token(
+        &self,
+        label: &str,
+        scopes: &[Scope],
+        days: Option<u32>,
+        at_most: u32,
+    ) -> Result<CreatedToken, Error>;
+
+    /// Returns the API tokens, newest first. Includes expired tokens and excludes revoked tokens.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`].
+    fn list_tokens(&self) -> Result<Vec<Token>, Error>;
+
+    /// Revokes an API token. Revoking a token again is not an error.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account never had the token.
+    fn revoke_token(&self, id: &str) -> Result<(), Error>;
+
+    /// Creates an app password for a mail client.
+    ///
+    /// # Errors
+    /// Returns [`Error::Conflict`] if the account has reached the limit.
+    fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error>;
+
+    /// Returns all credentials of the account, newest first.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`].
+    fn list_credentials(&self) -> Result<Vec<Credential>, Error>;
+
+    /// Revokes an app password, unless it belongs to an API token.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account has no app password with this id.
+    fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error>;
+}
+
+impl Credentials for Host {
+    fn create_token(
+        &self,
+        label: &str,
+        scopes: &[Scope],
+        days: Option<u32>,
+        at_most: u32,
+    ) -> Result<CreatedToken, Error> {
+        credentials::create_token(label, scopes, days, at_most)
+    }
+
+    fn list_tokens(&self) -> Result<Vec<Token>, Error> {
+        credentials::list_tokens()
+    }
+
+    fn revoke_token(&self, id: &str) -> Result<(), Error> {
+        credentials::revoke_token(id)
+    }
+
+    fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error> {
+        credentials::create_app_password(label)
+    }
+
+    fn list_credentials(&self) -> Result<Vec<Credential>, Error> {
+        credentials::list_credentials()
+    }
+
+    fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error> {
+        credentials::revoke_app_password(id)
+    }
+}

@@ -1,0 +1,64 @@
+//! `latchmail:host/domains`: the caller's own domains.
+
+use super::{Error, Host};
+use crate::bindings::latchmail::host::domains;
+pub use crate::bindings::latchmail::host::domains::{
+    Challenge, Claimed, Domain, Expected, Held as HeldDomains, Inspected, RecordKind, Verification,
+};
+
+/// The caller's own domains. Each function needs a web session. The host folds domain names to lower case.
+pub trait Domains {
+    /// Returns the domains, newest first, and the number that the plan allows.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`].
+    fn list_domains(&self) -> Result<HeldDomains, Error>;
+
+    /// Claims a domain.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] if the name is not a registrable domain, [`Error::Conflict`] if the domain belongs to another account,
+    /// [`Error::Denied`] if the plan allows no domains, and [`Error::TooLarge`] if the account has as many domains as its plan allows.
+    fn claim_domain(&self, name: &str) -> Result<Claimed, Error>;
+
+    /// Returns a domain and the state of its DNS records.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account does not have the domain.
+    fn inspect_domain(&self, name: &str) -> Result<Inspected, Error>;
+
+    /// Looks up the challenge of a claim in the DNS, and activates the domain if the challenge is found.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account does not have the domain, [`Error::Invalid`] if the domain is now a platform domain, and
+    /// [`Error::Unavailable`] if the DNS lookup fails.
+    fn verify_domain(&self, name: &str) -> Result<Verification, Error>;
+
+    /// Releases a domain.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account does not have the domain, and [`Error::Conflict`] if it has aliases on the domain.
+    fn release_domain(&self, name: &str) -> Result<(), Error>;
+}
+
+impl Domains for Host {
+    fn list_domains(&self) -> Result<HeldDomains, Error> {
+        domains::list()
+    }
+
+    fn claim_domain(&self, name: &str) -> Result<Claimed, Error> {
+        domains::claim(name)
+    }
+
+    fn inspect_domain(&self, name: &str) -> Result<Inspected, Error> {
+        domains::inspect(name)
+    }
+
+    fn verify_domain(&self, name: &str) -> Result<Verification, Error> {
+        domains::verify(name)
+    }
+
+    fn release_domain(&self, name: &str) -> Result<(), Error> {
+        domains::release(name)
+    }
+}

@@ -1,0 +1,158 @@
+//! `latchmail:host/mailbox`: reading and changing the caller's mail.
+
+use super::{Blob, Error, Host};
+use crate::bindings::latchmail::host::mailbox;
+pub use crate::bindings::latchmail::host::mailbox::{
+    Address, Attachment, AuthenticatedMessage, Authentication, Detail, FlagAction, Folder,
+    IdentifiedFolder, Listing, Page, Role, Summary, Verdict,
+};
+
+/// The caller's mail. Reading needs the scope `mail:read`, changes need `mail:write`.
+///
+/// Every function can return `CredentialRefused`, `Unavailable`, `Denied` or `Internal`. A function that changes something can also return
+/// `Rejected` and `OutcomeUnknown`. Changes skip `uids` that do not exist and return the `uids` of the existing messages.
+pub trait Mailbox {
+    /// Returns all folders: first those with a role, in the order of [`Role`], then the others by path.
+    ///
+    /// # Errors
+    /// Only the errors that the trait names.
+    fn list_folders(&self) -> Result<Vec<Folder>, Error>;
+
+    /// Returns all folders with their ids. An id is opaque and stays the same for the lifetime of the folder, even if the folder is
+    /// renamed.
+    ///
+    /// # Errors
+    /// Only the errors that the trait names.
+    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error>;
+
+    /// Returns a page of a folder's messages, newest first.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] if the limit is not 1 to 100.
+    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error>;
+
+    /// Returns a message of any folder by its `uid`. `folder` is a hint where to look first.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist.
+    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error>;
+
+    /// Returns the same message, and whether its sender is authenticated. The default implementation knows nothing of the sender.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist.
+    fn get_authenticated_message(
+        &self,
+        uid: u64,
+        folder: Option<&str>,
+    ) -> Result<AuthenticatedMessage, Error> {
+        let authentication = Authentication {
+            verdict: Verdict::None,
+            domain: None,
+        };
+        self.get_message(uid, folder)
+            .map(|detail| AuthenticatedMessage {
+                detail,
+                authentication,
+            })
+    }
+
+    /// Returns an attachment by the message's `uid` and the attachment's index. Returns `None` if the message exists and the attachment
+    /// does not.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist, and [`Error::TooLarge`] if the attachment is beyond the part of the
+    /// message that the host reads.
+    fn get_attachment(
+        &self,
+        uid: u64,
+        index: u32,
+        folder: Option<&str>,
+    ) -> Result<Option<(Attachment, Blob)>, Error>;
+
+    /// Returns a page of a folder's messages that contain `term` in the subject, sender, recipients or body, newest first. Case is ignored.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] for a term that cannot be searched for.
+    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error>;
+
+    /// Adds or removes flags.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] for a flag that must not be set.
+    fn set_flags(
+        &self,
+        uids: &[u64],
+        flags: &[String],
+        action: FlagAction,
+    ) -> Result<Vec<u64>, Error>;
+
+    /// Moves messages to a folder. The messages keep their `uid`.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the folder does not exist.
+    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error>;
+
+    /// Deletes messages permanently.
+    ///
+    /// # Errors
+    /// Only the errors that the trait names.
+    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
+}
+
+impl Mailbox for Host {
+    fn list_folders(&self) -> Result<Vec<Folder>, Error> {
+        mailbox::list_folders()
+    }
+
+    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
+        mailbox::list_identified_folders()
+    }
+
+    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
+        mailbox::list_messages(folder, page)
+    }
+
+    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
+        mailbox::get_message(uid, folder)
+    }
+
+    fn get_authenticated_message(
+        &self,
+        uid: u64,
+        folder: Option<&str>,
+    ) -> Result<AuthenticatedMessage, Error> {
+        mailbox::get_authenticated_message(uid, folder)
+    }
+
+    fn get_attachment(
+        &self,
+        uid: u64,
+        index: u32,
+        folder: Option<&str>,
+    ) -> Result<Option<(Attachment, Blob)>, Error> {
+        let found = mailbox::get_attachment(uid, index, folder)?;
+        Ok(found.map(|found| (found.attachment, Blob::Host(found.content))))
+    }
+
+    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error> {
+        mailbox::search_messages(folder, term, page)
+    }
+
+    fn set_flags(
+        &self,
+        uids: &[u64],
+        flags: &[String],
+        action: FlagAction,
+    ) -> Result<Vec<u64>, Error> {
+        mailbox::set_flags(uids, flags, action)
+    }
+
+    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
+        mailbox::move_messages(uids, destination)
+    }
+
+    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        mailbox::delete_messages(uids)
+    }
+}

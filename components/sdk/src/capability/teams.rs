@@ -1,0 +1,101 @@
+//! `latchmail:host/teams`: shared mailboxes.
+
+use super::{Error, Host};
+use crate::bindings::latchmail::host::teams;
+pub use crate::bindings::latchmail::host::teams::{
+    Grant, Invited as InvitedMember, Member as TeamMember, Missing, NewGrant, Refused, Right,
+    Role as TeamRole, Summary as TeamSummary, Target, Team,
+};
+
+/// Shared mailboxes, which are called teams: the caller's own and those of other accounts. Each function needs a web session. The host
+/// checks who is a member of a team and who may change it.
+///
+/// A function that changes something can also return [`Refused::Failed`] with `Denied` if the caller may not manage the members, and with
+/// `CredentialRefused`.
+pub trait Teams {
+    /// Returns the caller's teams: first the caller's own mailbox, then the mailboxes that are shared with the caller, sorted by address.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`].
+    fn list_teams(&self) -> Result<Vec<TeamSummary>, Error>;
+
+    /// Returns a team and its members.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the team does not exist or the caller is not a member.
+    fn team(&self, team: &str) -> Result<Team, Error>;
+
+    /// Adds a member with a first grant, without an invitation to accept. `password` is the caller's own.
+    ///
+    /// # Errors
+    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. Returns [`Refused::Failed`] with
+    /// `Denied` for a wrong password or a right that the caller does not hold, with `Invalid` for an invalid grant, with `Conflict` for an
+    /// existing member or if the plan allows no more members, and with `Unavailable` if a key is needed and the mail server is unavailable.
+    fn invite_member(
+        &self,
+        team: &str,
+        username: &str,
+        password: &str,
+        grant: &NewGrant,
+    ) -> Result<InvitedMember, Refused>;
+
+    /// Adds a grant to a member and returns the grant's id.
+    ///
+    /// # Errors
+    /// Returns [`Refused::Missing`], and [`Refused::Failed`] with `Denied` for a right that the caller does not hold or with `Invalid`.
+    fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused>;
+
+    /// Replaces the rights of a grant.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Teams::add_grant`].
+    fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused>;
+
+    /// Revokes a grant. The member stays in the team.
+    ///
+    /// # Errors
+    /// Returns [`Refused::Missing`].
+    fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused>;
+
+    /// Removes a member. The caller can also remove itself.
+    ///
+    /// # Errors
+    /// Returns [`Refused::Missing`], and [`Refused::Failed`] with `Denied` for the owner.
+    fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused>;
+}
+
+impl Teams for Host {
+    fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
+        teams::list()
+    }
+
+    fn team(&self, team: &str) -> Result<Team, Error> {
+        teams::members(team)
+    }
+
+    fn invite_member(
+        &self,
+        team: &str,
+        username: &str,
+        password: &str,
+        grant: &NewGrant,
+    ) -> Result<InvitedMember, Refused> {
+        teams::invite(team, username, password, grant)
+    }
+
+    fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused> {
+        teams::add_grant(team, member, grant)
+    }
+
+    fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused> {
+        teams::change_grant(team, grant, rights)
+    }
+
+    fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused> {
+        teams::revoke_grant(team, grant)
+    }
+
+    fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused> {
+        teams::remove_member(team, member)
+    }
+}
