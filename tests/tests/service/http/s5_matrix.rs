@@ -164,7 +164,7 @@ fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
         (Access::Session | Access::Admin, Held::Scopes(_) | Held::OAuth { .. }) => {
             Some((403, SESSION_ONLY.into()))
         }
-        // No account here is an administrator; directory/modules_life.rs has one.
+        // No account here is an administrator; `directory/modules_life/install.rs` has one.
         (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
         (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
         (Access::Scoped { scope, oauth }, Held::OAuth { scopes, .. })

@@ -1,0 +1,64 @@
+//! Consent to a version that can do more than the version before.
+
+use latchmail_tests::Service;
+use serde_json::json;
+
+use super::{NEW, administrator, body, install, of_version, that_does, version};
+
+#[tokio::test]
+async fn a_version_that_may_do_more_than_the_one_before_needs_a_yes() {
+    let service = Service::with_mail_and(NEW).await;
+    let admin = administrator(&service).await;
+    install(&admin, &[that_does("session", "1.0.0")], false)
+        .await
+        .succeeds(201);
+    for (component, mention) in [
+        (that_does("more", "2.0.0"), "GET /variant/more"),
+        (
+            of_version("2.0.0"),
+            "for any client instead of web sessions",
+        ),
+    ] {
+        let components = [component];
+        install(&admin, &components, false)
+            .await
+            .fails_about(409, mention);
+        let inspected = admin
+            .post("/api/v1/admin/modules/inspect", &body(&components, false))
+            .await
+            .succeeds(200);
+        let needs = inspected["modules"][0]["needs"].to_string();
+        assert!(needs.contains(mention), "{needs}");
+        assert_eq!(inspected["modules"][0]["problems"], json!([]));
+        assert_eq!(version(&service).await.status, 401);
+    }
+    install(&admin, &[that_does("more", "2.0.0")], true)
+        .await
+        .succeeds(201);
+    service.ask("GET /variant/more").await.succeeds(200);
+    // A version that may do less needs no consent.
+    install(&admin, &[that_does("session", "3.0.0")], false)
+        .await
+        .succeeds(201);
+    assert_eq!(version(&service).await.status, 401);
+}
+
+#[tokio::test]
+async fn over_a_module_that_is_switched_off_a_version_is_compared_with_the_one_that_was_installed_last()
+ {
+    let mut service = Service::with_mail_and(NEW).await;
+    service.install(&[that_does("session", "1.0.0")]).await;
+    service.operator("module disable variant", "").await.done();
+    // From the database, not from memory.
+    service.restart().await;
+    let admin = administrator(&service).await;
+    let weaker = install(&admin, &[of_version("2.0.0")], false).await;
+    weaker.fails_about(409, "it does not serve at present and would start to serve");
+    weaker.fails_about(409, "for any client instead of web sessions");
+    let more = install(&admin, &[that_does("more", "2.0.0")], false).await;
+    more.fails_about(409, "GET /variant/more");
+    let same = install(&admin, &[that_does("session", "3.0.0")], false).await;
+    let said = same.json["error"].as_str().unwrap();
+    assert!(!said.contains("route"), "{said}");
+    version(&service).await.fails(404, "There is no such route");
+}

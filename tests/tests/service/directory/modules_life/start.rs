@@ -1,0 +1,105 @@
+//! The versions that serve after a start: of modules that are installed, and of files that the configuration names.
+
+use std::path::{Path, PathBuf};
+
+use latchmail_tests::{Log, Service, Variant};
+use tempfile::TempDir;
+
+use super::{NEW, administrator, install, of_version, serves, version};
+
+#[tokio::test]
+async fn the_last_good_version_serves_where_the_newest_cannot_be_loaded_at_the_start() {
+    let mut service =
+        Service::with_mail_and(&format!("{NEW}\nmodules.variant.paths = ['/variant/']")).await;
+    let admin = administrator(&service).await;
+    install(&admin, &[of_version("1.0.0")], true)
+        .await
+        .succeeds(201);
+    let moved = Variant {
+        version: "2.0.0",
+        path: "/variant/v/",
+        ..Variant::default()
+    };
+    install(&admin, &[moved.component()], true)
+        .await
+        .succeeds(201);
+    drop(admin);
+    service
+        .restart_with(|config| {
+            let variant = config.modules.get_mut("variant").unwrap();
+            variant.paths = vec!["/variant/version".into()];
+        })
+        .await;
+    serves(&service, "1.0.0").await;
+    let listed = service.operator("module list", "").await.done();
+    let line = listed
+        .lines()
+        .find(|line| line.starts_with("variant"))
+        .unwrap();
+    assert!(line.contains("2.0.0 does not serve"), "{line}");
+}
+
+/// A file with the first version of a module, in a temporary folder.
+fn brought() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("variant.wasm");
+    std::fs::write(&file, of_version("1.0.0")).unwrap();
+    (folder, file)
+}
+
+/// A configuration with the module's file as `source`.
+fn bringing(file: &Path) -> String {
+    format!(
+        "modules.variant.source = '{}'\nmodules.variant.paths = ['/variant/']",
+        file.display()
+    )
+}
+
+#[tokio::test]
+async fn a_new_file_of_the_configuration_is_taken_at_the_start_and_one_seen_before_is_not() {
+    let (folder, file) = brought();
+    let mut service = Service::with(&bringing(&file)).await;
+    serves(&service, "1.0.0").await;
+    let other = folder.path().join("other.wasm");
+    std::fs::write(&other, of_version("2.0.0")).unwrap();
+    let install = format!("module install {}", other.display());
+    service.operator(&install, "").await.done();
+    serves(&service, "2.0.0").await;
+    service.restart().await;
+    serves(&service, "2.0.0").await;
+    std::fs::write(&file, of_version("3.0.0")).unwrap();
+    service.restart().await;
+    serves(&service, "3.0.0").await;
+    service.operator("module rollback variant", "").await.done();
+    serves(&service, "2.0.0").await;
+    std::fs::remove_file(&file).unwrap();
+    service.restart().await;
+    serves(&service, "2.0.0").await;
+}
+
+#[tokio::test]
+async fn a_new_file_of_the_configuration_does_not_bring_back_what_was_switched_off() {
+    let (_folder, file) = brought();
+    let mut service = Service::with(&bringing(&file)).await;
+    serves(&service, "1.0.0").await;
+    service.operator("module disable variant", "").await.done();
+    std::fs::write(&file, of_version("2.0.0")).unwrap();
+    service.restart().await;
+    version(&service).await.fails(404, "There is no such route");
+    service.operator("module enable variant", "").await.done();
+    serves(&service, "1.0.0").await;
+    service.restart().await;
+    serves(&service, "2.0.0").await;
+}
+
+#[tokio::test]
+async fn why_a_module_does_not_serve_is_one_line_of_the_log() {
+    let log = Log::keep_at("error");
+    let source = "modules.variant.source = \"/nowhere/a\\nforged.wasm\"";
+    let _service = Service::with(source).await;
+    let lines = log.about("forged.wasm");
+    assert!(
+        lines.len() == 1 && lines[0].contains("cannot be loaded"),
+        "{lines:?}"
+    );
+}

@@ -1,0 +1,51 @@
+//! Modules that are disabled, enabled and removed.
+
+use latchmail_tests::Service;
+
+use super::{NEW, administrator, install, of_version, serves, version};
+
+#[tokio::test]
+async fn a_module_is_switched_off_and_on_and_removed() {
+    let mut service = Service::with_mail_and(NEW).await;
+    let admin = administrator(&service).await;
+    install(&admin, &[of_version("1.0.0")], true)
+        .await
+        .succeeds(201);
+    drop(admin);
+    service.operator("module disable variant", "").await.done();
+    version(&service).await.fails(404, "There is no such route");
+    service.restart().await;
+    version(&service).await.fails(404, "There is no such route");
+    service.operator("module enable variant", "").await.done();
+    serves(&service, "1.0.0").await;
+    service.operator("module remove variant", "").await.done();
+    version(&service).await.fails(404, "There is no such route");
+    service
+        .operator("module show variant", "")
+        .await
+        .fails_about("There is no module `variant`");
+    service
+        .operator("module remove mail", "")
+        .await
+        .fails_about("`source`");
+    for verb in ["enable", "disable", "rollback", "remove"] {
+        service
+            .operator(&format!("module {verb} nobody"), "")
+            .await
+            .fails_about("There is no module `nobody`");
+    }
+}
+
+#[tokio::test]
+async fn a_built_in_module_that_was_switched_off_stays_off_and_the_others_serve() {
+    let mut service = Service::with_mail().await;
+    service.operator("module disable aliases", "").await.done();
+    service.restart().await;
+    let ada = service.person("ada").await;
+    ada.ask("GET /api/v1/aliases")
+        .await
+        .fails(404, "There is no such route");
+    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    service.operator("module enable aliases", "").await.done();
+    ada.ask("GET /api/v1/aliases").await.succeeds(200);
+}

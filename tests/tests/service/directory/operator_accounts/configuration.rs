@@ -1,0 +1,174 @@
+//! The configuration and the key file that a command uses.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use latchmail_tests::{Answer, EVENTUALLY, Said, Service, cache, modules, program};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{LOGIN, done};
+
+#[tokio::test]
+async fn without_a_configuration_a_verb_says_what_to_give() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program());
+    command
+        .env_clear()
+        .current_dir(&folder)
+        .args(["account", "list"]);
+    let said = Said::by(&mut command, "").await;
+    said.fails_about("--config FILE");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    let mut command = Command::new(program());
+    command
+        .env_clear()
+        .current_dir(&folder)
+        .env("LATCHMAIL_CONFIG", "missing.toml")
+        .arg("audit");
+    Said::by(&mut command, "").await.fails_about("missing.toml");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
+    let service = Service::start().await;
+    service.person("ada").await;
+    let config = service.operator_config();
+    let config = config.to_str().unwrap();
+    let joined = format!("--config={config}");
+    let run = async |arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.env_clear().args(arguments);
+        Said::by(&mut command, "").await
+    };
+    for arguments in [
+        ["account", "list", "--config", config].as_slice(),
+        &["account", "--config", config, "list"],
+        &["account", "list", &joined],
+        &["audit", "--config", config],
+    ] {
+        let said = run(arguments).await.done();
+        assert!(said.contains("ada@first.test"), "{said}");
+    }
+    for arguments in [
+        ["--config", config, "account", "list"].as_slice(),
+        &[&joined, "account", "list"],
+    ] {
+        let said = run(arguments).await;
+        assert_eq!(said.status, 2, "{said:?}");
+        assert!(said.err.contains("must follow the command"), "{said:?}");
+    }
+    for arguments in [["help", "account"], ["account", "--help"]] {
+        let said = run(&arguments).await.done();
+        for part in ["two-factor", "--config <FILE>", "Create, show and change"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        let widest = said.lines().map(|line| line.chars().count()).max();
+        assert!(widest < Some(180), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
+    let service = Service::start().await;
+    service.person("ada").await;
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join(".latchmail");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::copy(service.operator_config(), state.join("latchmail.toml")).unwrap();
+    let listed = async |mode| {
+        std::fs::set_permissions(&state, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new(program());
+        command
+            .env_clear()
+            .current_dir(&folder)
+            .args(["account", "list"]);
+        Said::by(&mut command, "").await
+    };
+    listed(0o777)
+        .await
+        .fails_about("other users can write to it");
+    let said = listed(0o755).await.done();
+    assert!(said.contains("ada@first.test"), "{said}");
+}
+
+#[tokio::test]
+async fn two_factor_makes_no_key_that_the_service_does_not_have() {
+    let service = Service::start().await;
+    service.person("ada").await;
+    let key = service.state.join("latchmail.key");
+    let aside = service.state.join("aside.key");
+    std::fs::rename(&key, &aside).unwrap();
+    let verb = "account two-factor ada@first.test on";
+    service
+        .operator(verb, "")
+        .await
+        .fails_about("latchmail.key");
+    assert!(!key.exists());
+    std::fs::rename(&aside, &key).unwrap();
+    done(&service, verb).await;
+}
+
+/// The commands find the configuration in the state folder of `latchmail dev`, while it runs and afterwards.
+#[tokio::test]
+async fn a_verb_finds_what_latchmail_dev_left() {
+    let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
+    let verb = async |arguments: &str| {
+        let mut command = Command::new(program());
+        command
+            .env_clear()
+            .env("LATCHMAIL_STATE", folder.path())
+            .args(arguments.split(' '));
+        Said::by(&mut command, "").await
+    };
+    let log = std::fs::File::create(folder.path().join("dev.log")).unwrap();
+    let mut dev = Command::new(program())
+        .arg("dev")
+        .env("LATCHMAIL_STATE", folder.path())
+        .env("LATCHMAIL_MODULES", modules())
+        .env("LATCHMAIL_CACHE_DIR", cache())
+        .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let run = folder.path().join("run.json");
+    // It starts mail servers first.
+    let patience = tokio::time::Instant::now() + 6 * EVENTUALLY;
+    while !run.exists() {
+        let waited = tokio::time::Instant::now() < patience && dev.try_wait().unwrap().is_none();
+        assert!(waited, "{}", read(&folder.path().join("dev.log")));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let kept = folder.path().join("latchmail.toml");
+    let mode = std::fs::metadata(&kept).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let run: Value = serde_json::from_str(&read(&run)).unwrap();
+    let listen = run["baseUrl"].as_str().unwrap().replace("http://", "");
+    assert!(read(&kept).contains(&format!("listen = \"{listen}\"")));
+    verb("account two-factor demo@latchmail.test on")
+        .await
+        .done();
+    let demo = json!({ "email": run["demo"]["email"], "password": run["demo"]["password"] });
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{listen}{LOGIN}");
+    Answer::of(client.post(url).json(&demo))
+        .await
+        .fails(401, "Two-factor code required");
+
+    let pid = i32::try_from(dev.id().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(dev.wait().await.unwrap().success());
+    let shown = verb("account show demo@latchmail.test").await.done();
+    assert!(shown.contains("two-factor    on"), "{shown}");
+}
+
+fn read(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap()
+}

@@ -1,0 +1,66 @@
+//! The record of security events, as `latchmail audit` shows it.
+
+use latchmail_tests::Service;
+use serde_json::Value;
+
+use super::{done, sign_in};
+
+#[tokio::test]
+async fn attempts_on_made_up_addresses_do_not_fill_the_record() {
+    let service = Service::start().await;
+    for n in 0..103 {
+        let refused = sign_in(&service, &format!("n{n}@first.test"), "Wrong-Horse-7").await;
+        refused.fails(401, "Invalid credentials");
+    }
+    let said = done(&service, "audit --json --limit 1000").await;
+    let failed: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["kind"] == "sign_in_failed")
+        .collect();
+    assert_eq!(failed.len(), 100);
+    assert_eq!(failed[99]["address"], "n102@first.test");
+    assert_eq!(failed[99]["unlisted"], 3);
+}
+
+#[tokio::test]
+async fn the_record_tells_what_happened_to_whom_by_whom() {
+    let service = Service::with_mail().await;
+    let (ada, _) = (service.person("ada").await, service.person("bob").await);
+    sign_in(&service, "ada@first.test", "Wrong-Horse-7").await;
+    ada.again().await;
+    done(&service, "account disable ada@first.test").await;
+    let said = done(&service, "audit --account Ada@First.Test --json").await;
+    let events: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told: Vec<(&str, &str)> = events
+        .iter()
+        .map(|event| {
+            let word = |member: &str| event[member].as_str().unwrap();
+            (word("kind"), word("actor"))
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("account_created", "ada@first.test"),
+            ("sign_in_failed", ""),
+            ("signed_in", "ada@first.test"),
+            ("account_disabled", "operator"),
+        ]
+    );
+    assert_eq!(events[2]["client"], "127.0.0.1");
+
+    // Besides these and those of the other account: six events of the configured modules.
+    assert_eq!(done(&service, "audit").await.lines().count(), 11);
+    let newest = done(&service, "audit --limit 1").await;
+    assert!(newest.contains("account_disabled"), "{newest}");
+    assert_eq!(done(&service, "audit --since 1h").await.lines().count(), 11);
+    assert_eq!(done(&service, "audit --since 2099-01-01").await, "");
+    service
+        .operator("audit --since yesterday", "")
+        .await
+        .fails_about("yesterday");
+}

@@ -1,0 +1,127 @@
+//! Domains that several accounts claim, and domains of the platform.
+
+use futures_util::future::join_all;
+use latchmail_tests::{PASSWORD, Person, alias};
+use serde_json::Value;
+
+use super::{
+    EXAMPLE, INVALID, MEMORY, MISSING, TAKEN, UNKNOWN, World, claim, list, read, release, text,
+    verify,
+};
+
+#[tokio::test]
+async fn claims_stand_side_by_side_and_the_first_to_verify_wins() {
+    let world = World::start().await;
+    let service = &world.service;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let eve = service.person("eve").await;
+    let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
+    let others = claim(&bob, EXAMPLE).await.succeeds(201);
+    assert_ne!(claimed["verification"], others["verification"]);
+    // Another account's record does not verify the claim.
+    world.proves(&claimed);
+    verify(&bob, EXAMPLE).await.fails(400, MISSING);
+    assert_eq!(list(&bob).await["domains"][0]["domain"], EXAMPLE);
+    verify(&ada, EXAMPLE).await.succeeds(200);
+
+    // The other claimant gets 404, even if its record is published.
+    world.proves(&others);
+    service.clock.advance(MEMORY);
+    verify(&bob, EXAMPLE).await.fails(404, UNKNOWN);
+    read(&bob, EXAMPLE).await.fails(404, UNKNOWN);
+    release(&bob, EXAMPLE).await.fails(404, UNKNOWN);
+    assert_eq!(list(&bob).await["used"], 0);
+    for person in [&bob, &eve] {
+        claim(person, EXAMPLE).await.fails(409, TAKEN);
+        claim(person, "ADA.example.").await.fails(409, TAKEN);
+    }
+    // A subdomain is another domain.
+    claim(&bob, "sub.ada.example").await.succeeds(201);
+
+    release(&ada, EXAMPLE).await.succeeds(200);
+    let again = claim(&bob, EXAMPLE).await.succeeds(201);
+    assert_ne!(again["verification"], others["verification"]);
+    world.dns.clear();
+    world.proves(&others);
+    verify(&bob, EXAMPLE).await.fails(400, MISSING);
+    service.clock.advance(MEMORY);
+    world.proves(&again);
+    verify(&bob, EXAMPLE).await.succeeds(200);
+    claim(&ada, EXAMPLE).await.fails(409, TAKEN);
+}
+
+#[tokio::test]
+async fn of_many_that_verify_at_the_same_moment_one_wins() {
+    let world = World::start().await;
+    let service = &world.service;
+    let mut people = Vec::new();
+    for name in ["ada", "bob", "eve", "joe"] {
+        people.push(service.person(name).await);
+    }
+    let mut values = Vec::new();
+    for person in &people {
+        let claimed = claim(person, EXAMPLE).await.succeeds(201);
+        values.push(text(&claimed["verification"], "value").to_owned());
+    }
+    let host = "_latchmail-challenge.ada.example";
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    world.dns.txts(host, &values);
+    // Each account twice: a client that repeats its request competes with itself.
+    let asked = people.iter().chain(&people);
+    let answers = join_all(asked.map(|person| verify(person, EXAMPLE))).await;
+    let mut holders = 0;
+    for (number, person) in people.iter().enumerate() {
+        let own = [&answers[number], &answers[number + people.len()]];
+        if list(person).await["used"] == 1 {
+            holders += 1;
+            assert!(own.iter().all(|answer| answer.status == 200), "{own:?}");
+            let keys: Vec<&Value> = own.iter().map(|a| &a.json["records"][2]["value"]).collect();
+            assert_eq!(keys[0], keys[1], "one key");
+        } else {
+            for answer in own {
+                match answer.status {
+                    409 => answer.fails(409, TAKEN),
+                    _ => answer.fails(404, UNKNOWN),
+                }
+            }
+        }
+    }
+    assert_eq!(holders, 1);
+}
+
+#[tokio::test]
+async fn a_domain_is_found_by_its_owner_alone() {
+    let world = World::start().await;
+    let (ada, bob) = (
+        world.service.person("ada").await,
+        world.service.person("bob").await,
+    );
+    world.active(&ada, EXAMPLE).await;
+    let before = list(&ada).await;
+    for answer in [
+        read(&bob, EXAMPLE).await,
+        verify(&bob, EXAMPLE).await,
+        release(&bob, EXAMPLE).await,
+    ] {
+        answer.fails(404, UNKNOWN);
+    }
+    assert_eq!(list(&ada).await, before);
+}
+
+#[tokio::test]
+async fn a_domain_on_which_somebody_has_an_address_is_the_platforms() {
+    let mut world = World::with_own_mail().await;
+    {
+        let bob = world.service.person("bob").await;
+        alias(&bob, "bob@once.example", true).await;
+        let ada = world.service.person("ada").await;
+        claim(&ada, "once.example").await.fails(400, INVALID);
+    }
+    // A domain that is no longer in the configuration.
+    world
+        .service
+        .restart_with(|config| config.registration.domains = vec!["second.test".into()])
+        .await;
+    let bob = Person::sign_in(&world.service, "bob@first.test", PASSWORD).await;
+    claim(&bob, "first.test").await.fails(400, INVALID);
+}

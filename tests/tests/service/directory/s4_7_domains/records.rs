@@ -1,0 +1,100 @@
+//! The DNS records that a domain needs: their states, and the DKIM key.
+
+use serde_json::Value;
+
+use super::{EXAMPLE, World, read, release, text};
+
+/// A domain's records by kind.
+fn records(domain: &Value) -> Vec<(&str, &Value)> {
+    let records = domain["records"].as_array().unwrap().iter();
+    records.map(|one| (text(one, "kind"), one)).collect()
+}
+
+#[tokio::test]
+async fn records_are_told_true_false_or_unknown_each_on_its_own() {
+    let world = World::start().await;
+    let ada = world.service.person("ada").await;
+    let active = world.active(&ada, EXAMPLE).await;
+    let wanted: Vec<(&str, &str, &str)> = records(&active)
+        .into_iter()
+        .map(|(kind, one)| (kind, text(one, "host"), text(one, "value")))
+        .collect();
+    let kinds: Vec<&str> = wanted.iter().map(|(kind, ..)| *kind).collect();
+    assert_eq!(kinds, ["MX", "SPF", "DKIM", "DMARC"]);
+    assert_eq!(wanted[0].1, EXAMPLE);
+    assert_eq!(wanted[1].1, EXAMPLE);
+    let selector = wanted[2].1.strip_suffix("._domainkey.ada.example").unwrap();
+    assert!(!selector.is_empty());
+    assert!(
+        wanted[2].2.starts_with("v=DKIM1; k=rsa; p="),
+        "{}",
+        wanted[2].2
+    );
+    assert_eq!(wanted[3].1, "_dmarc.ada.example");
+    assert!(
+        wanted[3].2.starts_with("v=DMARC1; p=quarantine"),
+        "{}",
+        wanted[3].2
+    );
+
+    // MX and SPF records have the same name, and a server failure affects the whole name.
+    let states = [Some(true), Some(false), None];
+    for (mx, spf) in states
+        .iter()
+        .flat_map(|mx| states.iter().map(move |spf| (*mx, *spf)))
+        .filter(|(mx, spf)| mx.is_none() == spf.is_none())
+    {
+        for dkim in states {
+            for dmarc in states {
+                let expected = [mx, spf, dkim, dmarc];
+                world.dns.clear();
+                // The MX record is added to the others at its name, so it comes last.
+                for ((kind, host, value), state) in wanted.iter().zip(expected).rev() {
+                    match state {
+                        Some(true) if *kind == "MX" => world.dns.also_mx(host, value),
+                        Some(true) => world.dns.txt(host, &pieces(value)),
+                        Some(false) => {}
+                        None => world.dns.servfail(host),
+                    }
+                }
+                let told = read(&ada, EXAMPLE).await.succeeds(200);
+                let ok: Vec<Option<bool>> = records(&told)
+                    .into_iter()
+                    .map(|(_, one)| one["ok"].as_bool())
+                    .collect();
+                assert_eq!(ok, expected, "{expected:?}");
+            }
+        }
+    }
+}
+
+/// A text as TXT strings of at most 255 characters each.
+fn pieces(value: &str) -> Vec<&str> {
+    let bytes = value.as_bytes().chunks(200);
+    bytes.map(|one| std::str::from_utf8(one).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_released_domain_leaves_no_key_behind_and_the_next_one_is_another() {
+    let world = World::start().await;
+    let service = &world.service;
+    let ada = service.person("ada").await;
+    let key = |domain: &Value| {
+        let (_, record) = records(domain)[2];
+        let (host, value) = (text(record, "host"), text(record, "value"));
+        let (_, key) = value.split_once("p=").unwrap();
+        (host.to_owned(), key.to_owned())
+    };
+    let (host, first) = key(&world.active(&ada, EXAMPLE).await);
+    let kept = |rows: Vec<String>, key: &str| rows.iter().any(|row| row.contains(key));
+    assert!(kept(service.dump().await, &first));
+    release(&ada, EXAMPLE).await.succeeds(200);
+    assert!(!kept(service.dump().await, &first));
+    world.dns.clear();
+    let (other_host, second) = key(&world.active(&ada, EXAMPLE).await);
+    assert_ne!(first, second);
+    assert_ne!(
+        host, other_host,
+        "what is published of the first is not mistaken for it"
+    );
+}
