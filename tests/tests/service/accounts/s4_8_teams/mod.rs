@@ -1,0 +1,96 @@
+//! Specification, section 4.8: shared mailboxes: their members, grants and standing key.
+
+mod grants;
+mod invitations;
+mod listing;
+mod standing_key;
+
+use latchmail_tests::{Answer, PASSWORD, Person};
+use serde_json::{Value, json};
+
+const TEAMS: &str = "/api/v1/teams";
+const NO_TEAM: &str = "Team not found";
+const NOT_MANAGING: &str = "You may not manage the members of this mailbox";
+const WRONG: &str = "Your password is not right";
+const OWNERS: &str = "The mailbox's owner can be neither removed nor granted anything";
+const LABEL: &str = "Shared mailbox";
+
+const EVERY_RIGHT: [&str; 6] = [
+    "mail:read",
+    "mail:write",
+    "mail:send",
+    "aliases:read",
+    "aliases:write",
+    "members:manage",
+];
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+async fn teams(person: &Person<'_>) -> Vec<Value> {
+    let listed = person.ask(&format!("GET {TEAMS}")).await.succeeds(200);
+    listed["teams"].as_array().unwrap().clone()
+}
+
+/// The id of a person's own team.
+async fn team_of(person: &Person<'_>) -> String {
+    text(&teams(person).await[0]["id"])
+}
+
+async fn members(person: &Person<'_>, team: &str) -> Answer {
+    person.ask(&format!("GET {TEAMS}/{team}/members")).await
+}
+
+/// The entry of a member in the list, as `person` sees it.
+async fn member(person: &Person<'_>, team: &str, username: &str) -> Value {
+    let listed = members(person, team).await.succeeds(200);
+    let found = listed["members"].as_array().unwrap().iter();
+    let mut found = found.filter(|member| member["username"] == username);
+    found.next().unwrap().clone()
+}
+
+/// An invitation to a whole mailbox.
+fn invitation(username: &str, rights: &[&str]) -> Value {
+    json!({ "username": username, "password": PASSWORD, "resource_kind": "mailbox", "rights": rights })
+}
+
+async fn ask_to_invite(person: &Person<'_>, team: &str, body: &Value) -> Answer {
+    person
+        .post(&format!("{TEAMS}/{team}/invitations"), body)
+        .await
+}
+
+async fn invite(person: &Person<'_>, team: &str, username: &str, rights: &[&str]) -> Answer {
+    ask_to_invite(person, team, &invitation(username, rights)).await
+}
+
+async fn grant(person: &Person<'_>, team: &str, member: &str, body: &Value) -> Answer {
+    let path = format!("{TEAMS}/{team}/members/{member}/grants");
+    person.post(&path, body).await
+}
+
+async fn change(person: &Person<'_>, team: &str, grant: &str, rights: &[&str]) -> Answer {
+    let line = format!("PATCH {TEAMS}/{team}/grants/{grant}");
+    person.send(&line, &json!({ "rights": rights })).await
+}
+
+async fn revoke(person: &Person<'_>, team: &str, grant: &str) -> Answer {
+    let line = format!("DELETE {TEAMS}/{team}/grants/{grant}");
+    person.ask(&line).await
+}
+
+async fn remove(person: &Person<'_>, team: &str, member: &str) -> Answer {
+    let line = format!("DELETE {TEAMS}/{team}/members/{member}");
+    person.ask(&line).await
+}
+
+/// The standing keys among the credentials of an account.
+async fn keys(person: &Person<'_>) -> Vec<Value> {
+    let lists = person
+        .ask("GET /api/v1/profile/sessions")
+        .await
+        .succeeds(200);
+    let all = lists["credentials"].as_array().unwrap().iter();
+    all.filter(|one| one["label"] == LABEL).cloned().collect()
+}
