@@ -1,0 +1,165 @@
+//! The tokens that are accepted, their permissions, and hostile tokens.
+
+use std::time::Duration;
+
+use latchmail_tests::{Answer, Raw};
+use serde_json::{Value, json};
+
+use super::{ADA, BOTH, FOLDERS, TOKEN, UNUSABLE, ask, world};
+
+#[tokio::test]
+async fn a_token_opens_no_more_than_oauth_tokens_open() {
+    let (_issuer, service) = world(BOTH, "").await;
+    for line in [
+        "GET /api/v1/tokens",
+        "GET /api/v1/domains",
+        "GET /api/v1/profile/sessions",
+    ] {
+        ask(&service, line)
+            .await
+            .fails_about(403, "signed-in session");
+    }
+    ask(&service, "GET /api/v1/profile")
+        .await
+        .fails_about(403, "profile:read");
+    let line = format!("{FOLDERS}?mailbox=anybodys");
+    ask(&service, &line)
+        .await
+        .fails_about(403, "signed-in session");
+    let post = async |path: &str, body: Value| {
+        let request = service.request(&format!("POST {path}"));
+        Answer::of(request.bearer_auth(TOKEN).json(&body)).await
+    };
+    let alias = json!({ "domain": "first.test" });
+    post("/api/v1/aliases", alias)
+        .await
+        .fails_about(403, "aliases:write");
+    let mail = json!({ "from": ADA, "to": ADA, "subject": "x", "text": "y" });
+    post("/api/v1/mail/send", mail)
+        .await
+        .fails_about(403, "mail:send");
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_this_service_its_issuer_and_an_account_of_it_alone() {
+    let (issuer, service) = world(BOTH, "").await;
+    let mut n = 0;
+    for (member, value) in [
+        ("active", json!(false)),
+        ("aud", Value::Null),
+        ("aud", json!("https://another.example/mcp")),
+        (
+            "aud",
+            json!([
+                "http://service.test.evil.example",
+                "http://service.test/mcpx"
+            ]),
+        ),
+        ("iss", json!("https://another.example")),
+        ("token_type", json!("DPoP")),
+        (
+            "cnf",
+            json!({ "jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I" }),
+        ),
+        ("exp", json!(1)),
+        ("username", json!("nobody@first.test")),
+        ("username", json!("ada")),
+        ("username", Value::Null),
+    ] {
+        n += 1;
+        let token = format!("{TOKEN}{n}");
+        issuer.gives(&token, ADA);
+        issuer.says_otherwise(&token, member, value.clone());
+        let answer = service.with_bearer(FOLDERS, &token).await;
+        answer.fails(401, UNUSABLE);
+        assert_eq!(
+            answer.header("www-authenticate"),
+            Some("Bearer"),
+            "{member} {value}"
+        );
+    }
+    issuer.says_otherwise(TOKEN, "username", json!("Ada@First.Test"));
+    ask(&service, "GET /api/v1/aliases").await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_token_that_was_good_has_a_budget_of_its_own_and_made_up_ones_have_their_clients() {
+    let (issuer, service) = world(BOTH, "limits.unproven = 2").await;
+    for _ in 0..5 {
+        ask(&service, FOLDERS).await.succeeds(200);
+    }
+    service
+        .with_bearer(FOLDERS, "made-up")
+        .await
+        .fails(401, UNUSABLE);
+    let refused = service.with_bearer(FOLDERS, "made-up-too").await;
+    refused.fails_about(429, "Too many requests");
+    assert_eq!(issuer.questions("made-up-too"), 0);
+    ask(&service, FOLDERS).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn an_account_that_is_disabled_here_is_out_at_once_whatever_the_issuer_says() {
+    let (issuer, service) = world(BOTH, "").await;
+    ask(&service, FOLDERS).await.succeeds(200);
+    service.execute("UPDATE accounts SET active = FALSE").await;
+    ask(&service, FOLDERS).await.fails(401, UNUSABLE);
+    assert_eq!(issuer.questions(TOKEN), 1);
+}
+
+#[tokio::test]
+async fn a_scope_that_is_asked_for_has_to_be_there() {
+    let (issuer, service) = world(BOTH, "oauth.introspection.scope = 'mail'").await;
+    ask(&service, FOLDERS).await.fails(401, UNUSABLE);
+    issuer.says_otherwise(TOKEN, "scope", json!("openid mail"));
+    service.clock.advance(Duration::from_mins(1));
+    ask(&service, FOLDERS).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_token_cannot_inject_protocol() {
+    let (issuer, service) = world(BOTH, "").await;
+    for hostile in [
+        "t\x01auth=Bearer opaque",
+        "t\x01\x01",
+        "t\0",
+        "t\x7f",
+        "t u",
+        "t\tu",
+        "t\u{f6}",
+        "t\u{202e}",
+    ] {
+        let mut raw = Raw::to(&service).await;
+        let request = format!(
+            "GET /api/v1/mail/folders HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {hostile}\r\n\r\n"
+        );
+        raw.say(request).await;
+        let answer = raw.answer().await.unwrap();
+        assert!(
+            [400, 401].contains(&answer.status),
+            "{hostile:?}: {}",
+            answer.status
+        );
+    }
+    // Visible ASCII with special characters of forms and of IMAP.
+    for hostile in [
+        "a&active=true&token=b",
+        "%00",
+        "a%26b",
+        "\"}{\"",
+        "a,b=c",
+        "{3+}",
+    ] {
+        service
+            .with_bearer(FOLDERS, hostile)
+            .await
+            .fails(401, UNUSABLE);
+        assert_eq!(issuer.questions(hostile), 1, "{hostile}");
+    }
+    let long = "x".repeat(4097);
+    service
+        .with_bearer(FOLDERS, &long)
+        .await
+        .fails(401, UNUSABLE);
+    assert_eq!(issuer.questions(&long), 0);
+}

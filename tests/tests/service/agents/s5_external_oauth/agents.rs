@@ -1,0 +1,98 @@
+//! Agents with tokens of the issuer: discovery, tools, and sending.
+
+use latchmail_tests::{Answer, Service, fixtures};
+use serde_json::{Value, json};
+
+use super::{ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, ask, comes_to_be, offers, world};
+
+const AGENT: &str = "GET /older/agent";
+
+#[tokio::test]
+async fn a_route_for_agents_alone_takes_it_and_sends_who_has_none_to_discovery() {
+    let older = fixtures().join("fixture_older.wasm");
+    let settings = format!(
+        "modules.older.source = '{}'\nmodules.older.grants = ['caller', 'mailbox']\nmodules.older.paths = ['/older/']",
+        older.display()
+    );
+    let (issuer, service) = world(BOTH, &settings).await;
+    assert_eq!(ask(&service, AGENT).await.status, 200);
+    let refused = service.with_bearer(AGENT, "made-up").await;
+    refused.fails(401, "Missing or invalid Authorization header");
+    assert_eq!(
+        refused.header("www-authenticate"),
+        Some(
+            "Bearer resource_metadata=\"http://service.test/.well-known/oauth-protected-resource\", error=\"invalid_token\""
+        )
+    );
+    issuer.answers(Some((500, "")));
+    service
+        .with_bearer(AGENT, "another")
+        .await
+        .fails(503, NO_ISSUER);
+}
+
+/// Calls a tool of the agent endpoint.
+async fn tool(service: &Service, token: &str, name: &str, arguments: Value) -> Answer {
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": name, "arguments": arguments },
+    });
+    let request = service.request("POST /mcp").bearer_auth(token).json(&call);
+    let request = request
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2025-06-18");
+    Answer::of(request).await
+}
+
+#[tokio::test]
+async fn agents_are_sent_to_the_issuer_and_its_tokens_open_the_tools() {
+    let (issuer, service) = world(BOTH, "").await;
+    let metadata = service
+        .ask("GET /.well-known/oauth-protected-resource")
+        .await;
+    let metadata = metadata.succeeds(200);
+    let there = format!("http://{}", issuer.address);
+    assert_eq!(metadata["authorization_servers"], json!([there]));
+    for line in [
+        "GET /.well-known/oauth-authorization-server",
+        "GET /login",
+        "GET /auth/device",
+    ] {
+        assert_eq!(service.ask(line).await.status, 404, "{line}");
+    }
+    let folders = tool(&service, TOKEN, "list_folders", json!({}))
+        .await
+        .succeeds(200);
+    assert_ne!(folders["result"]["isError"], json!(true), "{folders}");
+    let alias = json!({ "domain": "first.test", "name": "shop" });
+    let made = tool(&service, TOKEN, "create_alias", alias)
+        .await
+        .succeeds(200);
+    assert_ne!(made["result"]["isError"], json!(true), "{made}");
+    let aliases = ask(&service, "GET /api/v1/aliases").await.succeeds(200);
+    assert!(aliases.to_string().contains("shop@first.test"), "{aliases}");
+}
+
+#[tokio::test]
+async fn a_token_for_the_api_alone_opens_no_tools() {
+    let (issuer, service) = world(BOTH, "").await;
+    issuer.says_otherwise(TOKEN, "aud", json!("http://service.test/api/v1"));
+    ask(&service, FOLDERS).await.succeeds(200);
+    let refused = tool(&service, TOKEN, "list_folders", json!({})).await;
+    refused.fails(401, "Missing or invalid Authorization header");
+}
+
+#[tokio::test]
+async fn where_agents_may_send_a_message_leaves_by_the_token() {
+    let (_issuer, service) = world(BOTH, "mcp.send_tool = true").await;
+    comes_to_be("OAUTHBEARER", async || {
+        offers(&service, "OAUTHBEARER").await
+    })
+    .await;
+    let mail = json!({ "from": ADA, "to": ADA, "subject": "by an agent", "text": "y" });
+    let request = service.request("POST /api/v1/mail/send").bearer_auth(TOKEN);
+    let sent = Answer::of(request.json(&mail)).await.succeeds(200);
+    assert_eq!(sent["savedTo"], "Sent");
+    let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
+    ada.arrives("by an agent").await;
+}

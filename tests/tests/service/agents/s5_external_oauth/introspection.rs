@@ -1,0 +1,180 @@
+//! Introspection of a token: the number of requests to the issuer, the lifetime of a response, outages, and the configuration.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchmail_tests::{CLIENT_SECRET, Issuer, refusal};
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use super::{
+    ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, UNUSABLE, ask, comes_to_be, dovecot_says, world,
+};
+
+#[tokio::test]
+async fn a_withdrawn_token_stops_within_a_minute_and_is_asked_about_once_in_it() {
+    let (issuer, service) = world(BOTH, "").await;
+    for _ in 0..3 {
+        ask(&service, FOLDERS).await.succeeds(200);
+    }
+    assert_eq!(issuer.questions(TOKEN), 1);
+    issuer.withdraws(TOKEN);
+    service.clock.advance(Duration::from_secs(59));
+    ask(&service, FOLDERS).await.succeeds(200);
+    assert_eq!(issuer.questions(TOKEN), 1);
+    assert!(!dovecot_says(
+        &service,
+        &["imap(ada@first.test)<", "closed"]
+    ));
+    service.clock.advance(Duration::from_secs(1));
+    for _ in 0..3 {
+        ask(&service, FOLDERS).await.fails(401, UNUSABLE);
+    }
+    assert_eq!(
+        issuer.questions(TOKEN),
+        2,
+        "a negative response is cached too"
+    );
+    // The service closes its connection before the idle timeout.
+    let closed = ["imap(ada@first.test)<", "Connection closed"];
+    comes_to_be("its connection closes", async || {
+        dovecot_says(&service, &closed)
+    })
+    .await;
+    issuer.gives(TOKEN, ADA);
+    service.clock.advance(Duration::from_mins(1));
+    ask(&service, FOLDERS).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn a_token_ends_at_its_exp() {
+    let (issuer, service) = world(BOTH, "").await;
+    let end = service.clock.now().seconds() + 30;
+    issuer.says_otherwise(TOKEN, "exp", json!(end));
+    ask(&service, FOLDERS).await.succeeds(200);
+    service.clock.advance(Duration::from_secs(30));
+    ask(&service, FOLDERS).await.fails(401, UNUSABLE);
+    assert_eq!(issuer.questions(TOKEN), 1);
+}
+
+#[tokio::test]
+async fn concurrent_requests_with_one_token_cause_one_introspection() {
+    let (issuer, service) = world(BOTH, "").await;
+    issuer.hold();
+    let requests = join_all((0..8).map(|_| ask(&service, "GET /api/v1/aliases")));
+    let (answers, ()) = tokio::join!(requests, async {
+        issuer.is_asked(TOKEN).await;
+        issuer.release();
+    });
+    for answer in answers {
+        answer.succeeds(200);
+    }
+    assert_eq!(issuer.questions(TOKEN), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_takes_nobody_elses_answer_away() {
+    let (issuer, service) = world(BOTH, "").await;
+    issuer.hold();
+    let first = async {
+        let request = ask(&service, "GET /api/v1/aliases");
+        tokio::select! {
+            _ = request => panic!("it is held"),
+            () = issuer.is_asked(TOKEN) => {}
+        }
+    };
+    first.await;
+    let second = ask(&service, "GET /api/v1/aliases");
+    let (answer, ()) = tokio::join!(second, async { issuer.release() });
+    answer.succeeds(200);
+    assert_eq!(issuer.questions(TOKEN), 1);
+}
+
+#[tokio::test]
+async fn a_failed_introspection_is_503_and_not_cached() {
+    let (issuer, service) = world(BOTH, "oauth.introspection.timeout = 0.5").await;
+    for instead in [
+        (500, ""),
+        (401, ""),
+        (302, ""),
+        (200, ""),
+        (200, "<html>"),
+        (200, "{\"active\": \"true\"}"),
+        (200, "{\"active\": true, \"exp\": \"soon\"}"),
+    ] {
+        issuer.answers(Some(instead));
+        let answer = ask(&service, FOLDERS).await;
+        answer.fails(503, NO_ISSUER);
+        assert_eq!(answer.header("retry-after"), Some("2"));
+    }
+    issuer.answers(None);
+    issuer.hold();
+    ask(&service, FOLDERS).await.fails(503, NO_ISSUER);
+    issuer.release();
+    ask(&service, FOLDERS).await.succeeds(200);
+    // Its response stays valid for a minute, even if the server fails.
+    issuer.answers(Some((500, "")));
+    ask(&service, FOLDERS).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn an_issuer_is_asked_again_after_an_outage() {
+    let (issuer, service) = world(BOTH, "").await;
+    let address = issuer.address;
+    drop(issuer);
+    // The listener is closed when its task has ended.
+    comes_to_be("the listener is closed", async || {
+        TcpStream::connect(address).await.is_err()
+    })
+    .await;
+    ask(&service, FOLDERS).await.fails(503, NO_ISSUER);
+    let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
+    ada.ask(FOLDERS).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn an_invalid_configuration_is_refused_at_the_start() {
+    let issuer = Issuer::start().await;
+    let whole = issuer.settings();
+    let without = |key: &str| -> String {
+        let kept = whole.lines().filter(|line| !line.starts_with(key));
+        kept.collect::<Vec<_>>().join("\n")
+    };
+    let with = |key: &str, value: &str| format!("{}\n{key} = {value}", without(key));
+    for (settings, mention) in [
+        (
+            "auth_url = 'https://id.example'".to_owned(),
+            "oauth.introspection",
+        ),
+        (without("auth_url"), "auth_url"),
+        (with("auth_url", "'http://id.example'"), "https origin"),
+        (
+            with("oauth.introspection.url", "'http://10.0.0.1/i'"),
+            "introspection.url",
+        ),
+        (
+            with("oauth.introspection.url", "'ftp://id.example/i'"),
+            "introspection.url",
+        ),
+        (without("oauth.introspection.url"), "introspection.url"),
+        (without("oauth.introspection.client_id"), "client_id"),
+        (
+            without("oauth.introspection.client_secret_file"),
+            "client_secret_file",
+        ),
+        (
+            with("oauth.introspection.client_secret_file", "'/dev/null'"),
+            "client_secret_file",
+        ),
+        (with("oauth.introspection.timeout", "31"), "timeout"),
+        (with("oauth.listen", "'127.0.0.1:0'"), "oauth.listen"),
+        (
+            with("oauth.introspection.username_claim", "''"),
+            "username_claim",
+        ),
+    ] {
+        let refused = refusal(&settings).await;
+        assert!(refused.contains(mention), "{settings}\n{refused}");
+        assert!(!refused.contains(CLIENT_SECRET));
+    }
+}

@@ -1,0 +1,172 @@
+//! Tokens at the mail servers: their login mechanisms, connections, and mail that is sent with a token.
+
+use std::time::Duration;
+
+use latchmail::caller::{MailCredential, Proof};
+use latchmail::mail::{Access, Address};
+use latchmail::outbox::{Draft, Error as SendError};
+use latchmail_tests::{Answer, CLIENT_SECRET, Log, Service};
+use serde_json::json;
+
+use super::{
+    ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, UNUSABLE, ask, comes_to_be, dovecot_says, offers, world,
+};
+
+const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
+const NO_MAIL: &str = "Mail server is initializing, please try again in a moment";
+const MESSAGE: &str = "From: a@outside.test\nTo: ada@first.test\nSubject: one\nMessage-ID: <1@outside.test>\n\nbody\n";
+
+async fn let_in_by(service: &Service, mechanism: &str) {
+    let method = format!("method={mechanism},");
+    comes_to_be(&method, async || dovecot_says(service, &[&method])).await;
+}
+
+#[tokio::test]
+async fn a_token_reads_and_changes_the_mail_of_its_account_and_the_mail_server_sees_the_token() {
+    let (_issuer, service) = world(BOTH, "").await;
+    let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
+    ada.receives(MESSAGE).await;
+    let listing = ask(&service, INBOX).await.succeeds(200);
+    assert_eq!(listing["messages"][0]["subject"], "one");
+    let_in_by(&service, "OAUTHBEARER").await;
+    let uid = &listing["messages"][0]["uid"];
+    let flag = json!({ "flags": ["\\Flagged"], "action": "add" });
+    let request = service.request(&format!("POST /api/v1/mail/messages/{uid}/flag"));
+    let flagged = Answer::of(request.bearer_auth(TOKEN).json(&flag)).await;
+    flagged.succeeds(200);
+    ask(&service, "GET /api/v1/aliases").await.succeeds(200);
+    // Other credentials work as before.
+    let api_token = ada.token(&["mail:read"]).await;
+    let api_token = api_token["token"].as_str().unwrap();
+    service.with_bearer(FOLDERS, api_token).await.succeeds(200);
+}
+
+#[tokio::test]
+async fn where_the_mail_server_offers_the_older_mechanism_alone_that_is_used() {
+    let (_issuer, service) = world("xoauth2", "").await;
+    ask(&service, FOLDERS).await.succeeds(200);
+    let_in_by(&service, "XOAUTH2").await;
+}
+
+#[tokio::test]
+async fn where_the_mail_server_takes_no_tokens_it_is_shown_none() {
+    let (_issuer, service) = world("", "").await;
+    let answer = ask(&service, FOLDERS).await;
+    answer.fails(503, NO_MAIL);
+    assert!(answer.header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn a_token_that_the_mail_server_refuses_is_told_so() {
+    let (issuer, service) = world(BOTH, "").await;
+    // The service remembers a response for a minute; the mail server asks each time.
+    ask(&service, "GET /api/v1/aliases").await.succeeds(200);
+    issuer.withdraws(TOKEN);
+    let refused = "This credential is no longer valid for mail access";
+    ask(&service, FOLDERS).await.fails(401, refused);
+    assert_eq!(issuer.questions(TOKEN), 1);
+}
+
+#[tokio::test]
+async fn a_connection_of_one_token_serves_no_other() {
+    let (issuer, service) = world(BOTH, "").await;
+    issuer.gives("another-of-hers", ADA);
+    for token in [TOKEN, "another-of-hers", TOKEN, "another-of-hers"] {
+        service.with_bearer(FOLDERS, token).await.succeeds(200);
+    }
+    let log_ins = || {
+        let log = std::fs::read_to_string(service.mail().log.join("dovecot.log")).unwrap();
+        log.matches("method=OAUTHBEARER,").count()
+    };
+    comes_to_be("two log-ins", async || log_ins() >= 2).await;
+    assert_eq!(log_ins(), 2);
+}
+
+#[tokio::test]
+async fn neither_a_token_nor_the_services_secret_is_ever_logged() {
+    let log = Log::keep_at("trace");
+    let (issuer, mut service) = world(BOTH, "").await;
+    ask(&service, FOLDERS).await.succeeds(200);
+    service.clock.advance(Duration::from_mins(1));
+    issuer.answers(Some((500, "")));
+    ask(&service, FOLDERS).await.fails(503, NO_ISSUER);
+    issuer.answers(None);
+    issuer.withdraws(TOKEN);
+    ask(&service, FOLDERS).await.fails(401, UNUSABLE);
+    sends(&service, TOKEN).await.unwrap_err();
+    service.stop().await;
+    assert!(
+        !log.about("request completed").is_empty(),
+        "the log was kept"
+    );
+    assert!(
+        !log.about("the token is not active").is_empty(),
+        "why is in the log"
+    );
+    let encoded = ["b3BhcXVlLXQwa2Vu", "s3cret%2B"];
+    for secret in [TOKEN, "opaque-t0ken", CLIENT_SECRET]
+        .into_iter()
+        .chain(encoded)
+    {
+        let told = log.about(secret);
+        assert!(told.is_empty(), "{secret} is in the log: {}", told[0]);
+    }
+}
+
+/// Submits a message of Ada's with a token.
+async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
+    let app = service.app();
+    let account = app
+        .directory
+        .account_by_address(ADA)
+        .await
+        .unwrap()
+        .unwrap();
+    let access = Access {
+        account: account.id,
+        credential: MailCredential {
+            id: format!("of {token}"),
+            username: ADA.into(),
+            proof: Proof::AccessToken {
+                token: token.into(),
+                until: None,
+            },
+        },
+        guest: None,
+    };
+    let draft = Draft {
+        from: ADA.into(),
+        to: vec![Address {
+            name: String::new(),
+            address: ADA.into(),
+        }],
+        subject: "by a token".into(),
+        text: Some("text".into()),
+        ..Draft::default()
+    };
+    app.outbox.send(&access, draft, None, None).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_message_leaves_by_the_token_where_the_submission_service_takes_tokens() {
+    for (mechanisms, better) in [(BOTH, "OAUTHBEARER"), ("xoauth2", "XOAUTH2")] {
+        let (issuer, service) = world(mechanisms, "").await;
+        comes_to_be(better, async || offers(&service, better).await).await;
+        // One token that fits into the AUTH command, and one that is sent after the server asks.
+        let long = format!("{TOKEN}{}", "x".repeat(1000));
+        issuer.gives(&long, ADA);
+        for token in [TOKEN, &long] {
+            sends(&service, token).await.unwrap();
+        }
+        let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
+        ada.arrives("by a token").await;
+        let refused = sends(&service, "unknown").await.unwrap_err();
+        assert!(matches!(refused, SendError::CredentialRefused), "{refused}");
+    }
+    let (_issuer, service) = world("", "").await;
+    let away = sends(&service, TOKEN).await.unwrap_err();
+    assert!(
+        matches!(&away, SendError::Unavailable(why) if why.contains("XOAUTH2")),
+        "{away}"
+    );
+}

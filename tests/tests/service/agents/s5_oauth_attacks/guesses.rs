@@ -1,0 +1,50 @@
+//! Guessed passwords and user codes.
+
+use latchmail_tests::{Client, PASSWORD, Setup};
+use serde_json::json;
+
+#[tokio::test]
+async fn passwords_are_guessed_on_the_page_as_slowly_as_elsewhere() {
+    let service = Setup::default()
+        .with_mail()
+        .with_default_limits()
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let agent = Client::register(&service).await;
+    let page = agent.page_with(&[]).await;
+    let mut statuses = Vec::new();
+    for _ in 0..7 {
+        let tried = agent.sign_in(&page, &ada.address, "Wrong-Horse-7").await;
+        statuses.push(tried.answer.status);
+        if tried.answer.status == 429 {
+            assert!(tried.answer.header("retry-after").is_some());
+            assert!(tried.text.contains("Too many requests"), "{}", tried.text);
+        }
+    }
+    assert_eq!(statuses[..4], [403; 4], "{statuses:?}");
+    assert_eq!(statuses[5..], [429; 2], "{statuses:?}");
+    // It counts towards the limit of the address on all routes.
+    let body = json!({ "email": ada.address, "password": PASSWORD });
+    let api = service.post("/api/v1/auth/login", &body).await;
+    assert_eq!(api.status, 429);
+}
+
+#[tokio::test]
+async fn user_codes_are_guessed_as_slowly_as_passwords() {
+    let service = Setup::default()
+        .with_mail()
+        .with_default_limits()
+        .start()
+        .await;
+    let agent = Client::register(&service).await;
+    let page = agent.page("/device", &[]).await;
+    let mut statuses = Vec::new();
+    for n in 0..7 {
+        let code = format!("BCDF-GHJ{}", ["K", "L", "M", "N", "P", "Q", "R"][n]);
+        let tried = agent.fill("/device", &page, &[("user_code", &code)]).await;
+        statuses.push(tried.answer.status);
+    }
+    assert_eq!(statuses[..5], [403; 5], "{statuses:?}");
+    assert_eq!(statuses[5..], [429; 2], "{statuses:?}");
+}
