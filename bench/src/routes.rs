@@ -5,7 +5,7 @@ use crate::measure::{Call, Size, both};
 use crate::report::Report;
 use crate::service::Service;
 
-/// The data items that the host fetches for a listing (`host/src/mail/imap/fetch.rs`).
+/// The data items that the host fetches for a listing (`host/imap/src/fetch.rs`).
 pub(crate) const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
     CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION)]<0.65536> BODY.PEEK[TEXT]<0.4096>)";
 

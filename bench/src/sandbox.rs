@@ -23,7 +23,7 @@ const SUMMARIES: u32 = 50;
 /// Measures the difference.
 pub(crate) fn measure(modules: &Path, size: &Size, report: &mut Report) -> anyhow::Result<()> {
     let cache = tempfile::tempdir()?;
-    let engine = latchmail::modules::engine(64, cache.path())?;
+    let engine = latchmail_runtime::modules::engine(64, cache.path())?;
     let component = Component::from_file(&engine, modules.join("latchmail_mail.wasm"))?;
     let pre = EverythingPre::new(linker(&engine)?.instantiate_pre(&component)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;

@@ -2,16 +2,19 @@
 
 #![no_main]
 
-use latchmail::fuzzing;
+use latchmail_core::fuzzing::{account_address, cheap};
+use latchmail_mailbox::outbox::fuzzing::recipient;
+use latchmail_mime::fuzzing::header;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let field = |name: &str| [name.as_bytes(), b": ", input, b"\r\n"].concat();
-    fuzzing::cheap(|| {
-        fuzzing::header(&[field("From"), field("To")].concat());
-        fuzzing::header(&field("References"));
+    cheap(|| {
+        header(&[field("From"), field("To")].concat());
+        header(&field("References"));
         let text = String::from_utf8_lossy(input);
-        fuzzing::recipient(&text);
-        fuzzing::account_address(&text);
+        recipient(&text);
+        account_address(&text);
     });
 });

@@ -2,13 +2,15 @@
 
 #![no_main]
 
-use latchmail::fuzzing;
+use latchmail_core::fuzzing::cheap;
+use latchmail_mime::fuzzing::message;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     // The first bit tells whether the message is whole.
-    let Some((first, message)) = input.split_first() else {
+    let Some((first, bytes)) = input.split_first() else {
         return;
     };
-    fuzzing::cheap(|| fuzzing::message(message, first & 1 == 0));
+    cheap(|| message(bytes, first & 1 == 0));
 });

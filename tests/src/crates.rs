@@ -6,12 +6,25 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 19] = [
     "latchmail-shape",
+    "latchmail-mailserver",
     "latchmail-core",
+    "latchmail-net",
     "latchmail-mime",
+    "latchmail-imap",
     "latchmail-directory",
+    "latchmail-dkim",
+    "latchmail-mailbox",
+    "latchmail-milter",
+    "latchmail-accounts",
+    "latchmail-oauth",
     "latchmail-bindings",
+    "latchmail-runtime",
+    "latchmail-http",
+    "latchmail-service",
+    "latchmail-dev",
+    "latchmail-cli",
     "latchmail",
 ];
 
@@ -20,10 +33,18 @@ const RESERVED: [(&str, &[&str]); 5] = [
     // All SQL is in one crate.
     ("sqlx", &["latchmail-directory"]),
     ("rusqlite", &["latchmail-directory"]),
-    // No crate below the HTTP server knows HTTP statuses.
-    ("http", &["latchmail"]),
-    ("hyper", &["latchmail"]),
-    ("wasmtime", &["latchmail-bindings", "latchmail"]),
+    ("imap-proto", &["latchmail-imap"]),
+    // The HTTP server is in one crate. The others are clients of other servers, and of the operator's socket.
+    (
+        "hyper",
+        &[
+            "latchmail-http",
+            "latchmail-net",
+            "latchmail-mailbox",
+            "latchmail-cli",
+        ],
+    ),
+    ("wasmtime", &["latchmail-bindings", "latchmail-runtime"]),
 ];
 
 /// Returns the dependencies of a package, without those of its tests.

@@ -1,7 +1,7 @@
 //! Changes the service's directory directly, for states that no route can create.
 
-use latchmail::config::Database;
-use latchmail::directory::{Db, Directory};
+use latchmail_core::config::Database;
+use latchmail_directory::{Db, Directory};
 
 use crate::Person;
 

@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail::directory::Db;
-use latchmail::dkim::KeyPair;
-use latchmail::dns::dkim_value;
 use latchmail_core::keyring::Keyring;
+use latchmail_directory::Db;
+use latchmail_dkim::KeyPair;
+use latchmail_net::dns::dkim_value;
 use serde_json::json;
 
 use crate::{Person, directory};

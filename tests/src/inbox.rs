@@ -1,12 +1,12 @@
 //! The mailbox as another IMAP client sees it.
 
 use futures_util::TryStreamExt as _;
-use latchmail::caller::Origin;
-use latchmail::clock::Timestamp;
-use latchmail::config::Database;
-use latchmail::directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail::directory::sessions::NewSession;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::config::Database;
 use latchmail_core::secrets::{AppPassword, id, refresh_token, sha256_hex};
+use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
+use latchmail_directory::sessions::NewSession;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpStream;
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use latchmail::dev::{Lookup, Milter, Stack};
-use latchmail::directory::testing::{PostgresDatabase, empty_postgres};
+use latchmail_directory::testing::{PostgresDatabase, empty_postgres};
+use latchmail_mailserver::{Lookup, Milter, Stack};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 

@@ -5,17 +5,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use latchmail::app::{App, Running};
-use latchmail::auth::Provision;
-use latchmail::caller::Origin;
-use latchmail::clock::Clock;
-use latchmail::config::{Config, Database, Module};
-use latchmail::dev::{Lookup, Stack};
-use latchmail::directory::Db;
-use latchmail::directory::testing::{PostgresDatabase, copy_sqlite, execute};
-use latchmail::http::router::Entry;
-use latchmail::modules::Access;
+use latchmail_accounts::auth::Provision;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::{Config, Database, Module};
 use latchmail_core::error::StartError;
+use latchmail_directory::Db;
+use latchmail_directory::testing::{PostgresDatabase, copy_sqlite, execute};
+use latchmail_http::App;
+use latchmail_http::router::Entry;
+use latchmail_mailserver::{Lookup, Stack};
+use latchmail_runtime::modules::Access;
+use latchmail_service::Running;
 use lettre::address::Envelope;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use sqlx::AssertSqlSafe;
@@ -189,7 +190,9 @@ impl Setup {
 async fn begin(config: &Config, clock: &Clock) -> Running {
     let usual = |module: &Module| module.source.as_deref() == Some(&*rust_aliases());
     let other = foreign_aliases().filter(|_| config.modules.get("aliases").is_some_and(usual));
-    let running = App::start(config.clone(), clock.clone()).await.unwrap();
+    let running = latchmail_service::start(config.clone(), clock.clone())
+        .await
+        .unwrap();
     if let Some(component) = other {
         let component = std::fs::read(component).unwrap().into();
         let app = &running.app;
@@ -251,7 +254,7 @@ pub async fn unloadable(settings: &str) -> String {
 async fn without_mail(folder: &Path, settings: &str) -> Result<Running, StartError> {
     let mailserver = folder.join("mailserver/mailserver.db");
     let config = parsed(&self::settings(folder, &mailserver, None, "", settings));
-    App::start(config, Clock::system()).await
+    latchmail_service::start(config, Clock::system()).await
 }
 
 /// Limits that no test reaches.

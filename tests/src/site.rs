@@ -13,8 +13,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A key for tests, which protects nothing.
-const CERTIFICATE: &[u8] = include_bytes!("../../host/src/fetch/tests/certificate.pem");
-const KEY: &[u8] = include_bytes!("../../host/src/fetch/tests/key.pem");
+const CERTIFICATE: &[u8] = include_bytes!("../../host/net/src/fetch/tests/certificate.pem");
+const KEY: &[u8] = include_bytes!("../../host/net/src/fetch/tests/key.pem");
 
 /// The site. Dropping it ends it.
 #[derive(Debug)]

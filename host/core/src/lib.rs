@@ -9,12 +9,16 @@ pub mod clock;
 pub mod config;
 pub mod cpu;
 pub mod error;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 pub mod hexadecimal;
 pub mod key_file;
 pub mod keyring;
 pub mod limits;
+pub mod logging;
 pub mod network;
 pub mod permissions;
 pub mod sealing;
 pub mod secrets;
+pub mod turns;
 pub mod verdict;

@@ -37,10 +37,11 @@ pub mod testing;
 pub mod tokens;
 pub mod two_factor;
 
+use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
+
 use db::LookUp;
 pub use db::{Db, Error};
 use last_logins::LastLogins;
-use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
 
 /// The service's database.
 #[derive(Clone, Debug)]

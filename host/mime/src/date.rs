@@ -2,7 +2,6 @@
 //! date is worse.
 
 use chrono::{DateTime, NaiveDate};
-
 use latchmail_core::clock::Timestamp;
 
 /// Maximum length of a date with comments, in bytes.

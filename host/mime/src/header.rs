@@ -4,6 +4,7 @@ mod address;
 
 use std::borrow::Cow;
 
+use latchmail_core::clock::Timestamp;
 use mail_parser::{HeaderName, HeaderValue, MessageParser, MimeHeaders as _};
 
 use super::transfer::Encoding;
@@ -11,7 +12,6 @@ use super::{date, words};
 use crate::Address;
 use crate::bounds;
 use address::addresses;
-use latchmail_core::clock::Timestamp;
 
 /// The decoded header of a message.
 #[derive(Debug, Default, PartialEq, Eq)]

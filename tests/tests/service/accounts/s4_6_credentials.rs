@@ -71,7 +71,7 @@ async fn a_token_is_shown_once_and_opens_what_its_scopes_say() {
     assert_eq!((prefix, symbols.len()), ("lmk_", 43));
     assert!(symbols.bytes().all(|b| b.is_ascii_alphanumeric()));
     let now = service.clock.now();
-    let iso = |at: latchmail::clock::Timestamp| {
+    let iso = |at: latchmail_core::clock::Timestamp| {
         let at = chrono::DateTime::from_timestamp_millis(at.millis()).unwrap();
         at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
     };

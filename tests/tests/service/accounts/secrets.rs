@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use futures_util::{StreamExt as _, stream};
-use latchmail::auth::access_token::AccessTokens;
+use latchmail_accounts::auth::access_token::AccessTokens;
 use latchmail_core::keyring::Keyring;
 use latchmail_tests::{Log, PASSWORD, Person, Service, log_in};
 use secrecy::ExposeSecret as _;

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use latchmail::clock::Clock;
-use latchmail::dkim::{KeyPair, Signer};
+use latchmail_core::clock::Clock;
+use latchmail_dkim::{KeyPair, Signer};
 use latchmail_tests::dkim::{PKCS8, Records, domain, key_file, published, verified, verifies};
 use latchmail_tests::{
     EVENTUALLY, Imap, Person, Service, Setup, Stored, alias, imap, noise, refusal, stored,

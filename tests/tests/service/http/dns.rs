@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hickory_server::proto::op::ResponseCode;
-use latchmail::config;
-use latchmail::dns::{Dns, Kind};
+use latchmail_core::config;
+use latchmail_net::dns::{Dns, Kind};
 use latchmail_tests::Nameserver;
 
 const HOST: &str = "mail.latchmail.example";

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchmail::caller::Scope;
-use latchmail::modules::Access;
+use latchmail_core::caller::Scope;
+use latchmail_runtime::modules::Access;
 use latchmail_tests::{Answer, Client, DOMAIN, PASSWORD, Person, Raw, Service, log_in};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Messages that exceed a limit are returned, and marked as truncated.
 //!
-//! The limits are in `host/src/mail/bounds.rs`; these tests check what the API promises.
+//! The limits are in `host/mailbox/src/bounds.rs`; these tests check what the API promises.
 
 use std::fmt::Write as _;
 

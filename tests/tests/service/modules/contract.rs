@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use latchmail::modules::CONTRACT;
+use latchmail_runtime::modules::CONTRACT;
 use latchmail_tests::{Answer, Person, Service, fixtures, unloadable};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use latchmail::modules::CONTRACT;
+use latchmail_runtime::modules::CONTRACT;
 use latchmail_tests::process::{descriptors, memory};
 use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal, unloadable};
 

@@ -1,6 +1,6 @@
 //! The sandbox as an operator and a client see it: which components are loaded, what they can use, and what happens to a misbehaving one.
 
-use latchmail::modules::CONTRACT;
+use latchmail_runtime::modules::CONTRACT;
 use latchmail_tests::{Answer, Service, fixtures, modules, refusal};
 
 fn probe(more: &str) -> String {

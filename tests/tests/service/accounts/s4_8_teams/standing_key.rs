@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail::directory::Directory;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
+use latchmail_directory::Directory;
 use latchmail_tests::{PASSWORD, Service, log_in};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use latchmail::caller::{MailCredential, Proof};
-use latchmail::mail::{Access, Address};
-use latchmail::outbox::{Draft, Error as SendError};
+use latchmail_core::caller::{MailCredential, Proof};
+use latchmail_mailbox::outbox::{Draft, Error as SendError};
+use latchmail_mailbox::{Access, Address};
 use latchmail_tests::{Answer, CLIENT_SECRET, Log, Service};
 use serde_json::json;
 

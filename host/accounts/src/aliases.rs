@@ -1,0 +1,216 @@
+//! Aliases: additional addresses that deliver to an account and can be used as a sender. This module validates new aliases. The directory decides who owns an
+//! alias and that no address is given out twice, and mail servers read aliases there.
+//!
+//! Each operation acts for a caller in its own mailbox or in a mailbox that is shared with it. In a shared mailbox, the caller's grants decide which aliases it
+//! sees and what it may do.
+
+use latchmail_core::address;
+use latchmail_core::caller::{Caller, Origin};
+use latchmail_core::clock::Clock;
+use latchmail_core::error::Failure;
+use latchmail_core::permissions::{self, Right};
+use latchmail_directory::Directory;
+use latchmail_directory::aliases::{
+    Acting, Alias, Change, Guest, MOST_NEW, MOST_OWN, MOST_SHARED, Obstacle, Whose,
+};
+
+/// The reason why an alias was not created or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is not valid. The message can be shown to users.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// The account cannot have aliases on the domain.
+    #[error("You do not have permission to use this domain")]
+    Denied,
+    /// The address is taken or reserved.
+    #[error("{0} is already taken")]
+    Taken(String),
+    /// The account has reached a limit. The message can be shown to users.
+    #[error("{0}")]
+    Full(String),
+    /// The credential has created its maximum number of new aliases in a day: 429.
+    #[error("{}", .0.text)]
+    Spent(Failure),
+    /// The mailbox has no such alias, or the member may not see it.
+    #[error("there is no such alias")]
+    Unknown,
+    /// The member may see the alias and lacks this right.
+    #[error("{}", permissions::lacking(*.0))]
+    Lacking(Right),
+    /// The caller's credential expired or was revoked.
+    #[error("credential expired or revoked")]
+    CredentialOver,
+    /// The directory failed.
+    #[error(transparent)]
+    Directory(#[from] latchmail_directory::Error),
+}
+
+/// The operations on aliases of all accounts.
+#[derive(Clone, Debug)]
+pub struct Aliases {
+    directory: Directory,
+    clock: Clock,
+}
+
+/// A valid address for an alias.
+struct Wanted {
+    address: String,
+    whose: Whose,
+}
+
+impl Aliases {
+    /// Creates the service for a directory.
+    #[must_use]
+    pub fn new(directory: Directory, clock: Clock) -> Self {
+        Self { directory, clock }
+    }
+
+    /// Returns a mailbox's aliases, sorted by address. A member gets those that it may read.
+    ///
+    /// # Errors
+    /// Returns [`Error::Lacking`] or [`Error::Directory`].
+    pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
+        let acting = self.acting(caller, Right::AliasesRead)?;
+        let mut aliases = self.directory.aliases(acting.account_id).await?;
+        if let Some(guest) = acting.guest {
+            aliases.retain(|alias| guest.over(alias).hold(Right::AliasesRead));
+        }
+        Ok(aliases)
+    }
+
+    /// Returns the domains on which a mailbox may have aliases: platform domains, then its own. A member gets those on which it has a right over aliases.
+    ///
+    /// # Errors
+    /// Returns [`Error::Lacking`] or [`Error::Directory`].
+    pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
+        let acting = self.acting(caller, Right::AliasesRead)?;
+        let mut domains = self.directory.alias_domains(acting.account_id).await?;
+        if let Some(guest) = acting.guest {
+            domains.retain(|domain| guest.grants.reach_domain(domain));
+        }
+        Ok(domains)
+    }
+
+    /// Creates an active alias.
+    ///
+    /// # Errors
+    /// Returns any [`Error`] except [`Error::Unknown`]. Nothing is created in that case.
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        name: &str,
+        domain: &str,
+        origin: &Origin,
+    ) -> Result<Alias, Error> {
+        let acting = self.acting(caller, Right::AliasesWrite)?;
+        let Wanted { address, whose } = self.wanted(acting, name, domain).await?;
+        self.directory
+            .create_alias(acting, &address, whose, origin)
+            .await?
+            .map_err(|obstacle| self.in_words(obstacle, address))
+    }
+
+    /// Checks whether a caller could create an alias now.
+    ///
+    /// # Errors
+    /// Returns the error that creating the alias would return, or [`Error::Lacking`] if a member may read no alias.
+    pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
+        let acting = self.acting(caller, Right::AliasesRead)?;
+        let Wanted { address, whose } = self.wanted(acting, name, domain).await?;
+        let obstacle = self
+            .directory
+            .alias_obstacle(acting.account_id, &address, whose);
+        match obstacle.await? {
+            None => Ok(()),
+            Some(obstacle) => Err(self.in_words(obstacle, address)),
+        }
+    }
+
+    /// Enables or disables an alias.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or [`Error::Directory`].
+    pub async fn set_active(
+        &self,
+        caller: &Caller,
+        id: u64,
+        active: bool,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let acting = Acting::of(caller, self.clock.now());
+        let change = self.directory.set_alias_active(acting, id, active, origin);
+        done(change.await?)
+    }
+
+    /// Deletes an alias.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or [`Error::Directory`].
+    pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
+        let acting = Acting::of(caller, self.clock.now());
+        done(self.directory.delete_alias(acting, id, origin).await?)
+    }
+
+    fn in_words(&self, obstacle: Obstacle, address: String) -> Error {
+        match obstacle {
+            Obstacle::Taken => Error::Taken(address),
+            Obstacle::Foreign => Error::Denied,
+            Obstacle::Full(Whose::Own) => Error::Full(format!(
+                "You already have {MOST_OWN} aliases on your own domains; delete one before creating another"
+            )),
+            Obstacle::Full(_) => Error::Full(format!(
+                "You have had {MOST_SHARED} different aliases on this service's domains; create one of them again instead"
+            )),
+            Obstacle::Spent(until) => {
+                let wait = until.since(self.clock.now());
+                Error::Spent(Failure::spent(MOST_NEW, wait, until))
+            }
+            Obstacle::CredentialOver => Error::CredentialOver,
+        }
+    }
+
+    /// Returns the context of a caller, if it acts in its own mailbox or holds `right` over some alias.
+    fn acting<'a>(&self, caller: &'a Caller, right: Right) -> Result<Acting<'a>, Error> {
+        let acting = Acting::of(caller, self.clock.now());
+        match acting.guest {
+            Some(guest) if !guest.grants.over_some_alias().hold(right) => {
+                Err(Error::Lacking(right))
+            }
+            _ => Ok(acting),
+        }
+    }
+
+    /// Returns the address of this name on this domain, if it is valid. Looks up the domain's owner only if the domain is well-formed and a member may create
+    /// aliases on it.
+    async fn wanted(&self, acting: Acting<'_>, name: &str, domain: &str) -> Result<Wanted, Error> {
+        let domain = address::fold_domain(domain).ok_or(Error::Denied)?;
+        let may_make = |guest: Guest<'_>| {
+            let rights = guest.grants.over_new_alias(&domain);
+            rights.hold(Right::AliasesWrite)
+        };
+        if !acting.guest.is_none_or(may_make) {
+            return Err(Error::Denied);
+        }
+        let whose = self
+            .directory
+            .whose_domain(acting.account_id, &domain)
+            .await?;
+        if whose == Whose::Foreign {
+            return Err(Error::Denied);
+        }
+        address::alias_name(name, whose == Whose::Platform).map_err(Error::Invalid)?;
+        let address = address::fold(&format!("{name}@{domain}"))
+            .ok_or(Error::Invalid("name makes the address too long"))?;
+        Ok(Wanted { address, whose })
+    }
+}
+
+fn done(change: Change) -> Result<(), Error> {
+    match change {
+        Change::Done => Ok(()),
+        Change::Unknown => Err(Error::Unknown),
+        Change::Denied => Err(Error::Lacking(Right::AliasesWrite)),
+        Change::CredentialOver => Err(Error::CredentialOver),
+    }
+}

@@ -1,0 +1,316 @@
+//! Personal API tokens: creation, authentication and revocation. A token is `lmk_` and 43 letters and digits, 256 random bits. It is shown
+//! once.
+//!
+//! The directory stores three things of a token: a public selector, a hash of the whole token, and the token's app password, sealed with a
+//! key that is derived from the whole token. So the database alone opens no mailbox, not even with the service's key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::caller::{Caller, Credential, MailCredential, Origin, Scope};
+use latchmail_core::error::Failure;
+use latchmail_core::sealing::{Purpose, SealingKey};
+use latchmail_core::secrets::{self, AppPassword, Prefixed};
+use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
+use latchmail_directory::sessions::Made;
+use latchmail_directory::tokens::{NewToken, Revocation, Token};
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+use super::account::{Session, session_over};
+use super::header::API_TOKEN_PREFIX;
+use super::{Auth, detached};
+
+/// Number of characters after the prefix that the token is looked up by. With the hint at the end, 29 characters stay secret, which is 172
+/// bits.
+const SELECTOR: usize = 10;
+/// Number of characters at the end that are shown to identify the token.
+const HINT: usize = 4;
+
+/// Label under which the sealing key is derived from a token.
+const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
+
+/// Hash that an unknown token is compared with, so that the response takes the same time.
+const NOBODYS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A string with the form of a token (specification, section 2). Its selector and its hint are not secret; the characters between them are.
+#[derive(Clone, Debug)]
+pub struct ApiToken(Prefixed);
+
+/// A new token.
+#[derive(Debug)]
+pub struct CreatedToken {
+    /// The token as it is listed.
+    pub token: Token,
+    /// The token itself. It is shown once.
+    pub secret: SecretString,
+}
+
+/// Parameters of a new token.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Label for people.
+    pub label: String,
+    /// Scopes, in any order and possibly with duplicates.
+    pub scopes: Vec<Scope>,
+    /// Days until the token expires, or `None` if it does not expire.
+    pub days: Option<u32>,
+    /// Maximum number of tokens of the account, including this one.
+    pub at_most: u32,
+}
+
+impl ApiToken {
+    fn generate() -> Result<Self, Failure> {
+        Prefixed::generate(API_TOKEN_PREFIX).map(Self)
+    }
+
+    /// Parses a presented credential. Returns `None` if it does not have the form of a token.
+    #[must_use]
+    pub fn parse(presented: &str) -> Option<Self> {
+        Prefixed::parse(API_TOKEN_PREFIX, presented).map(Self)
+    }
+
+    fn text(&self) -> &str {
+        self.0.secret().expose_secret()
+    }
+
+    fn selector(&self) -> &str {
+        let from = API_TOKEN_PREFIX.len();
+        self.text().get(from..from + SELECTOR).unwrap_or_default()
+    }
+
+    fn hint(&self) -> &str {
+        let text = self.text();
+        text.get(text.len() - HINT..).unwrap_or_default()
+    }
+
+    /// Returns the hash that the directory stores, as lower-case hexadecimal.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        self.0.hash()
+    }
+
+    fn key(&self) -> Result<SealingKey, Failure> {
+        SealingKey::derive(self.text().as_bytes(), SEALING)
+    }
+}
+
+impl Auth {
+    /// Returns the caller that a token belongs to.
+    ///
+    /// # Errors
+    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if its app password cannot be opened.
+    /// Returns 500. All tokens are processed the same way up to the response, so that its time does not tell them apart.
+    pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
+        let now = self.clock.now();
+        let found = self.directory.token_by_selector(token.selector()).await?;
+        let expected = found.as_ref().map_or(NOBODYS, |found| &found.secret_hash);
+        let same = bool::from(token.hash().as_bytes().ct_eq(expected.as_bytes()));
+        let key = token.key()?;
+        let Some(found) = found.filter(|_| same) else {
+            return Err(Failure::unauthorized("Invalid API token"));
+        };
+        self.known_tokens
+            .insert(token.hash().to_owned(), found.id.as_str().into());
+        if found.revoked {
+            return Err(Failure::unauthorized("This API token has been revoked"));
+        }
+        if found.expires_at.is_some_and(|end| end <= now) {
+            return Err(Failure::unauthorized("This API token has expired"));
+        }
+        let opened = found.app_password.and_then(|(id, sealed)| {
+            let password = key.open(Purpose::ApiToken, &found.id, &sealed)?;
+            Some((id, password))
+        });
+        let Some((id, password)) = opened else {
+            return Err(Failure::unauthorized(
+                "This API token's mail credential is no longer usable, please create a new token",
+            ));
+        };
+        Ok(Caller {
+            account: found.account_id,
+            mail: MailCredential::app_password(id, found.address.clone(), password),
+            address: found.address,
+            admin: found.admin,
+            credential: Credential::ApiToken {
+                id: found.id,
+                scopes: found.scopes,
+            },
+            shared: None,
+        })
+    }
+
+    /// Creates a token for the session's account. Returns `None` if the account has reached the limit.
+    ///
+    /// # Errors
+    /// Returns 401 if the session ended concurrently, and 500. On error nothing was created.
+    pub async fn create_token(
+        &self,
+        session: Session<'_>,
+        wanted: Wanted,
+        origin: &Origin,
+    ) -> Result<Option<CreatedToken>, Failure> {
+        let now = self.clock.now();
+        let secret = ApiToken::generate()?;
+        let id = secrets::id()?;
+        let password = AppPassword::generate()?;
+        let expires_at = wanted.days.map(|days| now.plus(DAY.saturating_mul(days)));
+        let held = |scope: &Scope| wanted.scopes.contains(scope);
+        let token = NewToken {
+            account_id: session.account.to_owned(),
+            scopes: Scope::ALL.into_iter().filter(held).collect(),
+            selector: secret.selector().to_owned(),
+            secret_hash: secret.hash().to_owned(),
+            hint: secret.hint().to_owned(),
+            app_password: NewAppPassword {
+                id: secrets::id()?,
+                kind: AppPasswordKind::ApiToken,
+                label: wanted.label.clone(),
+                selector: password.selector().to_owned(),
+                secret_hash: password.hash(),
+                expires_at,
+            },
+            sealed_password: secret
+                .key()?
+                .seal(Purpose::ApiToken, &id, password.secret())?,
+            id,
+            label: wanted.label,
+            created_at: now,
+            expires_at,
+        };
+        let kept = self
+            .directory
+            .create_token(session.sid, &token, wanted.at_most, origin);
+        match kept.await? {
+            Made::Made => {}
+            Made::Full => return Ok(None),
+            Made::SessionOver => return Err(session_over()),
+        }
+        Ok(Some(CreatedToken {
+            token: Token {
+                id: token.id,
+                label: token.label,
+                scopes: token.scopes,
+                hint: token.hint,
+                created_at: now,
+                expires_at,
+                last_used_at: None,
+                app_password_id: Some(token.app_password.id),
+            },
+            secret: secret.0.secret().clone(),
+        }))
+    }
+
+    /// Returns the tokens of an account, newest first. The times of last use include uses that are not yet written to the database.
+    ///
+    /// # Errors
+    /// Returns 500.
+    pub async fn tokens(&self, account: &str) -> Result<Vec<Token>, Failure> {
+        let mut tokens = self.directory.tokens(account).await?;
+        for token in &mut tokens {
+            let noted = token.app_password_id.as_deref();
+            let noted = noted.and_then(|id| self.uses.latest(id));
+            token.last_used_at = token.last_used_at.max(noted);
+        }
+        Ok(tokens)
+    }
+
+    /// Revokes a token of an account. Returns whether the account has or had such a token. Revoking a token again is not an error.
+    ///
+    /// # Errors
+    /// Returns 500. On error nothing was changed.
+    pub async fn revoke_token(
+        &self,
+        account: &str,
+        id: &str,
+        origin: Origin,
+    ) -> Result<bool, Failure> {
+        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (account, id) = (account.to_owned(), id.to_owned());
+        let now = self.clock.now();
+        detached(async move {
+            let revoked = directory.revoke_token(&account, &id, now, &origin).await?;
+            match revoked {
+                Revocation::Revoked { app_password_id } => {
+                    if let Some(id) = app_password_id {
+                        mail.end(&[id]).await;
+                    }
+                    Ok(true)
+                }
+                Revocation::Already => Ok(true),
+                Revocation::Unknown => Ok(false),
+            }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_its_prefix_and_43_letters_and_digits() {
+        let token = ApiToken::generate().unwrap();
+        let text = token.text();
+        assert!(ApiToken::parse(text).is_some(), "{text}");
+        assert_eq!(text.len(), 47);
+        assert!(text.ends_with(token.hint()) && token.hint().len() == 4);
+        assert!(text[4..].starts_with(token.selector()) && token.selector().len() == 10);
+        assert_ne!(text, ApiToken::generate().unwrap().text());
+        assert!(!format!("{token:?}").contains(text));
+    }
+
+    #[test]
+    fn every_letter_and_digit_comes_and_none_more_often_than_chance_would_have_it() {
+        let mut counts: BTreeMap<char, u32> = BTreeMap::new();
+        for _ in 0..2000 {
+            let token = ApiToken::generate().unwrap();
+            for symbol in token.text()[4..].chars() {
+                *counts.entry(symbol).or_default() += 1;
+            }
+        }
+        // There are 86,000 symbols, so 1387 of each are expected; the bounds are seven standard deviations. A byte modulo 62 would give
+        // 1680 of eight of the symbols.
+        assert_eq!(counts.len(), 62);
+        for (symbol, count) in counts {
+            assert!((1130..1650).contains(&count), "{symbol}: {count}");
+        }
+    }
+
+    #[test]
+    fn what_has_another_shape_is_no_token() {
+        let good = format!("lmk_{}", "a".repeat(43));
+        assert!(ApiToken::parse(&good).is_some());
+        for bad in [
+            String::new(),
+            "lmk_".into(),
+            good[..46].into(),
+            format!("{good}a"),
+            good.replace("lmk_", "LMK_"),
+            good.replacen("aa", "a-", 1),
+            good.replacen("aa", "ä", 1),
+        ] {
+            assert!(ApiToken::parse(&bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_token_seals_no_other_token_opens() {
+        let (one, other) = (ApiToken::generate().unwrap(), ApiToken::generate().unwrap());
+        let secret = SecretString::from("app password");
+        let sealed = one.key().unwrap();
+        let sealed = sealed.seal(Purpose::ApiToken, "row", &secret).unwrap();
+        let open = |token: &ApiToken, row: &str| {
+            let opened = token.key().unwrap().open(Purpose::ApiToken, row, &sealed);
+            opened.map(|secret| secret.expose_secret().to_owned())
+        };
+        assert_eq!(open(&one, "row").as_deref(), Some("app password"));
+        assert_eq!(open(&one, "another row"), None);
+        assert_eq!(open(&other, "row"), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! Audiences of access tokens (RFC 8707). A token for the service's URL or the agent endpoint is valid for the whole service; a token for
+//! the API is valid for the API only.
+
+use latchmail_core::caller::Audience;
+
+/// The URLs that name this service or one of its parts.
+#[derive(Clone, Debug)]
+pub struct Audiences {
+    base_url: String,
+}
+
+impl Audiences {
+    /// Creates the audiences of the service at `base_url`, which has no trailing slash.
+    #[must_use]
+    pub fn new(base_url: &str) -> Self {
+        Self {
+            base_url: base_url.to_owned(),
+        }
+    }
+
+    /// Returns the audience of a token that was requested for `resource`, or `None` if that is not a URL of this service. A trailing slash
+    /// is ignored.
+    #[must_use]
+    pub fn of(&self, resource: &str) -> Option<Audience> {
+        let path = resource.strip_prefix(&self.base_url)?;
+        match path.strip_suffix('/').unwrap_or(path) {
+            "" | "/mcp" => Some(Audience::Service),
+            "/api/v1" => Some(Audience::Api),
+            _ => None,
+        }
+    }
+
+    /// Returns the resource of tokens that are requested without one.
+    #[must_use]
+    pub fn usual(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Returns the URL of the agent endpoint, the protected resource (RFC 9728).
+    #[must_use]
+    pub fn agent_endpoint(&self) -> String {
+        format!("{}/mcp", self.base_url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_the_service_its_agent_endpoint_or_its_api() {
+        let audiences = Audiences::new("https://mail.example");
+        for (resource, audience) in [
+            ("https://mail.example", Some(Audience::Service)),
+            ("https://mail.example/", Some(Audience::Service)),
+            ("https://mail.example/mcp", Some(Audience::Service)),
+            ("https://mail.example/mcp/", Some(Audience::Service)),
+            ("https://mail.example/api/v1", Some(Audience::Api)),
+            ("https://mail.example/api/v1/", Some(Audience::Api)),
+            ("https://mail.example/mcp//", None),
+            ("https://mail.example/mcp2", None),
+            ("https://mail.example/api", None),
+            ("https://mail.example.evil.example/mcp", None),
+            ("https://mail.example:8443/mcp", None),
+            ("http://mail.example/mcp", None),
+            ("https://MAIL.example/mcp", None),
+            ("https://mail.example/mcp?x", None),
+            ("https://mail.example/mcp#x", None),
+            ("", None),
+        ] {
+            assert_eq!(audiences.of(resource), audience, "{resource}");
+        }
+    }
+}

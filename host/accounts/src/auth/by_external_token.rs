@@ -1,0 +1,50 @@
+//! Finds the caller that an external authorization server's access token belongs to.
+
+use latchmail_core::caller::{Caller, Credential, MailCredential, Proof};
+use latchmail_core::error::Failure;
+
+use super::external::{External, OpaqueToken, Verdict};
+use super::{Auth, BAD_ACCESS_TOKEN};
+
+impl Auth {
+    /// Returns the active account with the address that the external server reports for the token.
+    ///
+    /// # Errors
+    /// Returns 401 if the token is invalid, 503 if the server cannot be queried, and 500.
+    pub(super) async fn by_external_token(
+        &self,
+        external: &External,
+        token: &OpaqueToken,
+    ) -> Result<Caller, Failure> {
+        let refused = |why| Failure::unauthorized(BAD_ACCESS_TOKEN).because(why);
+        let subject = match external.judge(token).await? {
+            Verdict::Good(subject) => subject,
+            Verdict::Refused(why) => return Err(refused(why)),
+        };
+        // The directory is queried at every request, so that disabling an account takes effect at once.
+        let account = self.directory.account_by_address(&subject.address).await?;
+        let account = account
+            .filter(|account| account.active)
+            .ok_or_else(|| refused("no active account has the token's address"))?;
+        let hash = token.hash();
+        Ok(Caller {
+            account: account.id,
+            mail: MailCredential {
+                id: hash.to_owned(),
+                username: account.address.clone(),
+                proof: Proof::AccessToken {
+                    token: token.secret().clone(),
+                    until: subject.until.map(|until| external.instant(until)),
+                },
+            },
+            address: account.address,
+            admin: account.admin,
+            credential: Credential::OAuth {
+                id: hash.to_owned(),
+                audience: subject.audience,
+                scopes: self.oauth_scopes(),
+            },
+            shared: None,
+        })
+    }
+}

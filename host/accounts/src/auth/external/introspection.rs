@@ -1,0 +1,112 @@
+//! Sends one introspection request for a token and returns the response body (RFC 7662, section 2).
+//!
+//! The request goes to the URL that the operator configured, with the HTTP client that limits time and size and does not follow redirects.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::StatusCode;
+use latchmail_net::fetch::{Fetch, Hosts, Request};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret as _, SecretString};
+use zeroize::Zeroizing;
+
+use super::token::OpaqueToken;
+
+/// Maximum size of a response in bytes.
+const LARGEST_ANSWER: usize = 64 * 1024;
+
+/// Characters to encode in a form (`application/x-www-form-urlencoded`).
+const FORM: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'*');
+
+/// The introspection endpoint and the service's credentials for it.
+pub(super) struct Introspection {
+    fetch: Fetch,
+    url: String,
+    /// Permits the endpoint's server only, at any address, because the operator configured it.
+    hosts: Hosts,
+    /// Value of the Authorization header: `Basic` and the encoded credentials.
+    authorization: SecretString,
+    patience: Duration,
+}
+
+/// Does not print the secret.
+impl fmt::Debug for Introspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Introspection")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Introspection {
+    pub(super) fn new(
+        fetch: Fetch,
+        url: &str,
+        hosts: Hosts,
+        client_id: &str,
+        client_secret: &str,
+        patience: Duration,
+    ) -> Self {
+        // RFC 6749, section 2.3.1: both parts are form-encoded first.
+        let pair = Zeroizing::new(format!(
+            "{}:{}",
+            utf8_percent_encode(client_id, FORM),
+            utf8_percent_encode(client_secret, FORM)
+        ));
+        let authorization = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
+        Self {
+            fetch,
+            url: url.to_owned(),
+            hosts,
+            authorization: SecretString::from(authorization.as_str()),
+            patience,
+        }
+    }
+
+    /// Returns the timeout of a request.
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Sends an introspection request and returns the body of the response.
+    ///
+    /// # Errors
+    /// Returns an error for the log if there is no response or it is not 200.
+    pub(super) async fn ask(&self, token: &OpaqueToken) -> Result<Bytes, String> {
+        let form = format!(
+            "token={}&token_type_hint=access_token",
+            utf8_percent_encode(token.secret().expose_secret(), FORM)
+        );
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let request = Request {
+            method: "POST".into(),
+            url: self.url.clone(),
+            headers: vec![
+                header("authorization", self.authorization.expose_secret()),
+                header("content-type", "application/x-www-form-urlencoded"),
+                header("accept", "application/json"),
+            ],
+            body: form.into(),
+            timeout: Some(self.patience),
+            largest: Some(LARGEST_ANSWER),
+        };
+        let answer = self.fetch.send(&self.hosts, request).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        match answer.status {
+            StatusCode::OK => Ok(answer.body),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(format!(
+                "it responded with {} to the configured client_id and client_secret",
+                answer.status.as_u16()
+            )),
+            other => Err(format!("it responded with {}", other.as_u16())),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! An access token of an external authorization server, as the client sent it. Its form does not tell whether it is such a token.
+
+use std::fmt;
+
+use latchmail_core::secrets::sha256_hex;
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// A token of visible ASCII characters.
+#[derive(Clone)]
+pub struct OpaqueToken {
+    secret: SecretString,
+    hash: String,
+}
+
+/// Does not print the token.
+impl fmt::Debug for OpaqueToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpaqueToken").finish_non_exhaustive()
+    }
+}
+
+impl OpaqueToken {
+    pub(in crate::auth) fn of(presented: &str) -> Self {
+        Self {
+            secret: SecretString::from(presented),
+            hash: sha256_hex(presented),
+        }
+    }
+
+    /// Returns the SHA-256 of the whole token as lower-case hexadecimal.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// Returns the token itself.
+    pub(in crate::auth) const fn secret(&self) -> &SecretString {
+        &self.secret
+    }
+
+    /// Returns the length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.secret.expose_secret().len()
+    }
+}

@@ -1,0 +1,314 @@
+//! Authentication: identifies the caller from the Authorization header, starts, refreshes and ends web sessions, and registers accounts.
+//! Also contains the secrets, hashes, sealing and signed tokens that this needs.
+//!
+//! This module knows HTTP only as headers and [`Failure`]. The endpoints that clients call are in `http::auth`.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `header` | parses the Authorization header |
+//! | `by_access_token` | finds the caller of a web session's token |
+//! | `by_external_token` | finds the caller of an external authorization server's token |
+//! | `external` | queries an external authorization server about its tokens |
+//! | [`api_tokens`] | creates, checks and revokes personal API tokens |
+//! | [`oauth_tokens`], [`audience`] | the embedded authorization server's tokens and their audiences |
+//! | [`sessions`] | sign-in, refresh and sign-out |
+//! | [`two_factor`] | second factors |
+//! | [`registration`] | creates accounts |
+//! | [`account`] | app passwords, the list of credentials, profile and password |
+//! | `uses` | times of the last use of credentials |
+//! | [`person`] | validation of input |
+//! | [`access_token`] | JWT access tokens |
+//! | [`passwords`] | password hashing |
+//! | [`user_agent`] | labels of sessions |
+
+pub mod access_token;
+pub mod account;
+pub mod api_tokens;
+pub mod audience;
+mod by_access_token;
+mod by_external_token;
+mod external;
+mod header;
+pub mod oauth_tokens;
+pub mod passwords;
+pub mod person;
+pub mod registration;
+pub mod sessions;
+mod shared;
+pub mod two_factor;
+pub mod user_agent;
+mod uses;
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use latchmail_core::caller::{Caller, Credential};
+use latchmail_core::clock::Clock;
+use latchmail_core::config::{self, Config};
+use latchmail_core::error::{Failure, Kind, StartError};
+use latchmail_core::keyring::Keyring;
+use latchmail_core::limits::{Failures, Key};
+use latchmail_directory::Directory;
+use latchmail_mailbox::Mail;
+use latchmail_net::fetch::Fetch;
+use quick_cache::sync::Cache;
+use tracing::Instrument as _;
+
+use self::access_token::{AccessTokens, Claims};
+use self::api_tokens::ApiToken;
+use self::audience::Audiences;
+use self::external::External;
+pub use self::external::OpaqueToken;
+use self::header::Presented;
+pub use self::header::presented;
+pub use self::oauth_tokens::{Handed, Use};
+use self::passwords::Passwords;
+pub use self::registration::{Availability, Form, Provision, Registered};
+pub use self::sessions::{SignedIn, Tokens};
+use self::uses::Uses;
+pub use self::uses::to_the_minute;
+
+/// Number of API and OAuth tokens whose ids are cached.
+pub const REMEMBERED: usize = 10_000;
+
+const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
+
+/// The credential of a request, parsed but not yet checked against the directory or an external server.
+#[derive(Debug)]
+pub enum Recognised {
+    /// An access token that this service signed and that has not expired.
+    Session(Claims),
+    /// A token with the form of an API token.
+    ApiToken {
+        /// The token.
+        token: ApiToken,
+        /// The token's id, if the token was valid before.
+        known: Option<Box<str>>,
+    },
+    /// A token with the form of an access token of the embedded authorization server.
+    OAuth {
+        /// The token.
+        token: Handed,
+        /// Account and grant of the token, if the token was valid before.
+        known: Option<Arc<Grantee>>,
+    },
+    /// Any other token, if an external authorization server is configured.
+    External {
+        /// The token.
+        token: OpaqueToken,
+        /// Account and grant of the token, if the token was valid before.
+        known: Option<Arc<Grantee>>,
+    },
+}
+
+/// The account and the grant that an OAuth access token belongs to.
+#[derive(Debug)]
+pub struct Grantee {
+    grant: Box<str>,
+    account: Box<str>,
+}
+
+/// Identifies callers and manages their sessions and credentials.
+#[derive(Debug)]
+pub struct Auth {
+    directory: Directory,
+    mail: Arc<Mail>,
+    clock: Clock,
+    registration: config::Registration,
+    keys: Arc<Keyring>,
+    access_tokens: AccessTokens,
+    passwords: Passwords,
+    /// Wrong passwords by session and account, for changes that a password confirms, and invalid signatures of access tokens by client.
+    failures: Failures,
+    /// Maximum number of wrong passwords per session and minute.
+    wrong_passwords: NonZeroU32,
+    /// Maximum number of invalid signatures per client and minute.
+    wrong_signatures: NonZeroU32,
+    uses: Uses,
+    /// The external authorization server, if one is configured.
+    external: Option<External>,
+    /// Ids of API tokens by the tokens' hashes. They select the rate-limit budget of a request. Whether a token is valid is checked at
+    /// every request.
+    known_tokens: Cache<String, Box<str>>,
+    /// Accounts and grants of OAuth access tokens, for the same purpose.
+    known_grants: Cache<String, Arc<Grantee>>,
+    audiences: Audiences,
+    /// Whether agents may send mail.
+    agents_send: bool,
+}
+
+impl Auth {
+    /// Creates the authentication service. Reads the service's key file, or creates it if it is missing.
+    ///
+    /// # Errors
+    /// Returns an error if the key file cannot be read, created or parsed.
+    pub fn new(
+        config: &Config,
+        directory: Directory,
+        mail: Arc<Mail>,
+        clock: Clock,
+    ) -> Result<Self, StartError> {
+        Ok(Self {
+            directory,
+            mail,
+            clock: clock.clone(),
+            registration: config.registration.clone(),
+            keys: Arc::new(Keyring::load(&config.key_file)?),
+            access_tokens: AccessTokens::new(&config.base_url()),
+            passwords: Passwords::new()
+                .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
+            failures: Failures::new(clock),
+            wrong_signatures: NonZeroU32::new(config.limits.unproven).unwrap_or(NonZeroU32::MIN),
+            wrong_passwords: NonZeroU32::new(config.limits.password_change)
+                .unwrap_or(NonZeroU32::MIN),
+            uses: Uses::default(),
+            external: None,
+            known_tokens: Cache::new(REMEMBERED),
+            known_grants: Cache::new(REMEMBERED),
+            audiences: Audiences::new(&config.base_url()),
+            agents_send: config.mcp.send_tool,
+        })
+    }
+
+    /// Adds the external authorization server of the configuration, if there is one. Sends no request to it.
+    ///
+    /// # Errors
+    /// Returns an error that names the configuration key that is invalid.
+    pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
+        let (mail, clock) = (Arc::clone(&self.mail), self.clock.clone());
+        self.external = External::new(config, fetch, mail, clock)?;
+        Ok(self)
+    }
+
+    /// Returns the service's keys, for other data that is sealed with them.
+    #[must_use]
+    pub fn keys(&self) -> Arc<Keyring> {
+        Arc::clone(&self.keys)
+    }
+
+    /// Parses the credential of a request (specification, section 5). Verifies what the credential itself proves, without a query of the
+    /// directory or of another server.
+    ///
+    /// # Errors
+    /// Returns 401 with the specification's text if there is no credential or it is invalid. Returns 429 for an access token that was not
+    /// verified before if the client has sent too many tokens with an invalid signature.
+    pub fn recognise(&self, headers: &HeaderMap, client: IpAddr) -> Result<Recognised, Failure> {
+        match header::presented(headers)? {
+            Presented::AccessToken(token) => self
+                .access_tokens
+                .verify(&self.keys, token, self.clock.now(), || {
+                    let limit = (Key::client(client), self.wrong_signatures);
+                    self.failures.attempt([limit])
+                })?
+                .map(Recognised::Session)
+                .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),
+            Presented::ApiToken(token) => {
+                let token = ApiToken::parse(token)
+                    .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;
+                let known = self.known_tokens.get(token.hash());
+                Ok(Recognised::ApiToken { token, known })
+            }
+            Presented::Opaque(token) if self.external.is_some() => {
+                let token = OpaqueToken::of(token);
+                let known = self.known_grants.get(token.hash());
+                Ok(Recognised::External { token, known })
+            }
+            Presented::Opaque(token) => {
+                let token = Handed::parse(Use::Access, token)
+                    .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))?;
+                let known = self.known_grants.get(token.hash());
+                Ok(Recognised::OAuth { token, known })
+            }
+        }
+    }
+
+    /// Returns the caller that a credential belongs to. Queries the directory, and an external authorization server about its tokens.
+    ///
+    /// # Errors
+    /// Returns 401 with the specification's text if the credential is no longer valid, and 503 if the external server cannot be queried.
+    pub async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
+        let caller = match recognised {
+            Recognised::Session(claims) => self.by_access_token(&claims).await?,
+            Recognised::ApiToken { token, .. } => self.by_api_token(&token).await?,
+            Recognised::OAuth { token, .. } => {
+                let caller = self.by_oauth_token(&token).await;
+                self.remember(token.hash(), caller)?
+            }
+            Recognised::External { token, .. } => match &self.external {
+                Some(external) => {
+                    let caller = self.by_external_token(external, &token).await;
+                    self.remember(token.hash(), caller)?
+                }
+                None => return Err(Failure::unauthorized(BAD_ACCESS_TOKEN)),
+            },
+        };
+        if let Some(app_password) = caller.mail.app_password_id() {
+            self.uses.note(app_password, self.clock.now());
+        }
+        Ok(caller)
+    }
+
+    /// Caches the account and grant of an OAuth access token while the token is valid. Requests with an invalid token count towards the
+    /// client's budget, not towards the account's.
+    fn remember(&self, hash: &str, caller: Result<Caller, Failure>) -> Result<Caller, Failure> {
+        match &caller {
+            Ok(Caller {
+                account,
+                credential: Credential::OAuth { id, .. },
+                ..
+            }) => {
+                let grantee = Grantee {
+                    grant: id.as_str().into(),
+                    account: account.as_str().into(),
+                };
+                self.known_grants.insert(hash.to_owned(), Arc::new(grantee));
+            }
+            Err(failure) if failure.kind == Kind::Unauthorized => {
+                self.known_grants.remove(hash);
+            }
+            Ok(_) | Err(_) => {}
+        }
+        caller
+    }
+}
+
+impl Recognised {
+    /// Returns the key of the rate-limit budget for the request, if the credential proves by itself, or by an earlier check, that this
+    /// service or the external server issued it. Returns `None` otherwise.
+    #[must_use]
+    pub fn key(&self) -> Option<Key> {
+        match self {
+            Self::Session(claims) => Some(Key::Session(claims.sid.as_str().into())),
+            Self::ApiToken { known, .. } => known.clone().map(Key::ApiToken),
+            Self::OAuth { known, .. } | Self::External { known, .. } => {
+                known.as_ref().map(|known| Key::OAuth(known.grant.clone()))
+            }
+        }
+    }
+
+    /// Like [`Recognised::key`] for the agent endpoint, which accepts only OAuth tokens and counts by account.
+    #[must_use]
+    pub fn agent_key(&self) -> Option<Key> {
+        match self {
+            Self::OAuth { known, .. } | Self::External { known, .. } => known
+                .as_ref()
+                .map(|known| Key::Account(known.account.clone())),
+            Self::Session(_) | Self::ApiToken { .. } => None,
+        }
+    }
+}
+
+/// Runs a change on a separate task, so that it completes even if the client disconnects. For example, connections of a revoked credential
+/// must still be closed.
+pub(crate) async fn detached<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::spawn(change.in_current_span())
+        .await
+        .map_err(Failure::internal)?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Passwords of users: hashed with argon2id, on threads that do not serve requests. The number of concurrent hashes is limited, because each needs 19 MiB of
+//! memory. This memory is reused.
+
+use std::fmt;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
+
+use argon2::password_hash::phc::{Output, ParamsString, Salt};
+use argon2::{Algorithm, Argon2, Block, Params, PasswordHash, Version};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use latchmail_core::cpu;
+use latchmail_core::error::Failure;
+use latchmail_core::secrets;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+/// Maximum length of a password, in bytes. A longer password is rejected before it is hashed.
+pub const LONGEST: usize = 1024;
+
+/// Returns `true` if the password is not empty and does not exceed the maximum length.
+#[must_use]
+pub fn can_be(password: &SecretString) -> bool {
+    (1..=LONGEST).contains(&password.expose_secret().len())
+}
+
+/// OWASP Password Storage Cheat Sheet, argon2id: 19 MiB, two passes, one lane.
+const MEMORY_KIB: u32 = 19 * 1024;
+const PASSES: u32 = 2;
+const LANES: u32 = 1;
+
+const SALT_LENGTH: usize = 16;
+
+/// Hashes and verifies passwords.
+pub struct Passwords {
+    /// One permit per core. More concurrent hashes would use more memory and not be faster.
+    slots: Arc<Semaphore>,
+    buffers: Buffers,
+    /// A random hash with the usual cost, which matches no known password.
+    nobody: String,
+}
+
+impl Passwords {
+    /// # Errors
+    /// Returns 500 if the operating system provides no randomness.
+    pub fn new() -> Result<Self, Failure> {
+        let cores = available_parallelism().map_or(2, usize::from);
+        Ok(Self {
+            slots: Arc::new(Semaphore::new(cores)),
+            buffers: Buffers::default(),
+            nobody: random_hash()?,
+        })
+    }
+
+    /// Returns the password's hash as a PHC string.
+    ///
+    /// # Errors
+    /// Returns 500 if hashing fails.
+    pub async fn hash(&self, password: SecretString) -> Result<String, Failure> {
+        self.in_slot(move |memory| hash(&password, memory)).await
+    }
+
+    /// Returns whether `password` matches the hash. Without a hash the result is `false`, after the same time.
+    ///
+    /// # Errors
+    /// Returns 500 if the hash cannot be parsed.
+    pub async fn verify(
+        &self,
+        password: SecretString,
+        expected: Option<&str>,
+    ) -> Result<bool, Failure> {
+        let known = expected.is_some();
+        let expected = expected.unwrap_or(&self.nobody).to_owned();
+        let right = self
+            .in_slot(move |memory| verify(&password, &expected, memory))
+            .await?;
+        Ok(right && known)
+    }
+
+    async fn in_slot<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Vec<Block>) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let slot = Arc::clone(&self.slots)
+            .acquire_owned()
+            .await
+            .map_err(Failure::internal)?;
+        let buffers = self.buffers.clone();
+        spawn_blocking(cpu::charged(move || {
+            // The task holds the permit, because the memory stays in use after a client has disconnected.
+            let _slot = slot;
+            work(&mut buffers.take().blocks)
+        }))
+        .await
+        .map_err(Failure::internal)?
+    }
+}
+
+/// The memory for hashes, reused. If each hash allocated 19 MiB, the allocator would keep several such blocks for every thread. There are never more buffers than
+/// permits.
+///
+/// Buffers are not zeroed: that takes time at every hash and protects nothing. The last pass replaces every block, so a buffer does not help to test a guess
+/// faster than the stored hash does.
+#[derive(Clone, Default)]
+struct Buffers(Arc<Mutex<Vec<Vec<Block>>>>);
+
+/// A buffer in use.
+struct Buffer {
+    blocks: Vec<Block>,
+    buffers: Buffers,
+}
+
+impl Buffers {
+    fn take(&self) -> Buffer {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Buffer {
+            blocks: kept.unwrap_or_default(),
+            buffers: self.clone(),
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let blocks = mem::take(&mut self.blocks);
+        let mut buffers = self
+            .buffers
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        buffers.push(blocks);
+    }
+}
+
+fn hash(password: &SecretString, memory: &mut Vec<Block>) -> Result<String, Failure> {
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(Failure::internal)?;
+    let (algorithm, version) = (Algorithm::Argon2id, Version::V0x13);
+    let salt = secrets::random::<SALT_LENGTH>()?;
+    let output = output(
+        password,
+        salt.as_slice(),
+        (algorithm, version, params.clone()),
+        memory,
+    )?;
+    let hash = PasswordHash {
+        algorithm: algorithm.ident(),
+        version: Some(version.into()),
+        params: ParamsString::try_from(&params).map_err(Failure::internal)?,
+        salt: Some(Salt::new(salt.as_slice()).map_err(Failure::internal)?),
+        hash: Some(output),
+    };
+    Ok(hash.to_string())
+}
+
+/// Hashes with the parameters of the expected hash, because the parameters of [`hash`] can change.
+fn verify(
+    password: &SecretString,
+    expected: &str,
+    memory: &mut Vec<Block>,
+) -> Result<bool, Failure> {
+    let expected = PasswordHash::new(expected).map_err(Failure::internal)?;
+    let algorithm = Algorithm::try_from(expected.algorithm.as_str()).map_err(Failure::internal)?;
+    let version = expected.version.map(Version::try_from).transpose();
+    let version = version.map_err(Failure::internal)?.unwrap_or_default();
+    let params = Params::try_from(&expected).map_err(Failure::internal)?;
+    let (Some(salt), Some(hash)) = (expected.salt, expected.hash) else {
+        return Err(Failure::internal("a password hash without salt or output"));
+    };
+    let output = output(password, &salt, (algorithm, version, params), memory)?;
+    // The comparison takes constant time.
+    Ok(output == hash)
+}
+
+fn output(
+    password: &SecretString,
+    salt: &[u8],
+    (algorithm, version, params): (Algorithm, Version, Params),
+    memory: &mut Vec<Block>,
+) -> Result<Output, Failure> {
+    if memory.len() < params.block_count() {
+        memory.resize(params.block_count(), Block::new());
+    }
+    let length = params.output_len().unwrap_or(Params::DEFAULT_OUTPUT_LEN);
+    let mut output = [0; Output::MAX_LENGTH];
+    let output = output
+        .get_mut(..length)
+        .ok_or_else(|| Failure::internal("a password hash with too long an output"))?;
+    Argon2::new(algorithm, version, params)
+        .hash_password_into_with_memory(password.expose_secret().as_bytes(), salt, output, memory)
+        .map_err(Failure::internal)?;
+    Output::new(output).map_err(Failure::internal)
+}
+
+/// Returns a PHC string with the parameters of [`hash`] and with random salt and output.
+fn random_hash() -> Result<String, Failure> {
+    let salt = secrets::random::<SALT_LENGTH>()?;
+    let output = secrets::random::<{ Params::DEFAULT_OUTPUT_LEN }>()?;
+    Ok(format!(
+        "$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${}${}",
+        STANDARD_NO_PAD.encode(salt.as_slice()),
+        STANDARD_NO_PAD.encode(output.as_slice()),
+    ))
+}
+
+impl fmt::Debug for Passwords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passwords").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use latchmail_core::error::Kind;
+
+    use super::*;
+
+    fn secret(text: &str) -> SecretString {
+        SecretString::from(text)
+    }
+
+    #[tokio::test]
+    async fn a_password_verifies_against_its_hash_alone() {
+        let passwords = Passwords::new().unwrap();
+        let hash = passwords.hash(secret("Correct1")).await.unwrap();
+        assert!(
+            hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
+            "{hash}"
+        );
+        assert_ne!(hash, passwords.hash(secret("Correct1")).await.unwrap());
+        let verify = async |text| passwords.verify(secret(text), Some(&hash)).await.unwrap();
+        assert!(verify("Correct1").await);
+        for wrong in ["correct1", "Correct1 ", "", "Correct1\0"] {
+            assert!(!verify(wrong).await, "{wrong:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_has_a_password_and_finding_out_costs_the_same() {
+        let passwords = Passwords::new().unwrap();
+        let hash = passwords.hash(secret("Correct1")).await.unwrap();
+        let parameters = |hash: &str| hash.rsplitn(3, '$').last().map(str::to_owned);
+        assert_eq!(parameters(&passwords.nobody), parameters(&hash));
+        let begun = Instant::now();
+        assert!(
+            !passwords
+                .verify(secret("Wrong111"), Some(&hash))
+                .await
+                .unwrap()
+        );
+        let known = begun.elapsed();
+        let begun = Instant::now();
+        assert!(!passwords.verify(secret("Wrong111"), None).await.unwrap());
+        let unknown = begun.elapsed();
+        // Other tests share the machine; a skipped hash would be a hundredth.
+        assert!(unknown * 10 > known, "{unknown:?} against {known:?}");
+    }
+
+    #[tokio::test]
+    async fn a_hash_that_cannot_be_read_is_a_fault_and_not_a_wrong_password() {
+        let passwords = Passwords::new().unwrap();
+        let failure = passwords
+            .verify(secret("Correct1"), Some("nonsense"))
+            .await
+            .unwrap_err();
+        assert_eq!(failure.kind, Kind::Internal);
+    }
+}

@@ -1,0 +1,228 @@
+//! Creates accounts: by registration, or for the operator.
+
+use latchmail_core::address;
+use latchmail_core::caller::Origin;
+use latchmail_core::error::Failure;
+use latchmail_core::secrets;
+use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::sessions::SignedIn;
+use super::{Auth, passwords, person};
+
+const CLOSED: &str = "Registration is currently disabled";
+const TAKEN: &str = "This email address is already taken";
+
+/// The input of a registration (specification, section 4.2).
+#[derive(Debug)]
+pub struct Form {
+    /// Requested user name.
+    pub local_part: String,
+    /// Domain, one of the registration domains.
+    pub domain: String,
+    /// Password.
+    pub password: SecretString,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// Date of birth, `YYYY-MM-DD`.
+    pub dob: String,
+}
+
+/// A new account with its first session.
+#[derive(Debug)]
+pub struct Registered {
+    /// The first session.
+    pub signed_in: SignedIn,
+    /// First name as stored.
+    pub first_name: String,
+    /// Last name as stored.
+    pub last_name: String,
+}
+
+/// Whether a user name is available.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// The user name is available.
+    Available {
+        /// The account's address, on the first registration domain.
+        address: String,
+    },
+    /// The user name is not available.
+    Unavailable {
+        /// The text that registration would respond with.
+        reason: &'static str,
+    },
+}
+
+/// Result of creating an account for the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provision {
+    /// The account was created.
+    Created,
+    /// The account exists with this password.
+    Exists,
+    /// The account exists with another password, or is not active. Nothing was changed.
+    Differs,
+    /// The address is in use by another account or alias, or reserved.
+    AddressTaken,
+}
+
+impl Auth {
+    /// Checks that registration is enabled.
+    ///
+    /// # Errors
+    /// Returns 403 if it is not.
+    pub fn registration_open(&self) -> Result<(), Failure> {
+        if self.registration.enabled {
+            Ok(())
+        } else {
+            Err(Failure::forbidden(CLOSED))
+        }
+    }
+
+    /// Returns the domains that accounts can be registered on. The first is used for a user name without a domain.
+    #[must_use]
+    pub fn registration_domains(&self) -> &[String] {
+        &self.registration.domains
+    }
+
+    /// Creates an account with its profile and its first session, in one transaction.
+    ///
+    /// # Errors
+    /// Returns 403 if registration is disabled, 400 naming the first invalid field, 409 if the address is in use or reserved, and 500.
+    pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
+        self.registration_open()?;
+        let username = address::username(&form.local_part).map_err(Failure::invalid)?;
+        let domain = self.registration_domain(&form.domain)?;
+        person::new_password("password", form.password.expose_secret())?;
+        let profile = NewProfile {
+            first_name: person::name("first_name", &form.first_name)?,
+            last_name: person::name("last_name", &form.last_name)?,
+            dob: form.dob,
+        };
+        person::date_of_birth(&profile.dob, self.clock.now().date())?;
+        let password_hash = self.passwords.hash(form.password).await?;
+        let now = self.clock.now();
+        let account = NewAccount {
+            id: secrets::id()?,
+            address: format!("{username}@{domain}"),
+            password_hash,
+            profile: Some(profile.clone()),
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
+            created_at: now,
+        };
+        let (session, tokens) = self.mint(&account.id, origin, now)?;
+        let origin = Origin {
+            actor: account.address.clone(),
+            credential: Some(session.app_password.id.clone()),
+            ..origin.clone()
+        };
+        match self
+            .directory
+            .create_account(&account, Some(&session), &origin)
+            .await?
+        {
+            Creation::Created => Ok(Registered {
+                signed_in: SignedIn {
+                    tokens,
+                    address: account.address,
+                    admin: false,
+                },
+                first_name: profile.first_name,
+                last_name: profile.last_name,
+            }),
+            Creation::AddressTaken => Err(Failure::conflict(TAKEN)),
+        }
+    }
+
+    /// Returns whether a user name can be registered, as far as accounts tell. An address that is or was an alias is reported only by
+    /// registration itself.
+    ///
+    /// # Errors
+    /// Returns 500.
+    pub async fn availability(&self, username: &str) -> Result<Availability, Failure> {
+        let unavailable = |reason| Ok(Availability::Unavailable { reason });
+        let Some(domain) = self.registration.domains.first() else {
+            return unavailable(CLOSED);
+        };
+        if !self.registration.enabled {
+            return unavailable(CLOSED);
+        }
+        let username = match address::username(username) {
+            Ok(username) => username,
+            Err(reason) => return unavailable(reason),
+        };
+        let address = format!("{username}@{domain}");
+        if self.directory.account_by_address(&address).await?.is_some() {
+            return unavailable(TAKEN);
+        }
+        Ok(Availability::Available { address })
+    }
+
+    /// Creates an account without a profile for the operator. Reserved names and every password that can be hashed are allowed. An existing
+    /// account is not changed.
+    ///
+    /// # Errors
+    /// Returns 400 if the address is not on a registration domain or the password cannot be hashed, and 500.
+    pub async fn create_account(
+        &self,
+        address: &str,
+        password: SecretString,
+    ) -> Result<Provision, Failure> {
+        let address = address::fold(address)
+            .ok_or_else(|| Failure::invalid(format!("`{address}` is not an address")))?;
+        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+        self.registration_domain(domain)?;
+        if !passwords::can_be(&password) {
+            return Err(Failure::invalid("password must be 1 to 1024 bytes"));
+        }
+        if let Some(account) = self.directory.account_by_address(&address).await? {
+            let same = self
+                .passwords
+                .verify(password, Some(&account.password_hash))
+                .await?;
+            return Ok(if same && account.active {
+                Provision::Exists
+            } else {
+                Provision::Differs
+            });
+        }
+        let account = NewAccount {
+            id: secrets::id()?,
+            address,
+            password_hash: self.passwords.hash(password).await?,
+            profile: None,
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
+            created_at: self.clock.now(),
+        };
+        Ok(
+            match self
+                .directory
+                .create_account(&account, None, &Origin::operator())
+                .await?
+            {
+                Creation::Created => Provision::Created,
+                Creation::AddressTaken => Provision::AddressTaken,
+            },
+        )
+    }
+
+    fn registration_domain(&self, wanted: &str) -> Result<&str, Failure> {
+        let wanted = wanted.to_ascii_lowercase();
+        self.registration
+            .domains
+            .iter()
+            .find(|domain| **domain == wanted)
+            .map(String::as_str)
+            .ok_or_else(|| {
+                Failure::invalid(format!(
+                    "domain must be one of the registration domains: {}",
+                    self.registration.domains.join(", ")
+                ))
+            })
+    }
+}

@@ -1,0 +1,332 @@
+//! Web sessions: sign-in with a password, refresh with refresh tokens, and sign-out of all sessions.
+//!
+//! Each session has its own app password at the mail server, which the directory stores sealed for the session's id.
+//! [`super::by_access_token`] finds the caller of an access token.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::error::Failure;
+use latchmail_core::sealing::Purpose;
+use latchmail_core::secrets::{self, AppPassword, sha256_hex};
+use latchmail_directory::accounts::Account;
+use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
+use latchmail_directory::events::{Event, Kind};
+use latchmail_directory::sessions::{NewSession, Rotation};
+use latchmail_directory::two_factor::{Factor, SignIn};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::task::JoinHandle;
+
+use super::two_factor::Checked;
+use super::{Auth, detached, user_agent};
+
+/// Lifetime of a session after its last refresh.
+pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
+
+const INVALID: &str = "Invalid credentials";
+/// Response text if the password is right and a two-factor code is required.
+pub const CODE_REQUIRED: &str = "Two-factor code required";
+
+/// Reasons for audit events of credentials that became invalid during the request.
+pub(super) const CODE_USED: &str =
+    "two-factor code used before, too many were wrong, or the secret was replaced";
+pub(super) const ACCOUNT_CHANGED: &str = "the account was changed concurrently";
+
+/// The tokens that a client receives for a session.
+#[derive(Debug)]
+pub struct Tokens {
+    /// Access token, valid for 15 minutes.
+    pub access: SecretString,
+    /// Refresh token, valid once and for 30 days.
+    pub refresh: SecretString,
+}
+
+/// A new session.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// Tokens of the session.
+    pub tokens: Tokens,
+    /// Address of the account, in lower case.
+    pub address: String,
+    /// Whether the account is an administrator.
+    pub admin: bool,
+}
+
+/// An attempt to sign in.
+struct Attempt<'a> {
+    address: &'a str,
+    account: Option<&'a Account>,
+    origin: &'a Origin,
+}
+
+/// A person whose password and second factor were verified.
+pub(super) struct Identified {
+    pub(super) account: Account,
+    pub(super) factor: Factor,
+}
+
+impl Identified {
+    /// Returns the origin of the person's actions for audit events, with the id of the credential that they use.
+    pub(super) fn origin(&self, origin: &Origin, credential: Option<&str>) -> Origin {
+        Origin {
+            actor: self.account.address.clone(),
+            credential: credential.map(ToOwned::to_owned),
+            ..origin.clone()
+        }
+    }
+}
+
+/// A task that is aborted when this value is dropped.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> AbortOnDrop<T> {
+    async fn answer(mut self) -> Result<T, Failure> {
+        (&mut self.0).await.map_err(Failure::internal)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Auth {
+    /// Starts a session for the account `address`, given in lower case. The session is labelled after the client. `code` is a code of the
+    /// second factor or a recovery code. It is ignored if the account has no second factor.
+    ///
+    /// An unknown address, an inactive account and a wrong password give the same failure and take the same time.
+    ///
+    /// # Errors
+    /// Returns 401 `Invalid credentials`, 401 `Two-factor code required` if the password is right and no code was given, 503 if the
+    /// credentials are right and the mail server is unavailable, and 500. A code is consumed only if the session is started.
+    pub async fn sign_in(
+        &self,
+        address: &str,
+        password: SecretString,
+        code: Option<&SecretString>,
+        origin: &Origin,
+    ) -> Result<SignedIn, Failure> {
+        // A session needs the mail server, so it is pinged while the password is checked. The session starts after both have succeeded. A
+        // wrong password does not wait for the mail server.
+        let mail = Arc::clone(&self.mail);
+        let reached = AbortOnDrop(tokio::spawn(async move { mail.ping().await }));
+        let now = self.clock.now();
+        let identified = self.identify(address, password, code, origin).await?;
+        let Identified { account, factor } = &identified;
+        reached
+            .answer()
+            .await?
+            .map_err(|e| Failure::mail_unavailable().because(e))?;
+        let (session, tokens) = self.mint(&account.id, origin, now)?;
+        let owner = identified.origin(origin, Some(&session.app_password.id));
+        let begun = self
+            .directory
+            .sign_in(&session, &account.password_hash, factor, &owner)
+            .await?;
+        let reason = match begun {
+            SignIn::Begun => {
+                return Ok(SignedIn {
+                    tokens,
+                    address: account.address.clone(),
+                    admin: account.admin,
+                });
+            }
+            SignIn::CodeUsed => CODE_USED,
+            SignIn::AccountChanged => ACCOUNT_CHANGED,
+        };
+        Err(self.too_late(account, reason, origin).await?)
+    }
+
+    /// Verifies an account's password and second factor. Nothing is consumed yet: the caller consumes the factor in the transaction of the
+    /// action that it authorizes.
+    ///
+    /// An unknown address, an inactive account and a wrong password give the same failure and take the same time.
+    ///
+    /// # Errors
+    /// Returns 401 `Invalid credentials`, 401 `Two-factor code required` if the password is right and no code was given, and 500.
+    pub(super) async fn identify(
+        &self,
+        address: &str,
+        password: SecretString,
+        code: Option<&SecretString>,
+        origin: &Origin,
+    ) -> Result<Identified, Failure> {
+        let found = self.directory.account_by_address(address).await?;
+        let attempt = Attempt {
+            address,
+            account: found.as_ref(),
+            origin,
+        };
+        let account = found.as_ref().filter(|account| account.active);
+        let hash = account.map(|account| account.password_hash.as_str());
+        let right = self.passwords.verify(password, hash).await?;
+        let now = self.clock.now();
+        let Some(account) = account.filter(|_| right) else {
+            let reason = match &found {
+                None => "no such account",
+                Some(account) if !account.active => "the account is disabled",
+                Some(_) => "wrong password",
+            };
+            return Err(self.refused(&attempt, reason, INVALID, now).await?);
+        };
+        let factor = match self.second_factor(&account.id, code, now).await? {
+            Checked::Passed(factor) => factor,
+            Checked::Missing => {
+                let reason = "two-factor code missing";
+                return Err(self.refused(&attempt, reason, CODE_REQUIRED, now).await?);
+            }
+            Checked::WrongCode => {
+                self.directory.wrong_code(&account.id, now, origin).await?;
+                return Err(Failure::unauthorized(INVALID));
+            }
+            Checked::Wrong(reason) => {
+                return Err(self.refused(&attempt, reason, INVALID, now).await?);
+            }
+        };
+        Ok(Identified {
+            account: account.clone(),
+            factor,
+        })
+    }
+
+    /// Records that verified credentials became invalid before they were used, and returns the failure for the client.
+    pub(super) async fn too_late(
+        &self,
+        account: &Account,
+        reason: &'static str,
+        origin: &Origin,
+    ) -> Result<Failure, Failure> {
+        let attempt = Attempt {
+            address: &account.address,
+            account: Some(account),
+            origin,
+        };
+        self.refused(&attempt, reason, INVALID, self.clock.now())
+            .await
+    }
+
+    /// Records a failed attempt and returns the failure for the client.
+    async fn refused(
+        &self,
+        attempt: &Attempt<'_>,
+        reason: &'static str,
+        text: &'static str,
+        now: Timestamp,
+    ) -> Result<Failure, Failure> {
+        let failed = Event {
+            account: attempt.account.map(|account| account.id.as_str()),
+            address: attempt.address,
+            ..Event::of(Kind::SignInFailed, "", now).detail(reason)
+        };
+        self.directory.record(failed, attempt.origin).await?;
+        Ok(Failure::unauthorized(text))
+    }
+
+    /// Exchanges a refresh token for a new pair of tokens of the same session.
+    ///
+    /// # Errors
+    /// Returns 401 `Invalid or expired refresh token` for every invalid token, and 500. A token that is used again after some time ends its
+    /// session.
+    pub async fn refresh(
+        &self,
+        presented: &SecretString,
+        origin: &Origin,
+    ) -> Result<Tokens, Failure> {
+        let now = self.clock.now();
+        let refresh = secrets::refresh_token()?;
+        let rotation = self
+            .directory
+            .rotate_refresh_token(
+                &sha256_hex(presented.expose_secret()),
+                &sha256_hex(refresh.expose_secret()),
+                now,
+                now.plus(LIFETIME),
+                origin,
+            )
+            .await?;
+        match rotation {
+            Rotation::Rotated(session) => Ok(Tokens {
+                access: self.access_tokens.sign(
+                    &self.keys,
+                    &session.account_id,
+                    &session.sid,
+                    now,
+                )?,
+                refresh,
+            }),
+            Rotation::Stolen { app_password_id } => {
+                tracing::warn!(app_password_id, "refresh token reused, session ended");
+                self.mail.end(&[app_password_id]).await;
+                Err(bad_refresh_token())
+            }
+            Rotation::UsedJustNow | Rotation::Unknown => Err(bad_refresh_token()),
+        }
+    }
+
+    /// Ends all web sessions of the account on all devices, if the refresh token is valid and belongs to the account.
+    ///
+    /// # Errors
+    /// Returns 401 `Invalid or expired refresh token`, and 500. On error nothing was ended.
+    pub async fn sign_out(
+        &self,
+        account: &str,
+        presented: &SecretString,
+        origin: Origin,
+    ) -> Result<(), Failure> {
+        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (account, hash) = (account.to_owned(), sha256_hex(presented.expose_secret()));
+        let now = self.clock.now();
+        detached(async move {
+            let revoked = directory
+                .end_sessions(&account, &hash, now, &origin)
+                .await?
+                .ok_or_else(bad_refresh_token)?;
+            mail.end(&revoked).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Generates a session of an account and its tokens. Stores nothing.
+    pub(super) fn mint(
+        &self,
+        account: &str,
+        origin: &Origin,
+        now: Timestamp,
+    ) -> Result<(NewSession, Tokens), Failure> {
+        let sid = secrets::id()?;
+        let password = AppPassword::generate()?;
+        let refresh = secrets::refresh_token()?;
+        let expires_at = now.plus(LIFETIME);
+        let tokens = Tokens {
+            access: self.access_tokens.sign(&self.keys, account, &sid, now)?,
+            refresh,
+        };
+        let session = NewSession {
+            app_password: NewAppPassword {
+                id: secrets::id()?,
+                kind: AppPasswordKind::WebSession,
+                label: user_agent::label(origin.user_agent.as_deref()),
+                selector: password.selector().to_owned(),
+                secret_hash: password.hash(),
+                expires_at: Some(expires_at),
+            },
+            sealed_password: self
+                .keys
+                .seal(Purpose::WebSession, &sid, password.secret())?,
+            refresh_hash: sha256_hex(tokens.refresh.expose_secret()),
+            sid,
+            account_id: account.to_owned(),
+            created_at: now,
+            expires_at,
+        };
+        Ok((session, tokens))
+    }
+}
+
+fn bad_refresh_token() -> Failure {
+    Failure::unauthorized("Invalid or expired refresh token")
+}

@@ -1,0 +1,396 @@
+//! Second factors: time-based one-time codes (RFC 6238: SHA-1, six digits, 30 seconds, one step of skew in both directions), and recovery
+//! codes for people who have lost their device.
+//!
+//! This module checks codes. The directory ensures that a code is accepted only once, in the transaction that starts the session.
+
+use latchmail_core::clock::Timestamp;
+use latchmail_core::error::Failure;
+use latchmail_core::keyring::Keyring;
+use latchmail_core::sealing::Purpose;
+use latchmail_core::secrets;
+use latchmail_directory::two_factor::{Factor, TwoFactor};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq as _;
+use totp_rs::{Builder, Secret, Totp};
+use zeroize::Zeroizing;
+
+use super::Auth;
+
+const STEP: i64 = 30;
+const DIGITS: usize = 6;
+/// Each recovery code is 80 random bits.
+const RECOVERY_SYMBOLS: usize = 16;
+const RECOVERY_CODES: usize = 10;
+/// RFC 4226, section 4, recommends 160 bits. Each base32 symbol is five bits.
+const SECRET_SYMBOLS: usize = 32;
+
+/// A new second factor of an account. Its secrets are shown once.
+#[derive(Debug)]
+pub struct Enrolment {
+    /// The secret in base32, to be typed into a device.
+    pub secret: SecretString,
+    /// The secret as an `otpauth://` URL, to be scanned by a device.
+    pub url: SecretString,
+    /// Recovery codes.
+    pub recovery: RecoveryCodes,
+    /// The secret, sealed for the account's row.
+    pub sealed_secret: Vec<u8>,
+}
+
+impl Enrolment {
+    /// Generates a second factor for an account.
+    ///
+    /// # Errors
+    /// Returns 500 if the operating system provides no randomness.
+    pub fn generate(
+        keys: &Keyring,
+        account_id: &str,
+        address: &str,
+        service_name: &str,
+    ) -> Result<Self, Failure> {
+        let symbols = secrets::symbols::<SECRET_SYMBOLS>()?;
+        let secret = Zeroizing::new(symbols.to_ascii_uppercase());
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let issuer = encoded(service_name);
+        let url = Zeroizing::new(format!(
+            "otpauth://totp/{issuer}:{account}?secret={secret}&issuer={issuer}",
+            account = encoded(address),
+            secret = secret.as_str(),
+        ));
+        let secret = SecretString::from(secret.as_str());
+        Ok(Self {
+            sealed_secret: keys.seal(Purpose::TwoFactor, account_id, &secret)?,
+            url: SecretString::from(url.as_str()),
+            recovery: RecoveryCodes::generate()?,
+            secret,
+        })
+    }
+}
+
+/// Recovery codes for people who have lost their device. They are shown once.
+#[derive(Debug)]
+pub struct RecoveryCodes(Vec<SecretString>);
+
+impl RecoveryCodes {
+    /// Generates ten recovery codes.
+    ///
+    /// # Errors
+    /// Returns 500 if the operating system provides no randomness.
+    pub fn generate() -> Result<Self, Failure> {
+        let code = || {
+            Ok(SecretString::from(
+                secrets::symbols::<RECOVERY_SYMBOLS>()?.as_str(),
+            ))
+        };
+        (0..RECOVERY_CODES)
+            .map(|_| code())
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Returns the hashes of the codes, as the directory stores them.
+    #[must_use]
+    pub fn hashes(&self) -> Vec<String> {
+        let hash = |code: &SecretString| secrets::sha256_hex(code.expose_secret());
+        self.0.iter().map(hash).collect()
+    }
+
+    /// Returns the codes in groups of four, as they are shown.
+    pub fn shown(&self) -> impl Iterator<Item = Zeroizing<String>> {
+        self.0.iter().map(|code| {
+            let code = code.expose_secret();
+            let mut shown = Zeroizing::new(String::with_capacity(code.len() * 2));
+            for (at, symbol) in code.chars().enumerate() {
+                if at > 0 && at % 4 == 0 {
+                    shown.push('-');
+                }
+                shown.push(symbol);
+            }
+            shown
+        })
+    }
+}
+
+/// Result of the check of a second factor.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// The factor is valid. It must still be consumed.
+    Passed(Factor),
+    /// A code is required and none was given.
+    Missing,
+    /// The code is not one of the current codes. The failure must be counted.
+    WrongCode,
+    /// The factor is rejected. The reason is for the audit event.
+    Wrong(&'static str),
+}
+
+/// The code that a person typed.
+enum Typed {
+    Code(Zeroizing<String>),
+    Recovery(Zeroizing<String>),
+    Neither,
+}
+
+impl Typed {
+    /// Parses a code. Spaces and hyphens are ignored, and upper-case letters are accepted.
+    fn read(code: &SecretString) -> Self {
+        let kept = |c: &char| !c.is_whitespace() && *c != '-';
+        let mut text = Zeroizing::new(String::with_capacity(code.expose_secret().len()));
+        text.extend(
+            code.expose_secret()
+                .chars()
+                .filter(kept)
+                .map(|c| c.to_ascii_lowercase()),
+        );
+        let symbol = |b: u8| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b);
+        if text.len() == DIGITS && text.bytes().all(|b| b.is_ascii_digit()) {
+            Self::Code(text)
+        } else if text.len() == RECOVERY_SYMBOLS && text.bytes().all(symbol) {
+            Self::Recovery(text)
+        } else {
+            Self::Neither
+        }
+    }
+}
+
+impl Auth {
+    /// Seals secrets again that an earlier key sealed, with the current key, so that the earlier key can be removed. Must be called at
+    /// startup.
+    ///
+    /// # Errors
+    /// Returns 500 if the database fails.
+    pub async fn reseal_second_factors(&self) -> Result<(), Failure> {
+        for (account, sealed) in self.directory.two_factor_secrets().await? {
+            if self.keys.is_current(&sealed) {
+                continue;
+            }
+            let Some(secret) = self.keys.open(Purpose::TwoFactor, &account, &sealed) else {
+                tracing::warn!(
+                    account,
+                    "cannot open a second factor with the service's keys"
+                );
+                continue;
+            };
+            let anew = self.keys.seal(Purpose::TwoFactor, &account, &secret)?;
+            self.directory
+                .reseal_two_factor(&account, &sealed, &anew)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Checks the second factor of an account whose password was verified. If the account has no second factor, every code passes.
+    pub(super) async fn second_factor(
+        &self,
+        account_id: &str,
+        code: Option<&SecretString>,
+        now: Timestamp,
+    ) -> Result<Checked, Failure> {
+        let Some(two_factor) = self.directory.two_factor(account_id).await? else {
+            return Ok(Checked::Passed(Factor::None));
+        };
+        match code.map(Typed::read) {
+            None => Ok(Checked::Missing),
+            // The response is the same for right and wrong codes, so that an attacker learns nothing from further attempts.
+            Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
+                "two-factor code refused, too many were wrong",
+            )),
+            Some(Typed::Code(code)) => {
+                let secret = self
+                    .keys
+                    .open(Purpose::TwoFactor, account_id, &two_factor.sealed_secret)
+                    .ok_or_else(|| {
+                        Failure::internal(
+                            "cannot open the second factor of an account with the service's keys",
+                        )
+                    })?;
+                let totp = totp(&secret)?;
+                Ok(by_code(&totp, &code, &two_factor, now))
+            }
+            Some(Typed::Recovery(code)) => Ok(by_recovery_code(&two_factor, &code)),
+            Some(Typed::Neither) => Ok(Checked::Wrong("malformed two-factor code")),
+        }
+    }
+}
+
+fn totp(secret: &SecretString) -> Result<Totp, Failure> {
+    let unusable = |_| Failure::internal("an account's second factor is not base32");
+    let secret = Secret::try_from_base32(secret.expose_secret()).map_err(unusable)?;
+    // One step is compared at a time, so that all steps are compared, whether or not one matches.
+    let builder = Builder::new().with_skew(0).with_secret(secret);
+    builder
+        .build()
+        .map_err(|e| Failure::internal(e.to_string()))
+}
+
+fn by_code(totp: &Totp, code: &str, two_factor: &TwoFactor, now: Timestamp) -> Checked {
+    let current = now.seconds().div_euclid(STEP);
+    let matches = |step: i64| {
+        let seconds = u64::try_from(step * STEP).unwrap_or_default();
+        totp.check(code, seconds).is_some()
+    };
+    let matching: Vec<i64> = (current - 1..=current + 1)
+        .filter(|step| matches(*step))
+        .collect();
+    match matching.iter().find(|step| **step > two_factor.last_step) {
+        Some(step) => Checked::Passed(Factor::Code {
+            step: *step,
+            since: two_factor.created_at,
+        }),
+        None if matching.is_empty() => Checked::WrongCode,
+        None => Checked::Wrong("two-factor code used before"),
+    }
+}
+
+fn by_recovery_code(two_factor: &TwoFactor, code: &str) -> Checked {
+    let hash = secrets::sha256_hex(code);
+    let known = two_factor
+        .recovery_codes
+        .iter()
+        .fold(subtle::Choice::from(0), |known, one| {
+            known | one.as_bytes().ct_eq(hash.as_bytes())
+        });
+    if known.into() {
+        Checked::Passed(Factor::RecoveryCode(hash))
+    } else {
+        Checked::Wrong("wrong recovery code")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use latchmail_core::keyring::testing::keyring;
+
+    use super::*;
+
+    fn enrolment() -> Enrolment {
+        Enrolment::generate(&keyring(&[1]), "a", "ada@example.org", "Latch mail").unwrap()
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    fn taken(last_step: i64) -> TwoFactor {
+        TwoFactor {
+            sealed_secret: Vec::new(),
+            created_at: at(7),
+            last_step,
+            refused_until: at(0),
+            recovery_codes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn codes_are_those_of_the_rfc() {
+        // RFC 6238, appendix B: the last six digits of the codes with SHA-1.
+        let secret = SecretString::from("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
+        let totp = totp(&secret).unwrap();
+        for (seconds, code) in [
+            (59, "287082"),
+            (1_111_111_109, "081804"),
+            (1_234_567_890, "005924"),
+            (20_000_000_000, "353130"),
+        ] {
+            let step = seconds / 30;
+            let since = at(7);
+            let passed = Checked::Passed(Factor::Code { step, since });
+            assert_eq!(by_code(&totp, code, &taken(0), at(seconds)), passed);
+            assert_eq!(by_code(&totp, code, &taken(0), at(seconds + 30)), passed);
+            assert_eq!(by_code(&totp, code, &taken(0), at(seconds - 30)), passed);
+            for elsewhere in [seconds + 60, seconds - 60] {
+                let checked = by_code(&totp, code, &taken(0), at(elsewhere));
+                assert_eq!(checked, Checked::WrongCode);
+            }
+            assert_eq!(
+                by_code(&totp, code, &taken(step), at(seconds)),
+                Checked::Wrong("two-factor code used before")
+            );
+        }
+    }
+
+    #[test]
+    fn an_enrolment_is_160_random_bits_for_a_device_to_scan_or_to_be_typed() {
+        let one = enrolment();
+        let secret = one.secret.expose_secret();
+        assert_eq!(secret.len(), 32);
+        let bytes = Secret::try_from_base32(secret).unwrap();
+        assert_eq!(bytes.as_bytes().len(), 20);
+        assert_eq!(
+            one.url.expose_secret(),
+            format!(
+                "otpauth://totp/Latch%20mail:ada%40example%2Eorg?secret={secret}&issuer=Latch%20mail"
+            )
+        );
+        assert_ne!(secret, enrolment().secret.expose_secret());
+        let opened = keyring(&[1]).open(Purpose::TwoFactor, "a", &one.sealed_secret);
+        assert_eq!(opened.unwrap().expose_secret(), secret);
+    }
+
+    #[test]
+    fn recovery_codes_are_ten_in_groups_of_four() {
+        let codes = RecoveryCodes::generate().unwrap();
+        let shown: HashSet<String> = codes.shown().map(|code| code.to_string()).collect();
+        assert_eq!(shown.len(), 10);
+        for code in shown {
+            assert_eq!(code.len(), 19);
+            let groups: Vec<&str> = code.split('-').collect();
+            assert!(groups.len() == 4 && groups.iter().all(|group| group.len() == 4));
+        }
+        assert_eq!(codes.hashes().len(), 10);
+    }
+
+    #[test]
+    fn a_recovery_code_is_known_however_it_is_typed() {
+        let codes = RecoveryCodes::generate().unwrap();
+        let two_factor = TwoFactor {
+            recovery_codes: codes.hashes(),
+            ..taken(0)
+        };
+        let shown = codes.shown().nth(9).unwrap();
+        for typed in [
+            shown.to_string(),
+            shown.replace('-', ""),
+            shown.replace('-', " "),
+            format!(" {} ", shown.to_uppercase()),
+        ] {
+            let Typed::Recovery(code) = Typed::read(&SecretString::from(typed.as_str())) else {
+                panic!("{typed} is a recovery code");
+            };
+            let hash = codes.hashes().remove(9);
+            let passed = Checked::Passed(Factor::RecoveryCode(hash));
+            assert_eq!(by_recovery_code(&two_factor, &code), passed);
+        }
+        assert_eq!(
+            by_recovery_code(&two_factor, "aaaabbbbccccdddd"),
+            Checked::Wrong("wrong recovery code")
+        );
+    }
+
+    #[test]
+    fn what_is_neither_is_told_apart() {
+        for typed in [
+            "",
+            "12345",
+            "1234567",
+            "12345a",
+            "+12345",
+            "١٢٣٤٥٦",
+            "aaaabbbbccccddd1",
+            "x",
+        ] {
+            let read = Typed::read(&SecretString::from(typed));
+            assert!(matches!(read, Typed::Neither), "{typed}");
+        }
+        for typed in ["123456", " 123 456 ", "123-456"] {
+            let read = Typed::read(&SecretString::from(typed));
+            assert!(
+                matches!(&read, Typed::Code(code) if code.as_str() == "123456"),
+                "{typed}"
+            );
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Custom domains: claims, their verification, and the state of a domain's DNS records. Combines the directory, the DNS, the signing keys and the plans.
+//!
+//! Contains no HTTP and no WIT. The directory decides which account owns a domain, in one transaction.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::Config;
+use latchmail_core::error::Failure;
+use latchmail_core::keyring::Keyring;
+use latchmail_core::secrets;
+use latchmail_core::turns::Turns;
+use latchmail_directory::Directory;
+use latchmail_directory::domains::{
+    By, Claimed, Domain, NewKeys, PublicKey, Released, Remaining, Verified,
+};
+use latchmail_dkim::KeyPair;
+use latchmail_net::dns::{self, Dns, Record};
+use quick_cache::sync::Cache;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use crate::auth::account::{Session, session_over};
+use crate::plans::Plans;
+
+/// The label that is prepended to a domain to form the name of its challenge record.
+const CHALLENGE_LABEL: &str = "_latchmail-challenge";
+/// The prefix of the challenge record's value. The token follows it.
+const CHALLENGE_PREFIX: &str = "latchmail-verify=";
+/// Length of a challenge token in characters: 256 random bits.
+const CHALLENGE_LENGTH: usize = 43;
+
+/// Maximum length of a DNS name in its written form, in characters (RFC 1035, section 2.3.4).
+const LONGEST_NAME: usize = 253;
+
+/// How long the result of a failed check is returned without another lookup.
+const REMEMBERED: Duration = Duration::from_secs(30);
+/// Maximum number of concurrent requests of one account that query the DNS. A slow name server must not occupy all sandboxes of a module.
+const LOOKING: usize = 2;
+/// How long a further request waits for a permit, in its sandbox, before it is refused.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Capacity of each cache of unsuccessful checks.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// A TXT record that proves a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// The name of the record.
+    pub host: String,
+    /// The value of the record.
+    pub value: String,
+}
+
+impl Challenge {
+    /// Returns the challenge of a claim, or `None` if the domain is verified.
+    #[must_use]
+    pub fn of(domain: &Domain) -> Option<Self> {
+        domain.verified_at.is_none().then(|| Self {
+            host: host(&domain.name),
+            value: format!("{CHALLENGE_PREFIX}{}", domain.challenge),
+        })
+    }
+
+    /// Returns `true` if a TXT record has the value of this challenge. Ignores quotation marks around the value, because some DNS panels publish them.
+    fn is(&self, published: &str) -> bool {
+        let bare = published.trim();
+        let unquoted = bare.strip_prefix('"').and_then(|b| b.strip_suffix('"'));
+        unquoted.unwrap_or(bare).trim() == self.value
+    }
+}
+
+fn host(domain: &str) -> String {
+    format!("{CHALLENGE_LABEL}.{domain}")
+}
+
+/// The domains of an account, with the limit of its plan.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// Newest first, including pending claims.
+    pub domains: Vec<Domain>,
+    /// The maximum number of domains in the account's plan.
+    pub limit: u32,
+}
+
+/// The result of claiming a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The claim is new and pending.
+    Fresh(Domain),
+    /// The account already had the domain or a claim to it.
+    Standing(Domain),
+    /// The name is invalid, or the domain belongs to the platform.
+    Invalid,
+    /// Another account has verified the domain.
+    Taken,
+    /// The account's plan includes no custom domains.
+    NotInPlan,
+    /// The account has reached the limit of its plan.
+    Full,
+}
+
+/// A domain with the state of its DNS records.
+#[derive(Clone, Debug)]
+pub struct Inspected {
+    /// The domain.
+    pub domain: Domain,
+    /// The records that the domain needs.
+    pub records: Vec<Record>,
+}
+
+/// The result of verifying a claim.
+#[derive(Clone, Debug)]
+pub enum Verification {
+    /// The domain is active. It may have been active before.
+    Active(Inspected),
+    /// The challenge record was not found.
+    Missing,
+    /// Another account verified the domain first.
+    Taken,
+    /// The domain now belongs to the platform.
+    Invalid,
+    /// The account has neither this domain nor a claim to it.
+    Unknown,
+    /// The DNS cannot be read at present, or the account has reached its limit of concurrent lookups.
+    Unreadable,
+}
+
+/// The result of reading a domain's records.
+#[derive(Clone, Debug)]
+pub enum Inspection {
+    /// The domain and the state of its records.
+    Found(Inspected),
+    /// The account has neither this domain nor a claim to it.
+    Unknown,
+    /// The account has reached its limit of concurrent lookups.
+    Busy,
+}
+
+/// The service for custom domains.
+#[derive(Debug)]
+pub struct Domains {
+    directory: Directory,
+    dns: Arc<Dns>,
+    keys: Arc<Keyring>,
+    /// The signing keys, which are notified when a domain is verified or released.
+    signing: Arc<latchmail_dkim::Keys>,
+    plans: Plans,
+    clock: Clock,
+    /// The time of the last failed check, by account and domain.
+    failed: Cache<String, Duration>,
+    /// Serializes the checks of one claim. The second check uses the result of the first.
+    checking: Turns,
+    /// For each claim, the number of its last check that could not read the DNS. A caller that waited for that check does not repeat the lookup.
+    unreadable: Cache<String, u64>,
+    /// How many checks could not read the DNS.
+    unread: AtomicU64,
+    looking: Turns,
+}
+
+impl Domains {
+    /// Creates the service from its parts.
+    #[must_use]
+    pub fn new(
+        config: &Config,
+        directory: Directory,
+        dns: Arc<Dns>,
+        keys: Arc<Keyring>,
+        signing: Arc<latchmail_dkim::Keys>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            directory,
+            dns,
+            keys,
+            signing,
+            plans: Plans::of(config),
+            clock,
+            failed: Cache::new(MOST_REMEMBERED),
+            checking: Turns::new(1),
+            unreadable: Cache::new(MOST_REMEMBERED),
+            unread: AtomicU64::new(0),
+            looking: Turns::new(LOOKING),
+        }
+    }
+
+    /// Returns an account's domains and the limit of its plan.
+    ///
+    /// # Errors
+    /// Returns a 500 failure if the database fails.
+    pub async fn list(&self, account: &str) -> Result<Held, Failure> {
+        Ok(Held {
+            limit: self.limit(account).await?,
+            domains: self.directory.domains(account).await?,
+        })
+    }
+
+    /// Claims a domain for the account of a session.
+    ///
+    /// # Errors
+    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is claimed in that case.
+    pub async fn claim(
+        &self,
+        session: Session<'_>,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<Claim, Failure> {
+        let Some(name) = folded(name) else {
+            return Ok(Claim::Invalid);
+        };
+        let at_most = self.limit(session.account).await?;
+        let challenge = secrets::letters_and_digits(CHALLENGE_LENGTH)?;
+        let claimed =
+            self.directory
+                .claim_domain(self.by(session), &name, &challenge, at_most, origin);
+        Ok(match claimed.await? {
+            Claimed::Fresh(domain) => Claim::Fresh(domain),
+            Claimed::Standing(domain) => Claim::Standing(domain),
+            Claimed::Platform => Claim::Invalid,
+            Claimed::Taken => Claim::Taken,
+            Claimed::Full if at_most == 0 => Claim::NotInPlan,
+            Claimed::Full => Claim::Full,
+            Claimed::SessionOver => return Err(session_over()),
+        })
+    }
+
+    /// Returns a domain of an account, with the current state of its records.
+    ///
+    /// # Errors
+    /// Returns a 500 failure if the database fails.
+    pub async fn inspect(&self, account: &str, name: &str) -> Result<Inspection, Failure> {
+        let Some(domain) = self.of(account, name).await? else {
+            return Ok(Inspection::Unknown);
+        };
+        let Some(_turn) = self.turn_to_look(account).await else {
+            return Ok(Inspection::Busy);
+        };
+        Ok(Inspection::Found(self.inspected(domain).await))
+    }
+
+    /// Looks up the challenge of a claim and activates the domain if the challenge is found. Performs no lookup if a check failed less than `REMEMBERED` ago.
+    ///
+    /// # Errors
+    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is changed in that case.
+    pub async fn verify(
+        &self,
+        session: Session<'_>,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<Verification, Failure> {
+        let Some(domain) = self.of(session.account, name).await? else {
+            return Ok(Verification::Unknown);
+        };
+        let asked_at = self.unread.load(Ordering::SeqCst);
+        let Some(_turn) = self.turn_to_look(session.account).await else {
+            return Ok(Verification::Unreadable);
+        };
+        match self
+            .checked(session, &domain.name, asked_at, origin)
+            .await?
+        {
+            Ok(domain) => Ok(Verification::Active(self.inspected(domain).await)),
+            Err(verification) => Ok(verification),
+        }
+    }
+
+    /// Returns the domain of a claim once it is active, or the reason why it is not. Releases its permit before the domain's records are looked up.
+    async fn checked(
+        &self,
+        session: Session<'_>,
+        name: &str,
+        asked_at: u64,
+        origin: &Origin,
+    ) -> Result<Result<Domain, Verification>, Failure> {
+        let check = format!("{} {name}", session.account);
+        let _turn = self.checking.turn(&check).await;
+        // The claim may have changed while this call waited for the permit.
+        let Some(domain) = self.directory.domain(session.account, name).await? else {
+            return Ok(Err(Verification::Unknown));
+        };
+        let Some(challenge) = Challenge::of(&domain) else {
+            return Ok(Ok(domain));
+        };
+        if self.failed_lately(&check) {
+            return Ok(Err(Verification::Missing));
+        }
+        if self.unreadable.get(&check).is_some_and(|at| at > asked_at) {
+            return Ok(Err(Verification::Unreadable));
+        }
+        match self.proved(&challenge).await {
+            None => {
+                let at = self.unread.fetch_add(1, Ordering::SeqCst) + 1;
+                self.unreadable.insert(check, at);
+                return Ok(Err(Verification::Unreadable));
+            }
+            Some(false) => {
+                self.failed.insert(check, self.clock.monotonic());
+                return Ok(Err(Verification::Missing));
+            }
+            Some(true) => {}
+        }
+        let verified = self.activate(self.by(session), &domain, origin).await?;
+        Ok(match verified {
+            Verified::Active(domain) => Ok(domain),
+            Verified::Taken => Err(Verification::Taken),
+            Verified::Platform => Err(Verification::Invalid),
+            Verified::Gone => Err(Verification::Unknown),
+            Verified::SessionOver => return Err(session_over()),
+        })
+    }
+
+    /// Returns a permit to query the DNS, or `None` if no permit becomes available within `PATIENCE`.
+    async fn turn_to_look(&self, account: &str) -> Option<OwnedSemaphorePermit> {
+        let turn = self.looking.turn(account);
+        timeout(PATIENCE, turn).await.ok().flatten()
+    }
+
+    /// Releases a domain or a claim.
+    ///
+    /// # Errors
+    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is changed in that case.
+    pub async fn release(
+        &self,
+        session: Session<'_>,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<Released, Failure> {
+        let Some(name) = folded(name) else {
+            return Ok(Released::Unknown);
+        };
+        let by = self.by(session);
+        let released = self
+            .directory
+            .release_domain(by, &name, Remaining::Keep, origin);
+        match released.await? {
+            Released::SessionOver => Err(session_over()),
+            Released::Released => {
+                self.signing.released(&name);
+                Ok(Released::Released)
+            }
+            released => Ok(released),
+        }
+    }
+
+    /// Looks up the records that a domain needs. A domain that is not active has no key to publish.
+    pub async fn inspected(&self, domain: Domain) -> Inspected {
+        let key = domain
+            .dkim
+            .as_ref()
+            .map(|key| (key.selector.as_str(), key.key.as_str()));
+        let records = self.dns.states(&domain.name, key).await;
+        Inspected { domain, records }
+    }
+
+    /// Returns whether a challenge is published now, or `None` if the DNS cannot be read.
+    pub async fn proved(&self, challenge: &Challenge) -> Option<bool> {
+        match self.dns.txt(&challenge.host).await {
+            Ok(published) => Some(published.iter().any(|text| challenge.is(text))),
+            Err(unreadable) => {
+                tracing::warn!("failed to check a domain claim: {unreadable}");
+                None
+            }
+        }
+    }
+
+    /// Activates a claimed domain with a new key. The caller has checked the claim.
+    ///
+    /// # Errors
+    /// Returns a 500 failure. Nothing is changed in that case.
+    pub async fn activate(
+        &self,
+        by: By<'_>,
+        domain: &Domain,
+        origin: &Origin,
+    ) -> Result<Verified, Failure> {
+        let pair = KeyPair::generate().await.map_err(Failure::internal)?;
+        let keys = NewKeys {
+            public: PublicKey {
+                selector: pair.selector().to_owned(),
+                key: pair.public_key().to_owned(),
+            },
+            sealed_private_key: pair.sealed(&self.keys, &domain.name)?,
+        };
+        let activated =
+            self.directory
+                .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
+        let activated = activated.await?;
+        // The domain stays active if this fails. The hourly run then writes the key.
+        if let Verified::Active(domain) = &activated
+            && let Err(error) = self.signing.verified(&domain.name).await
+        {
+            tracing::error!(domain = domain.name, %error, "failed to publish the domain's key to the milter");
+        }
+        Ok(activated)
+    }
+
+    async fn of(&self, account: &str, name: &str) -> Result<Option<Domain>, Failure> {
+        match folded(name) {
+            Some(name) => Ok(self.directory.domain(account, &name).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the maximum number of domains of an account.
+    async fn limit(&self, account: &str) -> Result<u32, Failure> {
+        let plan = self.directory.plan(account).await?.unwrap_or_default();
+        Ok(self.plans.named(&plan, account).custom_domains)
+    }
+
+    fn by<'a>(&self, session: Session<'a>) -> By<'a> {
+        By {
+            account_id: session.account,
+            sid: Some(session.sid),
+            at: self.clock.now(),
+        }
+    }
+
+    fn failed_lately(&self, check: &str) -> bool {
+        let lately = |at: Duration| self.clock.monotonic().saturating_sub(at) < REMEMBERED;
+        self.failed.get(check).is_some_and(lately)
+    }
+}
+
+/// Returns the folded name, or `None` if it cannot be claimed. The name of the challenge record must also fit into the maximum length.
+fn folded(name: &str) -> Option<String> {
+    let name = String::from(dns::fold(name).ok()?);
+    (host(&name).len() <= LONGEST_NAME).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_core::clock::Timestamp;
+
+    use super::*;
+
+    fn claim(name: &str) -> Domain {
+        Domain {
+            name: name.into(),
+            challenge: "Token".into(),
+            created_at: Timestamp::from_millis(0),
+            verified_at: None,
+            dkim: None,
+        }
+    }
+
+    #[test]
+    fn a_challenge_is_what_is_published_with_or_without_quotes_and_nothing_else() {
+        let challenge = Challenge::of(&claim("ada.example")).unwrap();
+        assert_eq!(challenge.host, "_latchmail-challenge.ada.example");
+        assert_eq!(challenge.value, "latchmail-verify=Token");
+        for published in [
+            "latchmail-verify=Token",
+            " latchmail-verify=Token\t",
+            "\"latchmail-verify=Token\"",
+            "\" latchmail-verify=Token \"",
+        ] {
+            assert!(challenge.is(published), "{published:?}");
+        }
+        for published in [
+            "",
+            "\"",
+            "\"\"",
+            "latchmail-verify=token",
+            "LATCHMAIL-VERIFY=Token",
+            "latchmail-verify=Tokens",
+            "latchmail-verify=Toke",
+            "latchmail-verify= Token",
+            "\"latchmail-verify=Token",
+            "x latchmail-verify=Token",
+        ] {
+            assert!(!challenge.is(published), "{published:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_proved_needs_no_challenge() {
+        let mut active = claim("ada.example");
+        active.verified_at = Some(active.created_at);
+        assert_eq!(Challenge::of(&active), None);
+    }
+
+    #[test]
+    fn a_name_is_one_that_has_room_for_its_challenge() {
+        let label = "x".repeat(63);
+        let name = |last: usize| format!("{label}.{label}.{label}.{}.example", "y".repeat(last));
+        assert_eq!(folded(&name(32)).as_deref(), Some(name(32).as_str()));
+        assert_eq!(folded(&name(33)), None);
+        assert_eq!(folded("ADA.example").as_deref(), Some("ada.example"));
+        assert_eq!(folded("not a domain"), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! Plans: the limits that the configuration sets for accounts. The directory stores the name of each account's plan.
+
+use std::collections::BTreeMap;
+
+use latchmail_core::config::{Config, Plan};
+use latchmail_directory::accounts::DEFAULT_PLAN;
+
+/// The plans of the configuration.
+#[derive(Clone, Debug)]
+pub struct Plans(BTreeMap<String, Plan>);
+
+impl Plans {
+    /// Returns the plans of a configuration.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        Self(config.plans.clone())
+    }
+
+    /// Returns the limits of a plan. A plan that is no longer in the configuration counts as the default plan.
+    #[must_use]
+    pub fn named(&self, plan: &str, account: &str) -> Plan {
+        let found = self.0.get(plan).or_else(|| {
+            if plan != DEFAULT_PLAN {
+                tracing::warn!(
+                    plan,
+                    account,
+                    "plan is not in the configuration; using the default plan"
+                );
+            }
+            self.0.get(DEFAULT_PLAN)
+        });
+        found.cloned().unwrap_or_default()
+    }
+}

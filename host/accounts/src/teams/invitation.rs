@@ -1,0 +1,89 @@
+//! Invitations: checks the caller's password, resolves a name to an address, and generates the key for members. The directory stores the key if the mailbox has
+//! none.
+
+use latchmail_core::caller::{MailCredential, Origin};
+use latchmail_core::{address, secrets};
+use latchmail_directory::events::Kind;
+use latchmail_directory::teams::{Invitation, Refusal};
+
+use super::{Error, Teams, Wanted, told};
+use crate::auth::account::Confirmation;
+
+/// Allowed length of the local part of an invited address, in characters.
+const USERNAME: std::ops::RangeInclusive<usize> = 3..=32;
+
+/// A new member.
+#[derive(Clone, Debug)]
+pub struct Invited {
+    /// The opaque id of the membership.
+    pub membership: String,
+    /// The first grant's id.
+    pub grant: String,
+    /// The name that the account is invited by, as members are listed.
+    pub username: String,
+}
+
+impl Teams {
+    /// Adds a member with a first grant, if the caller's own password is correct. A wrong password reveals nothing about other accounts. `mail` opens the
+    /// caller's own mailbox.
+    ///
+    /// # Errors
+    /// Returns [`Error`]. No member is added in that case.
+    pub async fn invite(
+        &self,
+        confirmation: Confirmation<'_>,
+        mail: &MailCredential,
+        mailbox: &str,
+        username: &str,
+        wanted: Wanted,
+        origin: &Origin,
+    ) -> Result<Invited, Error> {
+        let session = confirmation.session;
+        let entered = self.managed(session.account, mailbox).await?;
+        let mut grant = wanted.judged()?;
+        let address = self.invitee(username)?;
+        let confirmed = self
+            .auth
+            .confirm(confirmation, Kind::InvitationFailed, origin);
+        if !confirmed.await? {
+            return Err(Error::WrongPassword);
+        }
+        let address = address.ok_or(Refusal::NoUser)?;
+        self.look_up(&mut grant, session.account, mail, mailbox)
+            .await?;
+        let team = entered.team;
+        // A key is useless without a mail server.
+        if !team.shared {
+            self.mail.ping().await?;
+        }
+        let invitation = Invitation {
+            membership: secrets::id()?,
+            address,
+            grant,
+            key: self.new_key(mailbox)?,
+            at_most: self.plans.named(&team.plan, mailbox).guests,
+        };
+        let changing = self.changing(session, mailbox);
+        let kept = self.directory.invite(changing, &invitation, origin);
+        kept.await.map_err(told)?;
+        Ok(Invited {
+            membership: invitation.membership,
+            grant: invitation.grant.id,
+            username: self.username(&invitation.address),
+        })
+    }
+
+    /// Returns the folded address of a name, or `None` if no account can have it.
+    fn invitee(&self, username: &str) -> Result<Option<String>, Error> {
+        let (name, domain) = match username.rsplit_once('@') {
+            Some((name, domain)) => (name, address::fold_domain(domain)),
+            None => (username, self.auth.registration_domains().first().cloned()),
+        };
+        if !USERNAME.contains(&name.chars().count()) {
+            return Err(Error::Invalid(
+                "username must be 3 to 32 characters, not counting the domain".into(),
+            ));
+        }
+        Ok(domain.and_then(|domain| address::fold(&format!("{name}@{domain}"))))
+    }
+}

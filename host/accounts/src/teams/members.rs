@@ -1,0 +1,187 @@
+//! The view that a caller has of its teams and their members.
+
+use latchmail_core::clock::Timestamp;
+use latchmail_core::error::Failure;
+use latchmail_core::permissions::{Grants, Right, Rights};
+use latchmail_directory::teams::{Grant, Member, Refusal, Summary, Team};
+
+use super::{Error, Teams};
+use crate::auth::account::Session;
+
+/// A team that the caller may act in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The mailbox's id.
+    pub mailbox: String,
+    /// The mailbox's address.
+    pub address: String,
+    /// The team's name: its owner's name, or the local part of its address if the owner has no profile.
+    pub name: String,
+    /// Whether the mailbox is the caller's own.
+    pub own: bool,
+    /// The union of the rights that the caller has on anything in the mailbox.
+    pub rights: Rights,
+}
+
+/// A member of a team, or its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The account's id.
+    pub account: String,
+    /// The name that the account is invited by.
+    pub username: String,
+    /// The account's address.
+    pub address: String,
+    /// Whether the account owns the mailbox.
+    pub owner: bool,
+    /// The union of the rights that the account has on anything in the mailbox.
+    pub rights: Rights,
+    /// The account's grants. Empty for the owner.
+    pub grants: Vec<Grant>,
+    /// When the account became a member. For the owner, when the account was created.
+    pub joined_at: Timestamp,
+}
+
+/// A team as one of its members may see it.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    /// The owner first, then the members that the caller may see, sorted by address.
+    pub members: Vec<Seen>,
+    /// The maximum number of members in the owner's plan.
+    pub at_most: u32,
+    /// The number of members, without the owner.
+    pub guests: u32,
+    /// Whether there is a key that acts for members, without which members have no access.
+    pub shared: bool,
+}
+
+/// A team that a caller has access to, with the caller's grants.
+pub(super) struct Entered {
+    pub(super) team: Team,
+    pub(super) held: Grants,
+}
+
+impl Entered {
+    /// Returns `true` if the caller may manage the members.
+    pub(super) fn manages(&self) -> bool {
+        self.held.over_mailbox().hold(Right::MembersManage)
+    }
+}
+
+impl Teams {
+    /// Returns the teams of an account, its own mailbox first.
+    ///
+    /// # Errors
+    /// Returns a 500 failure if the database fails.
+    pub async fn list(&self, account: &str) -> Result<Vec<Listed>, Failure> {
+        let teams = self.directory.teams(account).await?;
+        Ok(teams
+            .into_iter()
+            .map(|team| listed(team, account))
+            .collect())
+    }
+
+    /// Returns a team and its members, or `None` if the session's account has no access to such a team.
+    ///
+    /// # Errors
+    /// Returns a 500 failure if the database fails.
+    pub async fn members(
+        &self,
+        session: Session<'_>,
+        mailbox: &str,
+    ) -> Result<Option<Roster>, Failure> {
+        let Some(entered) = self.entered(session.account, mailbox).await? else {
+            return Ok(None);
+        };
+        let manages = entered.manages();
+        let team = entered.team;
+        let owner = Seen {
+            account: mailbox.to_owned(),
+            username: self.username(&team.address),
+            address: team.address,
+            owner: true,
+            rights: Rights::ALL,
+            grants: Vec::new(),
+            joined_at: team.created_at,
+        };
+        let guests = u32::try_from(team.members.len()).unwrap_or(u32::MAX);
+        let known = |member: &Member| manages || member.account_id == session.account;
+        let members = team.members.into_iter().filter(known);
+        Ok(Some(Roster {
+            members: std::iter::once(owner)
+                .chain(members.map(|member| self.guest(member)))
+                .collect(),
+            at_most: self.plans.named(&team.plan, mailbox).guests,
+            guests,
+            shared: team.shared,
+        }))
+    }
+
+    /// Returns a team, or `None` if an account has no access to it. The owner always has access; a member has access while there is a key and the owner is
+    /// active.
+    pub(super) async fn entered(
+        &self,
+        account: &str,
+        mailbox: &str,
+    ) -> Result<Option<Entered>, Failure> {
+        let Some(team) = self.directory.team(mailbox).await? else {
+            return Ok(None);
+        };
+        let held = if account == mailbox {
+            Some(Grants::owner())
+        } else if team.shared && team.active {
+            let mut members = team.members.iter();
+            let own = members.find(|member| member.account_id == account);
+            own.map(Member::held)
+        } else {
+            None
+        };
+        Ok(held.map(|held| Entered { team, held }))
+    }
+
+    /// Returns a team whose members an account may manage. Changes check this again in their transaction. This check comes first, so that a caller without the
+    /// right learns nothing about the named objects and is not asked for a password.
+    pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Entered, Error> {
+        let entered = self.entered(account, mailbox).await?;
+        let entered = entered.ok_or(Refusal::NoTeam)?;
+        if entered.manages() {
+            Ok(entered)
+        } else {
+            Err(Refusal::NotManaging.into())
+        }
+    }
+
+    fn guest(&self, member: Member) -> Seen {
+        Seen {
+            rights: member.held().anywhere(),
+            username: self.username(&member.address),
+            account: member.account_id,
+            address: member.address,
+            owner: false,
+            grants: member.grants,
+            joined_at: member.joined_at,
+        }
+    }
+
+    /// Returns the name that an address is invited by: the local part if the address is on the domain of bare names, and otherwise the whole address.
+    pub(super) fn username(&self, address: &str) -> String {
+        let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));
+        let bare = self.auth.registration_domains().first();
+        let bare = bare.is_some_and(|bare| bare == domain);
+        if bare { name } else { address }.to_owned()
+    }
+}
+
+fn listed(team: Summary, account: &str) -> Listed {
+    let local_part = || team.address.rsplit_once('@').map_or("", |(name, _)| name);
+    Listed {
+        name: team.person.as_ref().map_or_else(
+            || local_part().to_owned(),
+            |(first, last)| format!("{first} {last}"),
+        ),
+        own: team.mailbox == account,
+        rights: team.grants.anywhere(),
+        mailbox: team.mailbox,
+        address: team.address,
+    }
+}

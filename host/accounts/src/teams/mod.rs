@@ -1,0 +1,231 @@
+//! Shared mailboxes: their members, the grants of each member, and the key that acts for members.
+//!
+//! Contains no HTTP and no WIT. Validates grants and checks whether the caller may manage members. The directory checks this again in the transaction of the
+//! change, stores members and grants, and enforces their limits.
+
+mod invitation;
+mod judging;
+mod key;
+mod members;
+
+use std::sync::Arc;
+
+use latchmail_core::caller::{MailCredential, Origin};
+use latchmail_core::clock::Clock;
+use latchmail_core::config::Config;
+use latchmail_core::error::Failure;
+use latchmail_core::keyring::Keyring;
+use latchmail_core::permissions::{Resource, Rights};
+use latchmail_directory::Directory;
+use latchmail_directory::sessions::Asking;
+use latchmail_directory::teams::{Changing, Grant, Refusal};
+use latchmail_mailbox::{Access, Mail};
+
+use crate::auth::account::{Session, session_over};
+use crate::auth::{Auth, detached};
+use crate::plans::Plans;
+pub use invitation::Invited;
+pub use judging::Wanted;
+pub use members::{Listed, Roster, Seen};
+
+/// The reason why a team was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The change was refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The request is not valid. The message can be shown to users.
+    #[error("{0}")]
+    Invalid(String),
+    /// The caller's password is wrong.
+    #[error("wrong password")]
+    WrongPassword,
+    /// The mail server that the key would act at failed or is unavailable.
+    #[error(transparent)]
+    Mail(#[from] latchmail_mailbox::Error),
+    /// The session ended concurrently, or the host failed.
+    #[error("{0}")]
+    Failed(Failure),
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<latchmail_directory::Error> for Error {
+    fn from(error: latchmail_directory::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// The operations on the teams of all accounts.
+#[derive(Debug)]
+pub struct Teams {
+    directory: Directory,
+    auth: Arc<Auth>,
+    mail: Arc<Mail>,
+    keys: Arc<Keyring>,
+    plans: Plans,
+    clock: Clock,
+}
+
+impl Teams {
+    /// Creates the service from its parts.
+    #[must_use]
+    pub fn new(
+        config: &Config,
+        directory: Directory,
+        auth: Arc<Auth>,
+        mail: Arc<Mail>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            directory,
+            keys: auth.keys(),
+            auth,
+            mail,
+            plans: Plans::of(config),
+            clock,
+        }
+    }
+
+    /// Creates a further grant for a member. Returns the grant's id. `mail` opens the caller's own mailbox.
+    ///
+    /// # Errors
+    /// Returns [`Error`]. Nothing is granted in that case.
+    pub async fn add_grant(
+        &self,
+        session: Session<'_>,
+        mail: &MailCredential,
+        mailbox: &str,
+        member: &str,
+        wanted: Wanted,
+        origin: &Origin,
+    ) -> Result<String, Error> {
+        self.managed(session.account, mailbox).await?;
+        let mut grant = wanted.judged()?;
+        self.look_up(&mut grant, session.account, mail, mailbox)
+            .await?;
+        let changing = self.changing(session, mailbox);
+        let added = self.directory.add_grant(changing, member, &grant, origin);
+        added.await.map_err(told)?;
+        Ok(grant.id)
+    }
+
+    /// Changes the rights of a grant.
+    ///
+    /// # Errors
+    /// Returns [`Error`]. Nothing is changed in that case.
+    pub async fn change_grant(
+        &self,
+        session: Session<'_>,
+        mailbox: &str,
+        grant: &str,
+        rights: Rights,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        self.managed(session.account, mailbox).await?;
+        judging::some(rights)?;
+        let changing = self.changing(session, mailbox);
+        let changed = self.directory.change_grant(changing, grant, rights, origin);
+        changed.await.map_err(told)
+    }
+
+    /// Revokes a grant. Its holder remains a member.
+    ///
+    /// # Errors
+    /// Returns [`Error`]. Nothing is changed in that case.
+    pub async fn revoke_grant(
+        &self,
+        session: Session<'_>,
+        mailbox: &str,
+        grant: &str,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let changing = self.changing(session, mailbox);
+        let revoked = self.directory.revoke_grant(changing, grant, origin);
+        revoked.await.map_err(told)
+    }
+
+    /// Removes a member. With the last member, deletes the key and ends the sessions that are logged in with it.
+    ///
+    /// # Errors
+    /// Returns [`Error`]. The account is still a member in that case.
+    pub async fn remove_member(
+        &self,
+        session: Session<'_>,
+        mailbox: &str,
+        member: &str,
+        origin: Origin,
+    ) -> Result<(), Error> {
+        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (account, sid) = (session.account.to_owned(), session.sid.to_owned());
+        let (mailbox, member) = (mailbox.to_owned(), member.to_owned());
+        let at = self.clock.now();
+        let removed = detached(async move {
+            let changing = Changing {
+                asking: Asking {
+                    account_id: &account,
+                    sid: &sid,
+                    at,
+                },
+                mailbox: &mailbox,
+            };
+            let removed = directory.remove_member(changing, &member, &origin).await;
+            if let Ok(Some(key)) = &removed {
+                mail.end(std::slice::from_ref(key)).await;
+            }
+            Ok(removed)
+        });
+        removed.await?.map(drop).map_err(told)
+    }
+
+    /// Sets the UIDVALIDITY of the grant's folder to the value that the mail server reports now, or to 0 if there is no such folder.
+    async fn look_up(
+        &self,
+        grant: &mut Grant,
+        asker: &str,
+        mail: &MailCredential,
+        mailbox: &str,
+    ) -> Result<(), Error> {
+        let Resource::Folder(folder) = &mut grant.resource else {
+            return Ok(());
+        };
+        let credential = if asker == mailbox {
+            mail.clone()
+        } else {
+            self.auth.shared(mailbox, asker).await?.mail
+        };
+        let access = Access {
+            account: mailbox.to_owned(),
+            credential,
+            guest: None,
+        };
+        let found = self.mail.uid_validity(&access, &folder.id).await?;
+        folder.uid_validity = found.unwrap_or(0);
+        Ok(())
+    }
+
+    fn changing<'a>(&self, session: Session<'a>, mailbox: &'a str) -> Changing<'a> {
+        Changing {
+            asking: Asking {
+                account_id: session.account,
+                sid: session.sid,
+                at: self.clock.now(),
+            },
+            mailbox,
+        }
+    }
+}
+
+/// Converts a refusal of the directory.
+fn told(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::SessionOver => session_over().into(),
+        Refusal::NotTaken(resource) => Error::Invalid(judging::not_taken(&resource)),
+        Refusal::Directory(error) => error.into(),
+        refusal => refusal.into(),
+    }
+}

@@ -1,0 +1,376 @@
+//! `latchmail domain …`: commands that show and change domains, and hold addresses.
+//!
+//! `show` and `verify` query the DNS with the DNS settings of the service's configuration.
+
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use clap::Subcommand;
+use latchmail_accounts::domains::{Challenge, Domains};
+use latchmail_core::keyring::Keyring;
+use latchmail_directory::administration::Freeing;
+use latchmail_directory::domains::{By, Claim, Domain, Released, Remaining, Verified};
+use latchmail_directory::held::Holding;
+use latchmail_directory::platform_domains::{Added, Removed};
+use latchmail_net::dns::{self, Dns};
+
+use super::{Desk, Service, folded, keys, list, say, sentence, shown, shown_domains};
+
+/// Subcommands of `latchmail domain`.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List the platform domains and the domains that accounts own or claim.
+    List {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a domain: its owner, its claims, and whether its DNS records are published.
+    Show {
+        /// Name of the domain.
+        domain: String,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Verify a claimed domain: the claimant becomes the owner if the DNS has the challenge.
+    Verify {
+        /// Name of the domain.
+        domain: String,
+        /// Address of the claimant. Required if several accounts claim the domain.
+        #[arg(long, value_name = "ADDRESS")]
+        account: Option<String>,
+        /// Verify the domain without a DNS lookup of the challenge.
+        #[arg(long)]
+        unchecked: bool,
+    },
+    /// Remove a domain, or the claim of it, from its account. Mail for the domain is then refused, and its DKIM key is destroyed.
+    Release {
+        /// Name of the domain.
+        domain: String,
+        /// Address of the owner or claimant. Required if several accounts claim the domain.
+        #[arg(long, value_name = "ADDRESS")]
+        account: Option<String>,
+        /// Also delete the account's aliases on the domain. Without this option, a domain with aliases is not released.
+        #[arg(long)]
+        aliases: bool,
+    },
+    /// Add a platform domain to those of the configuration. Every account can create aliases on it, and the operator can create accounts on
+    /// it.
+    Add {
+        /// Name of the domain.
+        domain: String,
+    },
+    /// Remove a platform domain that `latchmail domain add` added.
+    Remove {
+        /// Name of the domain.
+        domain: String,
+    },
+    /// Hold an address, so that no account can use it.
+    Hold {
+        /// Address to hold.
+        address: String,
+    },
+    /// Release a held or reserved address, so that any account can use it.
+    Free {
+        /// Address to release.
+        address: String,
+    },
+}
+
+/// Runs a subcommand.
+///
+/// # Errors
+/// Returns an error with one sentence for the operator. Nothing was changed.
+pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
+    let desk = Desk::open(service).await?;
+    let done = match verb {
+        Verb::List { json } => desk.list_domains(json).await,
+        Verb::Show { domain, json } => desk.show_domain(&domain, json).await,
+        Verb::Verify {
+            domain,
+            account,
+            unchecked,
+        } => {
+            desk.verify_domain(&domain, account.as_deref(), unchecked)
+                .await
+        }
+        Verb::Release {
+            domain,
+            account,
+            aliases,
+        } => {
+            let aliases = if aliases {
+                Remaining::Delete
+            } else {
+                Remaining::Keep
+            };
+            desk.release_domain(&domain, account.as_deref(), aliases)
+                .await
+        }
+        Verb::Add { domain } => desk.add_domain(&domain).await,
+        Verb::Remove { domain } => desk.remove_domain(&domain).await,
+        Verb::Hold { address } => desk.hold(&address).await,
+        Verb::Free { address } => desk.let_go(&address).await,
+    };
+    desk.close().await;
+    done
+}
+
+impl Desk {
+    async fn list_domains(&self, json: bool) -> anyhow::Result<()> {
+        let platform = self.directory.platform_domains().await?;
+        let claims = self.directory.domain_claims("").await?;
+        if json {
+            let platform = platform.iter().map(shown_domains::platform_json);
+            let claims = claims.iter().map(shown_domains::claim_json);
+            return list(platform.chain(claims).map(|line| line.to_string()));
+        }
+        if platform.is_empty() && claims.is_empty() {
+            return say("There are no domains.");
+        }
+        let heading = ["domain", "state", "account", "since"].map(Into::into);
+        let rows: Vec<[String; 4]> = std::iter::once(heading)
+            .chain(platform.iter().map(shown_domains::platform_row))
+            .chain(claims.iter().map(shown_domains::claim_row))
+            .collect();
+        list(shown::table(&rows).into_iter())
+    }
+
+    async fn show_domain(&self, domain: &str, json: bool) -> anyhow::Result<()> {
+        let name = named(domain)?;
+        let platform = self.directory.platform_domain(&name).await?;
+        let claims = self.directory.domain_claims(&name).await?;
+        if platform.is_none() && claims.is_empty() {
+            bail!("{name} is not a platform domain, and no account claims it");
+        }
+        let domains = self.domains(keys(self)?)?;
+        let mut proved = Vec::with_capacity(claims.len());
+        for claim in &claims {
+            proved.push(match Challenge::of(&claim.domain) {
+                Some(challenge) => domains.proved(&challenge).await,
+                None => None,
+            });
+        }
+        // The directory lists the owner before other claimants. The DKIM key of a platform domain is in the configuration.
+        let holder = claims.first().map(|claim| claim.domain.clone());
+        let holder = holder.unwrap_or_else(|| Domain {
+            name: name.clone(),
+            challenge: String::new(),
+            created_at: self.clock.now(),
+            verified_at: None,
+            dkim: None,
+        });
+        let shown = shown_domains::Shown {
+            name: &name,
+            platform: platform.as_ref(),
+            claims: &claims,
+            proved: &proved,
+            in_use: self.directory.in_use(&name).await?,
+            held: &self.directory.held_on(&name).await?,
+            records: &domains.inspected(holder).await.records,
+        };
+        if json {
+            say(&shown.json().to_string())
+        } else {
+            say(&shown.lines())
+        }
+    }
+
+    async fn verify_domain(
+        &self,
+        domain: &str,
+        account: Option<&str>,
+        unchecked: bool,
+    ) -> anyhow::Result<()> {
+        let claim = self.claim(&named(domain)?, account).await?;
+        let (name, owner) = (&claim.domain.name, &claim.owner);
+        let Some(challenge) = Challenge::of(&claim.domain) else {
+            return say(&format!("{name} is already active for {owner}."));
+        };
+        let domains = self.domains(keys(self)?)?;
+        if !unchecked {
+            match domains.proved(&challenge).await {
+                Some(true) => {}
+                Some(false) => bail!(
+                    "there is no TXT record at {} with the value {}; --unchecked skips this check",
+                    challenge.host,
+                    challenge.value
+                ),
+                None => bail!("the DNS lookup failed; nothing was changed"),
+            }
+        }
+        let verified = domains
+            .activate(self.by(&claim), &claim.domain, &self.origin)
+            .await
+            .map_err(|failure| sentence(&failure))?;
+        match verified {
+            Verified::Active(_) => say(&format!(
+                "{name} is active for {owner}: mail for it is accepted from now on."
+            )),
+            Verified::Taken => bail!("another account verified {name} concurrently"),
+            Verified::Platform => {
+                bail!("{name} is a platform domain, or another account has an address on it")
+            }
+            Verified::Gone | Verified::SessionOver => bail!("{owner} released {name} concurrently"),
+        }
+    }
+
+    async fn release_domain(
+        &self,
+        domain: &str,
+        account: Option<&str>,
+        aliases: Remaining,
+    ) -> anyhow::Result<()> {
+        let claim = self.claim(&named(domain)?, account).await?;
+        let (name, owner) = (&claim.domain.name, &claim.owner);
+        let released = self
+            .directory
+            .release_domain(self.by(&claim), name, aliases, &self.origin);
+        let with_them = match aliases {
+            Remaining::Keep => "",
+            Remaining::Delete => "the aliases on it are deleted, ",
+        };
+        match released.await? {
+            Released::Released if claim.domain.verified_at.is_some() => say(&format!(
+                "{name} no longer belongs to {owner}: {with_them}mail for it is refused, and its key is destroyed."
+            )),
+            Released::Released => say(&format!("{owner} no longer claims {name}.")),
+            Released::HasAliases => {
+                bail!(
+                    "{owner} has aliases on {name}, which must be deleted first; --aliases deletes them"
+                )
+            }
+            Released::Unknown | Released::SessionOver => {
+                bail!("{owner} released {name} concurrently")
+            }
+        }
+    }
+
+    async fn add_domain(&self, domain: &str) -> anyhow::Result<()> {
+        let name = named(domain)?;
+        let now = self.clock.now();
+        let added = self
+            .directory
+            .add_platform_domain(&name, now, &self.origin)
+            .await?;
+        match added {
+            Added::Added { voided: 0 } => say(&format!("{name} is a platform domain.")),
+            Added::Added { voided } => say(&format!(
+                "{name} is a platform domain. Claims of accounts that were voided: {voided}."
+            )),
+            Added::Already => say(&format!("{name} is already a platform domain.")),
+            Added::Taken(owner) => bail!("{name} belongs to {owner}, who verified it"),
+        }
+    }
+
+    async fn remove_domain(&self, domain: &str) -> anyhow::Result<()> {
+        let name = named(domain)?;
+        let now = self.clock.now();
+        let removed = self
+            .directory
+            .remove_platform_domain(&name, now, &self.origin)
+            .await?;
+        match removed {
+            Removed::Removed => say(&format!(
+                "{name} is no longer a platform domain: mail for it is refused."
+            )),
+            Removed::Unknown => bail!("{name} is not a platform domain"),
+            Removed::Configured => {
+                bail!("{name} is set in `registration.domains`: remove it there")
+            }
+            Removed::InUse(in_use) => bail!(
+                "there are addresses on {name}: accounts {}, aliases {}; nothing was changed",
+                in_use.accounts,
+                in_use.aliases
+            ),
+        }
+    }
+
+    async fn hold(&self, address: &str) -> anyhow::Result<()> {
+        let address = folded(address)?;
+        let now = self.clock.now();
+        match self
+            .directory
+            .hold_address(&address, now, &self.origin)
+            .await?
+        {
+            Holding::Held => say(&format!("{address} is held: no account can use it.")),
+            Holding::Already => say(&format!("{address} is already held.")),
+            Holding::Taken => bail!("{address} is in use, as an account or an alias"),
+        }
+    }
+
+    async fn let_go(&self, address: &str) -> anyhow::Result<()> {
+        let address = folded(address)?;
+        let now = self.clock.now();
+        let freed = self
+            .directory
+            .let_address_go(&address, now, &self.origin)
+            .await?;
+        if freed {
+            return say(&format!("{address} is released: any account can use it."));
+        }
+        let freeing = self
+            .directory
+            .free_address(&address, now, &self.origin)
+            .await?;
+        match freeing {
+            Freeing::Freed => say(&format!("{address} is released: any account can use it.")),
+            Freeing::Free => say(&format!("{address} is neither held nor reserved.")),
+            Freeing::Live => bail!("{address} is in use, as an account or an alias"),
+        }
+    }
+
+    /// Returns the owner's entry for the domain, or its only claim. With `account`, returns the entry of the account with this address.
+    async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
+        let claims = self.directory.domain_claims(name).await?;
+        if let Some(account) = account {
+            let account = folded(account)?;
+            let found = claims.into_iter().find(|claim| claim.owner == account);
+            return found.ok_or_else(|| anyhow!("{account} does not claim {name}"));
+        }
+        match claims.as_slice() {
+            [] => bail!("no account claims {name}"),
+            [claim] => Ok(claim.clone()),
+            several => {
+                let owners: Vec<&str> = several.iter().map(|c| c.owner.as_str()).collect();
+                bail!(
+                    "several accounts claim {name}; select one with --account: {}",
+                    owners.join(", ")
+                )
+            }
+        }
+    }
+
+    fn domains(&self, keys: Keyring) -> anyhow::Result<Domains> {
+        let keys = Arc::new(keys);
+        let signing = latchmail_dkim::Keys::new(
+            &self.config.dkim,
+            self.directory.clone(),
+            Arc::clone(&keys),
+        )?;
+        Ok(Domains::new(
+            &self.config,
+            self.directory.clone(),
+            Arc::new(Dns::new(&self.config.dns)?),
+            keys,
+            Arc::new(signing),
+            self.clock.clone(),
+        ))
+    }
+
+    fn by<'a>(&self, claim: &'a Claim) -> By<'a> {
+        By {
+            account_id: &claim.account_id,
+            sid: None,
+            at: self.clock.now(),
+        }
+    }
+}
+
+fn named(domain: &str) -> anyhow::Result<String> {
+    let name = dns::fold(domain);
+    let name = name.map_err(|_| anyhow!("`{}` is not a domain", shown::plain(domain)))?;
+    Ok(name.into())
+}

@@ -1,0 +1,229 @@
+//! `latchmail module new`: creates a project that can be built and installed as a module unchanged, in one of several languages.
+//!
+//! This program contains the templates, the SDK and the contract and writes them into the project, so that the project needs neither this repository nor
+//! another version of them. This module does not build the project and does not use a running service.
+
+mod lock;
+mod manifest;
+mod name;
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use latchmail_runtime::modules::CONTRACT;
+
+pub(crate) use name::Name;
+
+/// Files with their paths in a project. The blanks of a file whose name ends with [`FILLED_IN`] are filled in.
+type Files = &'static [(&'static str, &'static str)];
+const RUST: Files = include!(concat!(env!("OUT_DIR"), "/rust.rs"));
+const JAVASCRIPT: Files = include!(concat!(env!("OUT_DIR"), "/javascript.rs"));
+const PYTHON: Files = include!(concat!(env!("OUT_DIR"), "/python.rs"));
+const FILLED_IN: &str = ".in";
+
+/// The language of a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    /// With the SDK.
+    Rust,
+    /// With componentize-js.
+    Javascript,
+    /// With componentize-py.
+    Python,
+}
+
+/// The workspace of the SDK, with the dependency versions that the SDK was tested with.
+const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
+const LOCK: &str = include_str!("../../../../Cargo.lock");
+const SDK: &str = include_str!("../../../../components/sdk/Cargo.toml");
+const SHAPE: &str = include_str!("../../../../shape/Cargo.toml");
+
+impl Language {
+    /// Returns the commands that test and build a project, as in its README, and the path of the component.
+    #[must_use]
+    pub fn commands(self, name: &Name) -> (&'static [&'static str], String) {
+        let file = name.file();
+        match self {
+            Self::Rust => (
+                &["cargo test", "cargo build --release --target wasm32-wasip2"],
+                format!("target/wasm32-wasip2/release/{file}"),
+            ),
+            Self::Javascript => (
+                &["npm ci --ignore-scripts", "npm test", "npm run build"],
+                format!("build/{file}"),
+            ),
+            Self::Python => (
+                &[
+                    "python3 -m venv .venv",
+                    ".venv/bin/pip install -r requirements.txt",
+                    ".venv/bin/python -m unittest",
+                    ".venv/bin/python build.py",
+                ],
+                format!("build/{file}"),
+            ),
+        }
+    }
+
+    fn files(self) -> Files {
+        match self {
+            Self::Rust => RUST,
+            Self::Javascript => JAVASCRIPT,
+            Self::Python => PYTHON,
+        }
+    }
+}
+
+/// Creates the folder `into` with a project for the module `name`. Writes nothing if `into` already exists.
+///
+/// # Errors
+/// Returns an error that names the file or folder that could not be written.
+pub(crate) fn create(name: &Name, language: Language, into: &Path) -> anyhow::Result<()> {
+    let files = files(name, language)?;
+    match DirBuilder::new().create(into) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("{} already exists", into.display());
+        }
+        Err(error) => {
+            return Err(error)
+                .with_context(|| format!("cannot create the folder {}", into.display()));
+        }
+    }
+    for (path, text) in files {
+        let file = into.join(path);
+        write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(file)?;
+    file.write_all(text.as_bytes())
+}
+
+/// Returns the path and the text of every file of the project.
+fn files(name: &Name, language: Language) -> anyhow::Result<Vec<(String, String)>> {
+    let blanks = [
+        ("{{name}}", name.to_string()),
+        ("{{Name}}", name.in_capitals()),
+        ("{{file}}", name.file()),
+        ("{{contract}}", CONTRACT.to_owned()),
+    ];
+    let file = |(path, text): &(&str, &str)| match path.strip_suffix(FILLED_IN) {
+        Some(path) => {
+            let fill = |text: String, (blank, value): &(&str, String)| text.replace(blank, value);
+            (
+                path.to_owned(),
+                blanks.iter().fold((*text).to_owned(), fill),
+            )
+        }
+        None => ((*path).to_owned(), (*text).to_owned()),
+    };
+    let mut files: Vec<_> = language.files().iter().map(file).collect();
+    if language != Language::Rust {
+        return Ok(files);
+    }
+    for (crate_name, text) in [("latchmail-sdk", SDK), ("latchmail-shape", SHAPE)] {
+        let manifest = manifest::standalone(text, WORKSPACE)
+            .with_context(|| format!("cannot generate the manifest of {crate_name}"))?;
+        files.push((format!("vendor/{crate_name}/Cargo.toml"), manifest));
+    }
+    files.push(("Cargo.lock".into(), lock::of(name.as_str(), LOCK)));
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn named(name: &str) -> Name {
+        name.parse().unwrap()
+    }
+
+    const LANGUAGES: [Language; 3] = [Language::Rust, Language::Javascript, Language::Python];
+
+    fn text(language: Language, path: &str) -> String {
+        let files = files(&named("my-notes"), language).unwrap();
+        let found = files.into_iter().find(|(known, _)| known == path);
+        found.unwrap_or_else(|| panic!("no {path}")).1
+    }
+
+    #[test]
+    fn a_project_has_the_contract_no_blanks_and_a_readme_with_its_commands() {
+        for language in LANGUAGES {
+            let name = named("my-notes");
+            let files = files(&name, language).unwrap();
+            assert!(files.iter().any(|(path, _)| path.ends_with("/mailbox.wit")));
+            for (path, text) in &files {
+                // Files of this repository can contain double braces of their own.
+                let own = path.starts_with("vendor/") || path.ends_with("package-lock.json");
+                assert!(own || !text.contains("{{"), "{path}: {text}");
+                assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
+            }
+            let (commands, component) = language.commands(&name);
+            let readme = text(language, "README.md");
+            assert!(readme.contains(&format!("```sh\n{}\n```", commands.join("\n"))));
+            let install = format!(
+                "latchmail module inspect {component}\nlatchmail module install {component}\n"
+            );
+            assert!(readme.contains(&install), "{readme}");
+        }
+    }
+
+    #[test]
+    fn projects_have_the_tools_at_the_versions_that_they_were_tested_with() {
+        let tested: Value =
+            serde_json::from_str(include_str!("../../../../scripts/guests/package.json")).unwrap();
+        let project: Value =
+            serde_json::from_str(&text(Language::Javascript, "package.json")).unwrap();
+        for key in ["dependencies", "overrides"] {
+            assert_eq!(project[key], tested[key]);
+        }
+        let tested = include_str!("../../../../scripts/guests/requirements.txt");
+        let project = text(Language::Python, "requirements.txt");
+        assert!(tested.contains(project.trim()), "{project}");
+    }
+
+    #[test]
+    fn a_rust_project_has_the_sdk_and_nothing_that_points_out_of_it() {
+        let files = files(&named("my-notes"), Language::Rust).unwrap();
+        let text = |path: &str| {
+            let found = files.iter().find(|(known, _)| known == path);
+            found.map_or_else(|| panic!("no {path}"), |(_, text)| text.as_str())
+        };
+        assert!(text("vendor/latchmail-sdk/wit/worlds.wit").contains("latchmail:host@"));
+        assert!(text("vendor/latchmail-sdk/src/lib.rs").contains("pub mod capability;"));
+        assert!(text("Cargo.toml").contains("name = \"my-notes\""));
+        assert!(text("Cargo.lock").contains("name = \"my-notes\""));
+        for (path, text) in &files {
+            if path.ends_with("Cargo.toml") {
+                assert!(!text.contains("workspace = true"), "{path}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_existing_folder_is_left_unchanged() {
+        let folder = std::env::temp_dir().join(format!("lm-project-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let project = folder.join("notes");
+        create(&named("notes"), Language::Rust, &project).unwrap();
+        let kept = project.join("src/lib.rs");
+        fs::write(&kept, "mine").unwrap();
+        let refused = create(&named("notes"), Language::Python, &project)
+            .unwrap_err()
+            .to_string();
+        assert!(refused.ends_with("notes already exists"), "{refused}");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "mine");
+        let nowhere = create(&named("notes"), Language::Rust, &folder.join("a/b")).unwrap_err();
+        assert!(nowhere.to_string().starts_with("cannot create the folder"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

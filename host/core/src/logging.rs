@@ -1,0 +1,151 @@
+//! The log on standard error, as readable lines or as JSON, filtered as the configuration says.
+//!
+//! Every line that is written while a request is served is in the span of that request, which has its id. In the JSON form the fields of the span are
+//! in `span`. Types of secrets have no readable `Debug`, so secrets are not logged.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::config::{Log, LogFormat};
+use crate::error::StartError;
+
+/// Libraries that write too much below `info` (Cranelift writes hundreds of megabytes for one module) or that log the data they process (rustls logs
+/// whole handshakes). Each name stands for all targets that start with it.
+const QUIET: [&str; 5] = ["cranelift", "mio", "regalloc2", "rustls", "wasmtime"];
+
+/// Sets up the log of the process. Must be called only once.
+///
+/// # Errors
+/// The filter is invalid, or the log is already set up.
+pub fn start(config: &Log) -> Result<(), StartError> {
+    let log = fmt()
+        .with_env_filter(filter(&config.filter)?)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    match config.format {
+        LogFormat::Human => log.finish().try_init(),
+        LogFormat::Json => log
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .finish()
+            .try_init(),
+    }
+    .map_err(|e| StartError::new(format!("the log cannot be set up: {e}")))
+}
+
+/// Returns the configured filter. [`QUIET`] libraries are limited to `warn` if the global level would let them write more. Directives that name such
+/// a library or a part of it take precedence: the longer one of two matching directives applies, or the later one of two equal directives.
+fn filter(text: &str) -> Result<EnvFilter, StartError> {
+    let parse = |directives: &str| {
+        EnvFilter::builder().parse(directives).map_err(|e| {
+            StartError::new(format!(
+                "`log.filter` is `{text}`, which is not a valid filter: {e}"
+            ))
+        })
+    };
+    let filter = parse(text)?;
+    let for_everything = text
+        .split(',')
+        .filter_map(|directive| directive.trim().parse::<LevelFilter>().ok())
+        .next_back();
+    if for_everything.is_none_or(|level| level <= LevelFilter::WARN) {
+        return Ok(filter);
+    }
+    let quiet = QUIET.map(|name| format!("{name}=warn"));
+    parse(&format!("{},{text}", quiet.join(",")))
+}
+
+/// Access to the log for tests of other modules.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    /// Returns what is logged on this thread while `work` runs.
+    ///
+    /// # Panics
+    /// Panics if the log is not UTF-8.
+    #[allow(clippy::unwrap_used, reason = "only tests call this")]
+    pub async fn logged(work: impl Future<Output = ()>) -> String {
+        #[derive(Clone, Default)]
+        struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+        impl std::io::Write for Lines {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(move || writer.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        work.await;
+        drop(guard);
+        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::{Level, enabled, subscriber};
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::registry;
+
+    use super::*;
+
+    fn with<T>(text: &str, look: impl FnOnce() -> T) -> T {
+        subscriber::with_default(registry().with(filter(text).unwrap()), look)
+    }
+
+    #[test]
+    fn a_level_for_everything_is_not_for_what_would_bury_it() {
+        with("trace", || {
+            assert!(enabled!(target: "latchmail_http", Level::TRACE));
+            assert!(!enabled!(target: "cranelift_codegen::context", Level::INFO));
+            assert!(!enabled!(target: "wasmtime_internal_cranelift::compiler", Level::DEBUG));
+            assert!(!enabled!(target: "rustls::client::hs", Level::TRACE));
+            assert!(enabled!(target: "wasmtime", Level::WARN));
+        });
+        with("latchmail=trace,debug", || {
+            assert!(!enabled!(target: "regalloc2::ion", Level::DEBUG));
+        });
+    }
+
+    #[test]
+    fn what_is_named_is_heard() {
+        with("trace,cranelift_codegen=debug,rustls=info", || {
+            assert!(enabled!(target: "cranelift_codegen::context", Level::DEBUG));
+            assert!(!enabled!(target: "cranelift_frontend", Level::INFO));
+            assert!(enabled!(target: "rustls::client::hs", Level::INFO));
+        });
+    }
+
+    #[test]
+    fn a_quiet_log_does_not_grow_by_it() {
+        for text in ["error", "off", "latchmail=debug"] {
+            with(text, || {
+                assert!(!enabled!(target: "wasmtime", Level::WARN), "{text}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_filter_that_is_none_is_named() {
+        let config = Log {
+            filter: "latchmail=loudly".into(),
+            ..Log::default()
+        };
+        let error = start(&config).unwrap_err().to_string();
+        assert!(error.contains("latchmail=loudly"), "{error}");
+    }
+}

@@ -1,0 +1,190 @@
+//! The configuration of `latchmail dev` as TOML text, as an operator would write it. Environment variables override it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use latchmail_runtime::modules::GRANTABLE;
+
+/// The enabled modules, as file names in the modules' folder.
+pub(crate) const MODULES: [&str; 6] = [MAIL, CREDENTIALS, ALIASES, DOMAINS, TEAMS, MCP];
+const MAIL: &str = "latchmail_mail.wasm";
+const CREDENTIALS: &str = "latchmail_credentials.wasm";
+const ALIASES: &str = "latchmail_aliases.wasm";
+const DOMAINS: &str = "latchmail_domains.wasm";
+const TEAMS: &str = "latchmail_teams.wasm";
+const MCP: &str = "latchmail_mcp.wasm";
+
+/// The addresses of the running mail servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    pub(crate) imap: SocketAddr,
+    pub(crate) submission: SocketAddr,
+    pub(crate) doveadm: SocketAddr,
+    pub(crate) doveadm_key: PathBuf,
+}
+
+/// Returns the text. Before the mail servers run, it lacks their addresses and is otherwise complete.
+pub(crate) fn text(
+    state: &Path,
+    mail: &Path,
+    modules: &Path,
+    database: Option<&str>,
+    servers: Option<&Servers>,
+) -> String {
+    let file = |folder: &Path, name: &str| quoted(&folder.join(name).to_string_lossy());
+    let url = database.map_or_else(
+        || format!("sqlite:{}", state.join("latchmail.db").display()),
+        Into::into,
+    );
+    let mut text = format!(
+        "key_file = {key}
+cache_dir = {cache}
+
+[admin]
+socket = {socket}
+
+# A developer installs what a developer wrote: it may import whatever may be granted.
+[new_modules]
+grants = [{grants}]
+
+[database]
+url = {url}
+mailserver = {mailserver}
+
+[inbound]
+authserv_id = \"mail.latchmail.test\"
+
+[registration]
+domains = [\"latchmail.test\", \"example.test\"]
+
+[modules.mail]
+source = {mail_module}
+grants = [\"caller\", \"mailbox\", \"outbox\"]
+
+[modules.credentials]
+source = {credentials_module}
+grants = [\"caller\", \"profile\", \"credentials\"]
+
+[modules.aliases]
+source = {aliases_module}
+grants = [\"caller\", \"aliases\"]
+
+[modules.domains]
+source = {domains_module}
+grants = [\"caller\", \"domains\"]
+
+[modules.teams]
+source = {teams_module}
+grants = [\"caller\", \"teams\"]
+
+[modules.mcp]
+source = {mcp_module}
+grants = [\"caller\", \"mailbox\", \"aliases\", \"outbox\"]
+paths = [\"/mcp\"]
+",
+        key = file(state, "latchmail.key"),
+        socket = file(state, "latchmail.sock"),
+        grants = GRANTABLE.map(quoted).join(", "),
+        cache = file(state, "cache"),
+        url = quoted(&url),
+        mailserver = file(mail, "mailserver/mailserver.db"),
+        mail_module = file(modules, MAIL),
+        credentials_module = file(modules, CREDENTIALS),
+        aliases_module = file(modules, ALIASES),
+        domains_module = file(modules, DOMAINS),
+        teams_module = file(modules, TEAMS),
+        mcp_module = file(modules, MCP),
+    );
+    if let Some(servers) = servers {
+        text = format!(
+            "{text}
+[imap]
+address = \"{imap}\"
+doveadm = \"{doveadm}\"
+doveadm_key_file = {key}
+
+[smtp]
+address = \"{submission}\"
+",
+            imap = servers.imap,
+            doveadm = servers.doveadm,
+            key = quoted(&servers.doveadm_key.to_string_lossy()),
+            submission = servers.submission,
+        );
+    }
+    text
+}
+
+/// Returns the text that is stored for the operator's commands. It contains the address that the service listens on.
+pub(crate) fn kept(listen: SocketAddr, text: &str) -> String {
+    format!("# Written by `latchmail dev` at every start.\nlisten = \"{listen}\"\n{text}")
+}
+
+/// Returns a TOML basic string. TOML accepts the escapes of JSON (TOML 1.0, "String").
+pub(crate) fn quoted(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use latchmail_core::config::Config;
+
+    use super::*;
+
+    #[test]
+    fn the_text_is_a_configuration_and_the_environment_goes_over_it() {
+        let servers = Servers {
+            imap: SocketAddr::from(([127, 0, 0, 1], 1143)),
+            submission: SocketAddr::from(([127, 0, 0, 1], 1587)),
+            doveadm: SocketAddr::from(([127, 0, 0, 1], 1080)),
+            doveadm_key: "/k \"k\"".into(),
+        };
+        let state = Path::new("/tmp/a \"b\" \\c");
+        let text = text(
+            state,
+            Path::new("/tmp/m"),
+            Path::new("/m"),
+            None,
+            Some(&servers),
+        );
+        let environment = HashMap::from([("LATCHMAIL_LIMITS__MAIL".into(), "7".into())]);
+        let config = Config::parse(&text, "test", environment).unwrap();
+        assert_eq!(config.key_file, state.join("latchmail.key"));
+        assert_eq!(config.imap.address, "127.0.0.1:1143");
+        assert_eq!(config.imap.doveadm, "127.0.0.1:1080");
+        assert_eq!(config.imap.doveadm_key_file, Path::new("/k \"k\""));
+        assert_eq!(config.smtp.address, "127.0.0.1:1587");
+        assert_eq!(config.registration.domains[0], "latchmail.test");
+        assert_eq!(
+            config.modules["mail"].grants,
+            ["caller", "mailbox", "outbox"]
+        );
+        assert_eq!(config.limits.mail, 7);
+        assert_eq!(config.limits.search, 20);
+    }
+
+    #[test]
+    fn what_is_kept_says_where_the_service_listens() {
+        let folder = Path::new("/s");
+        let text = text(folder, folder, folder, Some("sqlite:/elsewhere.db"), None);
+        let kept = kept(SocketAddr::from(([127, 0, 0, 1], 8123)), &text);
+        let config = Config::parse(&kept, "test", HashMap::new()).unwrap();
+        assert_eq!(config.base_url(), "http://127.0.0.1:8123");
+        assert_eq!(config.database.url, "sqlite:/elsewhere.db");
+    }
+
+    #[test]
+    fn a_postgres_database_is_taken_as_it_is_given() {
+        let text = text(
+            Path::new("/s"),
+            Path::new("/m"),
+            Path::new("/m"),
+            Some("postgres://localhost/d"),
+            None,
+        );
+        let config = Config::parse(&text, "test", HashMap::new()).unwrap();
+        assert_eq!(config.database.url, "postgres://localhost/d");
+    }
+}

@@ -1,0 +1,203 @@
+//! Selects the key that signs for a domain: the configured key of a platform domain, otherwise the key that was generated when an account verified the domain.
+//! The same keys are provided to a milter if one is configured.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use latchmail_core::config;
+use latchmail_core::error::{Failure, StartError};
+use latchmail_core::keyring::Keyring;
+use latchmail_core::sealing::Purpose;
+use latchmail_directory::Directory;
+use latchmail_directory::dkim_keys::SealedKey;
+use latchmail_directory::milter::MilterKey;
+use quick_cache::sync::Cache;
+use rsa::pkcs8::{LineEnding, SecretDocument};
+use zeroize::Zeroizing;
+
+use super::configured::{self, Configured};
+use super::{Error, Signer};
+
+/// Maximum number of opened keys in the cache. Each needs a few kilobytes.
+const OPEN: usize = 1000;
+
+/// The keys of all domains.
+pub struct Keys {
+    directory: Directory,
+    keyring: Arc<Keyring>,
+    configured: HashMap<String, Configured>,
+    milter: bool,
+    /// The opened keys by domain, with the sealed key of each. An opened key is used only while the directory has the same sealed key.
+    open: Cache<String, (SealedKey, Arc<Signer>)>,
+}
+
+impl Keys {
+    /// Reads the keys in the configuration.
+    ///
+    /// # Errors
+    /// Returns an error if a key cannot be read or used, or if other users can read its file.
+    pub fn new(
+        config: &config::Dkim,
+        directory: Directory,
+        keyring: Arc<Keyring>,
+    ) -> Result<Self, StartError> {
+        Ok(Self {
+            directory,
+            keyring,
+            configured: configured::read(config)?,
+            milter: config.milter,
+            open: Cache::new(OPEN),
+        })
+    }
+
+    /// Returns the current signer of a domain, which must be in lower case and ASCII. Returns `None` if the domain has no key.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the key cannot be used or the directory fails. The caller must not send the message unsigned, because receivers would treat it
+    /// as forged.
+    pub async fn signer(&self, domain: &str) -> Result<Option<Arc<Signer>>, Error> {
+        if let Some(key) = self.configured(domain).await? {
+            return Ok(Some(Arc::clone(&key.signer)));
+        }
+        let Some(key) = self.directory.dkim_key(domain).await? else {
+            self.open.remove(domain);
+            return Ok(None);
+        };
+        if let Some((of, signer)) = self.open.get(domain)
+            && of == key
+        {
+            return Ok(Some(signer));
+        }
+        let private = self.opened(domain, &key)?;
+        let signer = Arc::new(Signer::from_pkcs8(domain, &key.selector, &private)?);
+        self.open
+            .insert(domain.to_owned(), (key, Arc::clone(&signer)));
+        Ok(Some(signer))
+    }
+
+    /// Removes the key of a released domain from the cache. Even without this call, the key is no longer used.
+    pub fn released(&self, domain: &str) {
+        self.open.remove(domain);
+    }
+
+    /// Clears the cache. Call this about every hour, so that keys of released domains do not stay in memory.
+    pub fn forget(&self) {
+        self.open.clear();
+    }
+
+    /// Seals keys again that were sealed with an earlier key of the service. Call this at the start.
+    ///
+    /// # Errors
+    /// Returns a 500 failure if the database fails.
+    pub async fn reseal(&self) -> Result<(), Failure> {
+        for (domain, key) in self.directory.dkim_keys().await? {
+            if self.keyring.is_current(&key.sealed) {
+                continue;
+            }
+            let private = match self.opened(&domain, &key) {
+                Ok(private) => private,
+                Err(error) => {
+                    tracing::error!(%error, "failed to open a DKIM key; the domain cannot send mail");
+                    continue;
+                }
+            };
+            let anew = self
+                .keyring
+                .seal_bytes(Purpose::DkimKey, &domain, &private)?;
+            self.directory
+                .reseal_dkim_key(&domain, &key.sealed, &anew)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Provides the key of a newly verified domain to the milter, if one is configured.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the key cannot be opened or stored. [`Keys::tell_milter`] repeats this within the hour.
+    pub async fn verified(&self, domain: &str) -> Result<(), Error> {
+        if !self.milter || self.configured(domain).await?.is_some() {
+            return Ok(());
+        }
+        let Some(key) = self.directory.dkim_key(domain).await? else {
+            return Ok(());
+        };
+        let key = self.for_milter(domain.to_owned(), key)?;
+        Ok(self.directory.give_milter(&[key]).await?)
+    }
+
+    /// Synchronizes the milter's keys with the directory and the configuration. Call this at the start and about every hour.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the directory fails. A key that cannot be opened is left out and logged.
+    pub async fn tell_milter(&self) -> Result<(), Error> {
+        if !self.milter {
+            return Ok(());
+        }
+        let platform = self.directory.platform_domains().await?;
+        let platform: BTreeSet<String> = platform.into_iter().map(|one| one.domain).collect();
+        let configured = |domain: &str| {
+            let key = self.configured.get(domain)?;
+            Some(MilterKey {
+                domain: domain.to_owned(),
+                selector: key.selector.clone(),
+                private_key: key.pem.0.clone(),
+                configured: true,
+            })
+        };
+        let mut keys: Vec<MilterKey> = platform.iter().filter_map(|own| configured(own)).collect();
+        for (domain, key) in self.directory.dkim_keys().await? {
+            if platform.contains(&domain) && self.configured.contains_key(&domain) {
+                continue;
+            }
+            match self.for_milter(domain, key) {
+                Ok(key) => keys.push(key),
+                Err(error) => tracing::error!(%error, "failed to provide a DKIM key to the milter"),
+            }
+        }
+        Ok(self.directory.set_milter(&keys).await?)
+    }
+
+    /// Returns the configured key of a domain while the domain belongs to the platform. Afterwards another account may own it.
+    async fn configured(&self, domain: &str) -> Result<Option<&Configured>, Error> {
+        let Some(key) = self.configured.get(domain) else {
+            return Ok(None);
+        };
+        let platforms = self.directory.platform_domain(domain).await?;
+        Ok(platforms.map(|_| key))
+    }
+
+    fn for_milter(&self, domain: String, key: SealedKey) -> Result<MilterKey, Error> {
+        let private = self.opened(&domain, &key)?;
+        let private_key = SecretDocument::try_from(private.as_slice())
+            .and_then(|key| key.to_pem("PRIVATE KEY", LineEnding::LF))
+            .map_err(|error| Error::Unusable {
+                domain: domain.clone(),
+                why: error.to_string(),
+            })?;
+        Ok(MilterKey {
+            domain,
+            selector: key.selector,
+            private_key,
+            configured: false,
+        })
+    }
+
+    fn opened(&self, domain: &str, key: &SealedKey) -> Result<Zeroizing<Vec<u8>>, Error> {
+        self.keyring
+            .open_bytes(Purpose::DkimKey, domain, &key.sealed)
+            .ok_or_else(|| Error::Unusable {
+                domain: domain.to_owned(),
+                why: "it was not sealed with any of the service's keys".into(),
+            })
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys")
+            .field("configured", &self.configured)
+            .finish_non_exhaustive()
+    }
+}

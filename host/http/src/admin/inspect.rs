@@ -1,0 +1,55 @@
+//! `POST /api/v1/admin/modules/inspect`: checks components without installing them.
+
+use http::StatusCode;
+use latchmail_runtime::life::report::Inspection;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Component, Managing, bytes};
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// The components to inspect.
+#[derive(Deserialize, ToSchema)]
+struct Components {
+    /// At least one.
+    modules: Vec<Component>,
+}
+
+/// The results of an inspection.
+#[derive(Serialize, ToSchema)]
+struct Inspected {
+    /// The modules, in the order of the request.
+    modules: Vec<Inspection>,
+}
+
+/// Inspects components.
+///
+/// Returns for each component its imports and whether each is granted, its routes, the changes that need consent, and the reason if it cannot be installed.
+/// Changes nothing.
+///
+/// # Errors
+/// Returns 400 if a component is not a module.
+#[utoipa::path(
+    post,
+    path = "/api/v1/admin/modules/inspect",
+    operation_id = "inspectModules",
+    tag = "Administration",
+    request_body = Components,
+    responses(
+        (status = 200, description = "The results", body = Inspected),
+        (status = 400, description = "A component is not a module; the message names the component and the reason", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub(super) async fn inspect_modules<S: Managing>(
+    state: &S,
+    request: &Request,
+) -> Result<Reply, Rejection> {
+    let components: Components = request.json()?;
+    let app = state.app();
+    let modules = app
+        .life
+        .inspect(app, bytes(&components.modules, request)?)
+        .await?;
+    Reply::json(StatusCode::OK, &Inspected { modules })
+}

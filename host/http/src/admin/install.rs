@@ -1,0 +1,70 @@
+//! `POST /api/v1/admin/modules`: installs new modules and new versions.
+
+use http::StatusCode;
+use latchmail_runtime::life::report::Report;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Component, Managing, bytes};
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// The modules to install.
+#[derive(Deserialize, ToSchema)]
+struct Install {
+    /// At least one component. Either all are installed or none.
+    modules: Vec<Component>,
+    /// Consents to all rights that a new version has and the version before did not have.
+    #[serde(default)]
+    accept: bool,
+}
+
+/// The installed modules.
+#[derive(Serialize, ToSchema)]
+struct Installed {
+    /// The modules, in the order of the request.
+    modules: Vec<Report>,
+}
+
+/// Installs modules.
+///
+/// Installs new modules and new versions: either all or none. They are active when the response is sent. Requests in progress finish with the version that they
+/// started with.
+///
+/// # Errors
+/// Returns 400 if a component is not a module, and 409 if a module conflicts or needs consent.
+#[utoipa::path(
+    post,
+    path = "/api/v1/admin/modules",
+    operation_id = "installModules",
+    tag = "Administration",
+    request_body = Install,
+    responses(
+        (
+            status = 201,
+            description = "The modules are active",
+            body = Installed,
+            links(
+                ("showModule" = (operation_id = "showModule", parameters(("name" = "$response.body#/modules/0/name")))),
+                ("disableModule" = (operation_id = "disableModule", parameters(("name" = "$response.body#/modules/0/name")))),
+                ("rollModuleBack" = (operation_id = "rollModuleBack", parameters(("name" = "$response.body#/modules/0/name")))),
+                ("removeModule" = (operation_id = "removeModule", parameters(("name" = "$response.body#/modules/0/name"))))
+            )
+        ),
+        (status = 400, description = "A module cannot be loaded; the message names the module and the reason", body = ref("#/components/schemas/Error")),
+        (status = 409, description = "A module conflicts with the host or another module, is not allowed by the configuration, or needs consent (`accept`); the message names the reason", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub(super) async fn install_modules<S: Managing>(
+    state: &S,
+    request: &Request,
+) -> Result<Reply, Rejection> {
+    let install: Install = request.json()?;
+    let components = bytes(&install.modules, request)?;
+    let (app, origin) = (state.app(), state.origin(request));
+    let modules = app
+        .life
+        .install(app, components, install.accept, &origin)
+        .await?;
+    Reply::json(StatusCode::CREATED, &Installed { modules })
+}

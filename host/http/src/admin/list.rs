@@ -1,0 +1,77 @@
+//! `GET /api/v1/admin/modules` and `GET /api/v1/admin/modules/{name}`: list and show modules.
+
+use http::StatusCode;
+use latchmail_runtime::life::report::{Report, Summary};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Managing, name};
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// The modules.
+#[derive(Serialize, ToSchema)]
+struct Modules {
+    /// The modules, sorted by name.
+    modules: Vec<Summary>,
+}
+
+/// Lists the modules.
+///
+/// Returns for each module its active version, or the reason if there is none, and statistics of its requests.
+///
+/// # Errors
+/// Does not fail in practice.
+#[utoipa::path(
+    get,
+    path = "/api/v1/admin/modules",
+    operation_id = "listModules",
+    tag = "Administration",
+    responses((
+        status = 200,
+        description = "The modules",
+        body = Modules,
+        links(
+            ("showModule" = (operation_id = "showModule", parameters(("name" = "$response.body#/modules/0/name"))))
+        )
+    )),
+)]
+pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Rejection> {
+    let modules = state.app().life.list();
+    Reply::json(StatusCode::OK, &Modules { modules })
+}
+
+/// Shows a module.
+///
+/// Returns the module's imports and whether each is granted, its routes, and its stored versions.
+///
+/// # Errors
+/// Returns 404 if there is no such module.
+#[utoipa::path(
+    get,
+    path = "/api/v1/admin/modules/{name}",
+    operation_id = "showModule",
+    tag = "Administration",
+    params(("name" = String, Path, description = "The module's name")),
+    responses(
+        (
+            status = 200,
+            description = "The module",
+            body = Report,
+            links(
+                ("enableModule" = (operation_id = "enableModule", parameters(("name" = "$request.path.name")))),
+                ("disableModule" = (operation_id = "disableModule", parameters(("name" = "$request.path.name")))),
+                ("rollModuleBack" = (operation_id = "rollModuleBack", parameters(("name" = "$request.path.name")))),
+                ("removeModule" = (operation_id = "removeModule", parameters(("name" = "$request.path.name"))))
+            )
+        ),
+        (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub(super) async fn show_module<S: Managing>(
+    state: &S,
+    request: &Request,
+) -> Result<Reply, Rejection> {
+    let report = state.app().life.show(name(request)).await?;
+    Reply::json(StatusCode::OK, &report)
+}

@@ -1,0 +1,49 @@
+//! `GET /api/v1/admin/modules/{name}/log`: shows recent log entries of a module.
+
+use http::StatusCode;
+use latchmail_runtime::module_log::Entry;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Managing, name};
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// Recent log entries of a module.
+#[derive(Serialize, ToSchema)]
+struct ModuleLog {
+    /// The oldest first.
+    entries: Vec<Entry>,
+}
+
+/// Show the log of a module
+///
+/// Returns recent lines that the module wrote, and the causes of failed calls of the module, for example traps. The service keeps the last 1,000 entries of a
+/// module, at most 512 KiB, until it stops.
+///
+/// # Errors
+/// Returns 404 if there is no such module.
+#[utoipa::path(
+    get,
+    path = "/api/v1/admin/modules/{name}/log",
+    operation_id = "showModuleLog",
+    tag = "Administration",
+    params(
+        ("name" = String, Path, description = "The module's name"),
+        ("request" = Option<String>, Query, description = "Only entries of the request with this id, as in the response's `X-Request-Id`"),
+    ),
+    responses(
+        (status = 200, description = "The entries", body = ModuleLog),
+        (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub(super) fn show_module_log<S: Managing>(
+    state: &S,
+    request: &Request,
+) -> Result<Reply, Rejection> {
+    let entries = state
+        .app()
+        .life
+        .log(name(request), request.query("request"))?;
+    Reply::json(StatusCode::OK, &ModuleLog { entries })
+}

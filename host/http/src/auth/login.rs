@@ -1,0 +1,178 @@
+//! `POST /api/v1/auth/login`: starts a web session with an address, a password, and a two-factor code if the account requires one.
+
+use std::net::IpAddr;
+
+use http::{Method, StatusCode};
+use latchmail_accounts::auth::passwords;
+use latchmail_core::address;
+use latchmail_core::limits::Attempt;
+use latchmail_runtime::modules::{Access, Route};
+use secrecy::SecretString;
+use serde::{Deserialize, Deserializer};
+use utoipa::ToSchema;
+
+use super::{AuthTokens, secret};
+use crate::App;
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// The credentials of an account.
+#[derive(Deserialize, ToSchema)]
+pub struct LoginBody {
+    /// The account's address. Case is ignored.
+    #[schema(
+        format = "email",
+        max_length = 254,
+        pattern = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-](?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|\.(?![.@])){0,63}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+    )]
+    email: String,
+    /// The account's password.
+    #[serde(deserialize_with = "secret")]
+    #[schema(value_type = String, format = "password", min_length = 1, max_length = 1024)]
+    password: SecretString,
+    /// The current six-digit code or a recovery code, if two-factor sign-in is on for the account. Each code can be used once. Spaces, hyphens and case are
+    /// ignored. The member is ignored if two-factor sign-in is off.
+    #[serde(default, deserialize_with = "optional_secret")]
+    #[schema(value_type = String, required = false)]
+    code: Option<SecretString>,
+}
+
+/// Reads an optional member that must be a string and not null.
+fn optional_secret<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SecretString>, D::Error> {
+    secret(deserializer).map(Some)
+}
+
+/// Returns the route.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::POST,
+        "/api/v1/auth/login",
+        "login",
+        Access::Public,
+        "sign_in",
+    )
+}
+
+/// Signs in.
+///
+/// Starts a web session, which expires 30 days after its last refresh. If two-factor sign-in is on for the account and the password is correct, a request
+/// without `code` returns 401 `Two-factor code required`. Ask the user for the code and send all three values.
+///
+/// # Errors
+/// Returns 400 for an invalid body, 401 for wrong credentials or a missing code, 429 after too many attempts for one address, and 503 if the credentials are
+/// correct and the mail server is not available.
+#[utoipa::path(
+    post,
+    path = "/api/v1/auth/login",
+    operation_id = "login",
+    tag = "Authentication",
+    request_body = LoginBody,
+    responses(
+        (status = 200, description = "The session's tokens", body = AuthTokens),
+        (status = 400, description = "`Invalid email or password format`", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "`Invalid credentials`; `Two-factor code required` if the password is correct and the required code is missing", body = ref("#/components/schemas/Error")),
+        (status = 503, description = "The mail server is starting or cannot be reached", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn login(app: &App, request: &Request) -> Result<Reply, Rejection> {
+    let body = credentials(&request.body)
+        .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
+    let attempt = attempt(app, &body.email, request.client).await?;
+    let signed_in = app
+        .auth
+        .sign_in(
+            &body.email,
+            body.password,
+            body.code.as_ref(),
+            &request.origin(),
+        )
+        .await;
+    attempt.settle(&signed_in);
+    Reply::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
+}
+
+/// Starts an attempt to sign in to an address (specification, section 8).
+///
+/// # Errors
+/// Returns 429 if there were too many failed attempts for the address.
+pub(crate) async fn attempt<'a>(
+    app: &'a App,
+    address: &str,
+    client: IpAddr,
+) -> Result<Attempt<'a>, Rejection> {
+    let limits = &app.http.limits;
+    let attempt = match limits.sign_in_attempt(address, client, false) {
+        Err(_) if app.directory.signed_in_from(address, client).await? => {
+            limits.sign_in_attempt(address, client, true)
+        }
+        attempt => attempt,
+    };
+    Ok(attempt?)
+}
+
+/// Returns the body with the address in lower case, or `None` if the address or the password is malformed.
+fn credentials(body: &[u8]) -> Option<LoginBody> {
+    let body: LoginBody = latchmail_shape::read(body).ok()?;
+    let email = address::fold(&body.email)?;
+    passwords::can_be(&body.password).then_some(LoginBody { email, ..body })
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_address_and_a_password_are_credentials_whatever_else_is_there() {
+        let body = json!({"email": "Ada@Example.org", "password": " P4ss ", "more": {}});
+        let body = credentials(body.to_string().as_bytes()).unwrap();
+        assert_eq!(
+            (body.email.as_str(), body.password.expose_secret()),
+            ("ada@example.org", " P4ss ")
+        );
+        assert!(body.code.is_none());
+    }
+
+    #[test]
+    fn a_code_is_a_string_where_there_is_one() {
+        let with = |code| json!({"email": "ada@example.org", "password": "P4ss", "code": code});
+        for code in ["123456", "", "abcd-efgh"] {
+            let body = credentials(with(json!(code)).to_string().as_bytes()).unwrap();
+            assert_eq!(body.code.unwrap().expose_secret(), code);
+        }
+        for code in [json!(123_456), json!(null), json!(["123456"]), json!({})] {
+            let body = with(code).to_string();
+            assert!(credentials(body.as_bytes()).is_none(), "{body}");
+        }
+    }
+
+    #[test]
+    fn whatever_else_is_sent_is_no_credentials() {
+        for body in [
+            json!({}),
+            json!({"email": "ada@example.org"}),
+            json!({"password": "Passw0rd"}),
+            json!({"email": "ada@example.org", "password": ""}),
+            json!({"email": "ada@example.org", "password": "x".repeat(1025)}),
+            json!({"email": "ada@example.org", "password": 1}),
+            json!({"email": "ada@example.org", "password": null}),
+            json!({"email": ["ada@example.org"], "password": "Passw0rd"}),
+            json!({"email": "ada", "password": "Passw0rd"}),
+            json!({"email": "", "password": "Passw0rd"}),
+            json!(["ada@example.org", "Passw0rd"]),
+            json!(["ada@example.org", "Passw0rd", 3]),
+            json!("ada@example.org"),
+            json!(null),
+        ] {
+            assert!(credentials(body.to_string().as_bytes()).is_none(), "{body}");
+        }
+        for body in [&b""[..], b"{", b"email=ada@example.org", b"\xFF"] {
+            assert!(credentials(body).is_none());
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `POST /api/v1/auth/logout`: ends every web session of the account.
+
+use http::Method;
+use latchmail_runtime::modules::{Access, Route};
+use utoipa::ToSchema;
+
+use super::{RefreshBody, refresh_token};
+use crate::App;
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// A success with no data.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what `Reply::success` answers")]
+struct Success {
+    /// Always `true`.
+    success: bool,
+}
+
+/// Returns the route.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::POST,
+        "/api/v1/auth/logout",
+        "logout",
+        Access::Session,
+        "session",
+    )
+}
+
+/// Signs out on every device.
+///
+/// Ends all web sessions of the account. API tokens and app passwords of mail clients remain valid.
+///
+/// # Errors
+/// Returns 400 if the refresh token is missing, and 401 if it is not a valid one of this account.
+#[utoipa::path(
+    post,
+    path = "/api/v1/auth/logout",
+    operation_id = "logout",
+    tag = "Authentication",
+    request_body = RefreshBody,
+    responses(
+        (status = 200, description = "Signed out", body = inline(Success)),
+        (status = 400, description = "`refreshToken is required`", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "No usable session, or `Invalid or expired refresh token`", body = ref("#/components/schemas/Error")),
+        (status = 403, description = "The credential is not a web session", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn logout(app: &App, request: &Request) -> Result<Reply, Rejection> {
+    let caller = request.caller()?;
+    let presented = refresh_token(request, "refreshToken is required")?;
+    app.auth
+        .sign_out(&caller.account, &presented, request.origin())
+        .await?;
+    Reply::success()
+}

@@ -1,0 +1,122 @@
+//! `POST /api/v1/auth/refresh`: exchanges a refresh token for a new pair of tokens.
+
+use http::{Method, StatusCode};
+use latchmail_runtime::modules::{Access, Route};
+use secrecy::ExposeSecret;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{RefreshBody, refresh_token};
+use crate::App;
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// The new pair of tokens.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefreshedTokens {
+    /// The web session's access token, a JWT, valid for 15 minutes.
+    access_token: String,
+    /// The refresh token. It can be exchanged once.
+    refresh_token: String,
+}
+
+/// Returns the route.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::POST,
+        "/api/v1/auth/refresh",
+        "refresh",
+        Access::Public,
+        "session",
+    )
+}
+
+/// Exchanges a refresh token for a new pair.
+///
+/// A refresh token can be used once. A second use within 10 seconds is rejected. A later second use ends the session.
+///
+/// # Errors
+/// Returns 400 if the token is missing, and 401 if it is invalid.
+#[utoipa::path(
+    post,
+    path = "/api/v1/auth/refresh",
+    operation_id = "refresh",
+    tag = "Authentication",
+    request_body = RefreshBody,
+    responses(
+        (status = 200, description = "The new tokens", body = RefreshedTokens),
+        (status = 400, description = "`Missing refresh token`", body = ref("#/components/schemas/Error")),
+        (status = 401, description = "`Invalid or expired refresh token`", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn refresh(app: &App, request: &Request) -> Result<Reply, Rejection> {
+    let presented = refresh_token(request, "Missing refresh token")?;
+    let tokens = app.auth.refresh(&presented, &request.origin()).await?;
+    let body = RefreshedTokens {
+        access_token: tokens.access.expose_secret().to_owned(),
+        refresh_token: tokens.refresh.expose_secret().to_owned(),
+    };
+    Reply::json(StatusCode::OK, &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use http::HeaderMap;
+
+    use super::*;
+
+    fn presented(body: &'static [u8]) -> Result<String, String> {
+        let request = Request {
+            id: String::new(),
+            path: Vec::new(),
+            query: Vec::new(),
+            headers: HeaderMap::new(),
+            fields: Vec::new(),
+            body: body.into(),
+            client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            caller: None,
+        };
+        refresh_token(&request, "missing")
+            .map(|token| token.expose_secret().to_owned())
+            .map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_body_without_a_token_is_told_from_one_that_is_not_json() {
+        assert_eq!(
+            presented(br#"{"refreshToken": "abc", "more": 1}"#).as_deref(),
+            Ok("abc")
+        );
+        for body in [
+            &b""[..],
+            b" \n",
+            b"{}",
+            b"null",
+            b"7",
+            b"\"abc\"",
+            br#"["abc"]"#,
+            br#"{"refreshToken": ""}"#,
+            br#"{"refreshToken": null}"#,
+            br#"{"refreshToken": 7}"#,
+            br#"{"refresh_token": "abc"}"#,
+        ] {
+            assert_eq!(presented(body).unwrap_err(), "400 missing", "{body:?}");
+        }
+        for body in [
+            &b"{"[..],
+            b"abc",
+            b"refreshToken=abc",
+            br#"{"refreshToken": "abc"} x"#,
+        ] {
+            assert_eq!(
+                presented(body).unwrap_err(),
+                "400 Invalid JSON body",
+                "{body:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `GET /api/v1/auth/username-available`: whether a user name can be registered.
+
+use http::{Method, StatusCode};
+use latchmail_accounts::auth::Availability;
+use latchmail_runtime::modules::{Access, Route};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+/// Whether a user name can be registered.
+#[derive(Serialize, ToSchema)]
+pub struct UsernameAvailability {
+    available: bool,
+    /// The address of the account. Present if the user name is available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = "email")]
+    address: Option<String>,
+    /// The error text of a registration. Present if the user name is not available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    reason: Option<&'static str>,
+}
+
+impl From<Availability> for UsernameAvailability {
+    fn from(availability: Availability) -> Self {
+        let (address, reason) = match availability {
+            Availability::Available { address } => (Some(address), None),
+            Availability::Unavailable { reason } => (None, Some(reason)),
+        };
+        Self {
+            available: reason.is_none(),
+            address,
+            reason,
+        }
+    }
+}
+
+/// Returns the route.
+#[must_use]
+pub fn route() -> Route {
+    super::route(
+        Method::GET,
+        "/api/v1/auth/username-available",
+        "usernameAvailable",
+        Access::Public,
+        "public",
+    )
+}
+
+/// Checks whether a user name can be registered.
+///
+/// The check considers accounts only. If an address is an alias of another account, a registration returns 409 although the name is reported as available. For
+/// a name that violates a rule, the response is 200 with the reason.
+///
+/// # Errors
+/// Returns 400 if the parameter is missing.
+#[utoipa::path(
+    get,
+    path = "/api/v1/auth/username-available",
+    operation_id = "usernameAvailable",
+    tag = "Authentication",
+    params(("username" = String, Query, description = "The requested user name, which is converted to lower case. A name that violates a rule is not available")),
+    responses(
+        (status = 200, description = "The availability of the user name", body = UsernameAvailability),
+        (status = 400, description = "`username` is missing", body = ref("#/components/schemas/Error")),
+    ),
+)]
+pub async fn username_available(app: &App, request: &Request) -> Result<Reply, Rejection> {
+    let username = request
+        .query("username")
+        .ok_or_else(|| Rejection::bad_request("username query param is required"))?;
+    let availability = app.auth.availability(username).await?;
+    Reply::json(StatusCode::OK, &UsernameAvailability::from(availability))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_has_an_address_or_a_reason_and_never_both() {
+        let answer = |availability| to_value(UsernameAvailability::from(availability)).unwrap();
+        assert_eq!(
+            answer(Availability::Available {
+                address: "ada@a.example".into()
+            }),
+            json!({"available": true, "address": "ada@a.example"})
+        );
+        assert_eq!(
+            answer(Availability::Unavailable { reason: "no" }),
+            json!({"available": false, "reason": "no"})
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! The client's IP address and the id of a request.
+//!
+//! Any client can send `X-Forwarded-For` and `X-Request-Id`. They are only used if they come from a configured proxy.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderName};
+use latchmail_core::error::StartError;
+use latchmail_core::network::Network;
+
+/// The header `X-Request-Id`.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The trusted proxies.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies(Vec<Network>);
+
+impl Proxies {
+    /// Reads `http.trusted_proxies`: IP addresses, or networks such as `10.0.0.0/8`.
+    ///
+    /// # Errors
+    /// Returns an error that names the invalid entry.
+    pub fn parse(entries: &[String]) -> Result<Self, StartError> {
+        entries
+            .iter()
+            .map(|entry| {
+                Network::parse(entry.trim()).ok_or_else(|| {
+                    StartError::new(format!(
+                        "`http.trusted_proxies` contains `{entry}`, which is neither an IP address nor a network"
+                    ))
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Returns `true` if `address` belongs to a trusted proxy.
+    #[must_use]
+    pub fn hold(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.holds(address))
+    }
+
+    /// Returns the client's IP address. If `peer` is not a trusted proxy, `peer` is the client. Otherwise the client is the last address in `X-Forwarded-For`
+    /// that does not belong to a trusted proxy. Earlier entries and invalid entries are not trusted, because the client can send them.
+    #[must_use]
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut client = peer.to_canonical();
+        if !self.hold(client) {
+            return client;
+        }
+        let lines: Vec<&str> = headers
+            .get_all(FORWARDED_FOR)
+            .iter()
+            .map(|value| value.to_str().unwrap_or_default())
+            .collect();
+        for entry in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
+            let Some(address) = forwarded(entry.trim()) else {
+                break;
+            };
+            client = address;
+            if !self.hold(client) {
+                break;
+            }
+        }
+        client
+    }
+}
+
+/// Parses an IP address as proxies write it: without a port, with a port, or (IPv6) in brackets.
+fn forwarded(entry: &str) -> Option<IpAddr> {
+    let address = entry
+        .parse()
+        .ok()
+        .or_else(|| {
+            entry
+                .parse()
+                .ok()
+                .map(|socket: std::net::SocketAddr| socket.ip())
+        })
+        .or_else(|| entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok())?;
+    Some(IpAddr::to_canonical(&address))
+}
+
+/// Returns the request's id: the id that a trusted proxy sent if it is well-formed (at most 64 of `[A-Za-z0-9._-]`), otherwise 22 random characters.
+#[must_use]
+pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
+    headers
+        .get(REQUEST_ID)
+        .filter(|_| trusted)
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| {
+            (1..=64).contains(&id.len())
+                && id
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        })
+        .map_or_else(new_id, Into::into)
+}
+
+/// Returns 22 random characters that are safe in URLs.
+#[must_use]
+pub fn new_id() -> String {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        // The id is not a secret, so a failed random generator is not an error here.
+        return "unnamed".into();
+    }
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn client(peer: &str, forwarded_for: &[&str]) -> String {
+        let proxies = Proxies::parse(&["10.0.0.0/8".into(), "2001:db8::1".into()]).unwrap();
+        let mut headers = HeaderMap::new();
+        for value in forwarded_for {
+            headers.append(FORWARDED_FOR, HeaderValue::from_str(value).unwrap());
+        }
+        proxies.client(peer.parse().unwrap(), &headers).to_string()
+    }
+
+    #[test]
+    fn a_stranger_is_not_believed() {
+        assert_eq!(client("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+        assert_eq!(client("::ffff:192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+    }
+
+    #[test]
+    fn behind_proxies_it_is_the_last_address_that_is_not_theirs() {
+        assert_eq!(client("10.1.2.3", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(
+            client("10.1.2.3", &["1.1.1.1, 198.51.100.7", "10.9.9.9"]),
+            "198.51.100.7"
+        );
+        assert_eq!(
+            client("2001:db8::1", &["[2001:db8:9::2]:443"]),
+            "2001:db8:9::2"
+        );
+        assert_eq!(client("10.1.2.3", &["198.51.100.7:4711"]), "198.51.100.7");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_believed() {
+        assert_eq!(
+            client("10.1.2.3", &["198.51.100.7, unknown, 10.2.2.2"]),
+            "10.2.2.2"
+        );
+        assert_eq!(client("10.1.2.3", &[""]), "10.1.2.3");
+        assert_eq!(client("10.1.2.3", &[]), "10.1.2.3");
+    }
+
+    #[test]
+    fn an_entry_that_is_no_network_is_refused_by_name() {
+        for entry in ["10.0.0.0/33", "proxy.example", "::/129", ""] {
+            let error = Proxies::parse(&[entry.into()]).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{entry}`")), "{error}");
+        }
+        assert!(
+            Proxies::parse(&["0.0.0.0/0".into()])
+                .unwrap()
+                .hold([9, 9, 9, 9].into())
+        );
+    }
+
+    #[test]
+    fn a_well_formed_id_is_kept_from_a_proxy_alone() {
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_static("abc-1.2_3"));
+        assert_eq!(request_id(true, &headers), "abc-1.2_3");
+        assert_eq!(request_id(false, &headers).len(), 22);
+        headers.insert(REQUEST_ID, HeaderValue::from_static("a b"));
+        assert_eq!(request_id(true, &headers).len(), 22);
+        assert_ne!(new_id(), new_id());
+    }
+}

@@ -1,0 +1,74 @@
+//! `GET /.well-known/oauth-authorization-server` (RFC 8414): the authorization server's endpoints and features.
+
+use http::StatusCode;
+use latchmail_oauth::GRANT_TYPES;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::Reply;
+use crate::rejection::Rejection;
+
+pub(super) const PATH: &str = "/.well-known/oauth-authorization-server";
+
+/// The authorization server's metadata.
+#[derive(Serialize, ToSchema)]
+pub(super) struct AuthorizationServer {
+    /// The issuer identifier of the authorization server.
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    registration_endpoint: String,
+    device_authorization_endpoint: String,
+    scopes_supported: Vec<&'static str>,
+    response_types_supported: [&'static str; 1],
+    response_modes_supported: [&'static str; 1],
+    grant_types_supported: [&'static str; 3],
+    token_endpoint_auth_methods_supported: [&'static str; 3],
+    code_challenge_methods_supported: [&'static str; 1],
+    /// RFC 9207.
+    authorization_response_iss_parameter_supported: bool,
+    /// Whether a client's id can be the URL of its metadata document.
+    client_id_metadata_document_supported: bool,
+    /// RFC 9728, section 4.
+    protected_resources: [String; 1],
+}
+
+/// Describe the authorization server
+///
+/// RFC 8414. There is no endpoint to revoke tokens. A grant ends when the user changes the password or when the operator ends the grant.
+#[utoipa::path(
+    get,
+    path = "/.well-known/oauth-authorization-server",
+    operation_id = "authorizationServer",
+    tag = "Authorization",
+    responses((status = 200, description = "The metadata of the authorization server", body = AuthorizationServer))
+)]
+#[expect(clippy::unused_async, reason = "all handlers are called alike")]
+pub(super) async fn authorization_server(app: &App) -> Result<Reply, Rejection> {
+    let issuer = app.oauth.issuer();
+    let at = |path: &str| format!("{issuer}{path}");
+    Reply::json(
+        StatusCode::OK,
+        &AuthorizationServer {
+            issuer: issuer.to_owned(),
+            authorization_endpoint: at(super::sign_in::PATH),
+            token_endpoint: at(super::token::PATH),
+            registration_endpoint: at(super::register::PATH),
+            device_authorization_endpoint: at(super::device::PATH),
+            scopes_supported: app.oauth.scopes(),
+            response_types_supported: ["code"],
+            response_modes_supported: ["query"],
+            grant_types_supported: GRANT_TYPES,
+            token_endpoint_auth_methods_supported: [
+                "none",
+                "client_secret_post",
+                "client_secret_basic",
+            ],
+            code_challenge_methods_supported: ["S256"],
+            authorization_response_iss_parameter_supported: true,
+            client_id_metadata_document_supported: true,
+            protected_resources: [app.auth.audiences().agent_endpoint()],
+        },
+    )
+}

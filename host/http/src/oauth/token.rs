@@ -1,0 +1,151 @@
+//! `POST /auth/token` (OAuth 2.1, section 3.2): exchanges a code, a refresh token or a device code for tokens.
+
+use std::sync::OnceLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, StatusCode, header};
+use latchmail_core::error::Failure;
+use latchmail_core::limits::{Area, Key};
+use latchmail_oauth::GrantType;
+use latchmail_oauth::error::{Error, Refusal};
+use latchmail_oauth::parameters::Parameters;
+use latchmail_oauth::token::Answer;
+use percent_encoding::percent_decode_str;
+use utoipa::ToSchema;
+
+use super::{answer, form, refused};
+use crate::App;
+use crate::rate_limit;
+use crate::rejection::Rejection;
+use crate::{Reply, Request};
+
+pub(super) const PATH: &str = "/auth/token";
+
+/// A request for tokens (OAuth 2.1, section 3.2; RFC 8628, section 3.4). Other fields are ignored.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+struct TokenForm {
+    /// The grant type. It determines which other fields are required.
+    grant_type: GrantType,
+    /// The client's id. Required unless the client authenticates in the Authorization header.
+    #[schema(nullable = false)]
+    client_id: Option<String>,
+    /// The client's secret, if it has one and does not send it in the Authorization header.
+    #[schema(nullable = false, format = "password")]
+    client_secret: Option<String>,
+    /// Required for `authorization_code`: the code.
+    #[schema(nullable = false)]
+    code: Option<String>,
+    /// Required for `authorization_code`: the secret whose hash is `code_challenge`.
+    #[schema(nullable = false, pattern = "^[A-Za-z0-9._~-]{43,128}$")]
+    code_verifier: Option<String>,
+    /// For `authorization_code`: the redirect URI that the code was sent to.
+    #[schema(nullable = false)]
+    redirect_uri: Option<String>,
+    /// Required for `refresh_token`: the refresh token.
+    #[schema(nullable = false)]
+    refresh_token: Option<String>,
+    /// Required for the device code grant: the device code.
+    #[schema(nullable = false)]
+    device_code: Option<String>,
+    /// The resource of the authorization request (RFC 8707).
+    #[schema(nullable = false)]
+    resource: Option<String>,
+    /// For `refresh_token`: the scopes of the next access token, separated by spaces, if the client needs fewer scopes than it was granted. The next refresh
+    /// token keeps all granted scopes.
+    #[schema(nullable = false)]
+    scope: Option<String>,
+}
+
+/// Exchange a grant for tokens
+///
+/// Supports the grants `authorization_code` (with `code_verifier`), `refresh_token` and the device code grant. A refresh token can be used once. A second use
+/// ends the grant. Failed exchanges count towards the client's rate limit, others towards the rate limit of the grant, code or device.
+#[utoipa::path(
+    post,
+    path = "/auth/token",
+    operation_id = "exchangeToken",
+    tag = "Authorization",
+    request_body(content = TokenForm, content_type = "application/x-www-form-urlencoded", description = "The parameters of the grant"),
+    responses(
+        (status = 200, description = "The tokens", body = Answer),
+        (status = 400, description = "A code of RFC 6749, section 5.2, or of RFC 8628, section 3.5", body = Refusal),
+        (status = 401, description = "`invalid_client`", body = Refusal, headers(("WWW-Authenticate" = String, description = "`Basic`, if the client sent an Authorization header"))),
+        (status = 429, description = "Too many failed exchanges, or too many exchanges of one grant, code or device", body = ref("#/components/schemas/Error")),
+    )
+)]
+pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Rejection> {
+    let basic = basic(&request.headers);
+    let limits = &app.http.limits;
+    let counted = OnceLock::new();
+    let count = |what: &str| -> Result<(), Failure> {
+        let verdict = limits
+            .check(Area::OAuth, &Key::OAuth(what.into()))
+            .admit()?;
+        counted.get_or_init(|| verdict);
+        Ok(())
+    };
+    let exchanged = async {
+        let shown = basic.as_ref().map_err(Clone::clone)?;
+        let parameters = Parameters::new(form(request)?);
+        let shown = shown.as_ref().map(|(id, secret)| (&**id, &**secret));
+        let origin = request.origin();
+        app.oauth.token(&parameters, shown, &count, &origin).await
+    };
+    let exchanged = exchanged.await;
+    // All users of a client network share its rate limit, so successful exchanges do not count towards it.
+    let failed = matches!(&exchanged, Err(Error::Refused(refusal)) if !is_waiting(refusal));
+    let verdict = if failed {
+        let client = Key::client(request.client);
+        Some(limits.check(Area::OAuth, &client).admit()?)
+    } else {
+        counted.into_inner()
+    };
+    let mut reply = match exchanged {
+        Ok(tokens) => answer(StatusCode::OK, &tokens)?,
+        Err(error) => refused(error, !matches!(basic, Ok(None)))?,
+    };
+    if let Some(verdict) = verdict {
+        rate_limit::write(verdict, &mut reply.headers);
+    }
+    Ok(reply)
+}
+
+/// Returns `true` if a device has to wait longer, which is not a failure (RFC 8628, section 3.5).
+fn is_waiting(refusal: &Refusal) -> bool {
+    matches!(refusal.code, "authorization_pending" | "slow_down")
+}
+
+/// Returns the client's id and secret of the Authorization header (RFC 6749, section 2.3.1), or `None` if there is no such header or it has another scheme.
+pub(super) fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
+    let refused = || Refusal::client("The Authorization header must contain one Basic credential");
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(only) = all.next() else {
+        return Ok(None);
+    };
+    if all.next().is_some() {
+        return Err(refused());
+    }
+    let (scheme, credentials) = only
+        .to_str()
+        .ok()
+        .and_then(|value| value.split_once(' '))
+        .ok_or_else(refused)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Ok(None);
+    }
+    let read = || {
+        let decoded = String::from_utf8(STANDARD.decode(credentials.trim()).ok()?).ok()?;
+        let (id, secret) = decoded.split_once(':')?;
+        Some((plain(id)?, plain(secret)?))
+    };
+    read().map(Some).ok_or_else(refused)
+}
+
+/// Decodes the form encoding of an id or a secret in the header.
+fn plain(text: &str) -> Option<String> {
+    let text = text.replace('+', " ");
+    let plain = percent_decode_str(&text).decode_utf8().ok()?;
+    Some(plain.into_owned())
+}

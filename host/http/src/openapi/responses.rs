@@ -1,0 +1,222 @@
+//! Adds the responses that the request pipeline returns without calling the handler, and the headers that the host sets.
+//!
+//! A response that the operation itself describes is kept. Only missing headers and the error schema are added.
+
+use latchmail_runtime::modules::{Access, Route};
+use serde_json::{Map, Value, json};
+
+use crate::access;
+
+const JSON: &str = "application/json";
+const ERROR: &str = "#/components/schemas/Error";
+
+/// Headers of the limited operations, with the names of their components.
+const RATE_LIMIT: [(&str, &str); 3] = [
+    ("X-RateLimit-Limit", "RateLimitLimit"),
+    ("X-RateLimit-Remaining", "RateLimitRemaining"),
+    ("X-RateLimit-Reset", "RateLimitReset"),
+];
+/// Failures that occur before a request is counted.
+const UNCOUNTED: [&str; 4] = ["405", "414", "431", "501"];
+const REQUEST_ID: (&str, &str) = ("X-Request-Id", "RequestId");
+
+/// A failure of the request pipeline.
+struct Failure {
+    status: &'static str,
+    /// Name of the component.
+    name: &'static str,
+    description: &'static str,
+    /// Name and component of the additional header of the status.
+    header: Option<(&'static str, &'static str)>,
+    applies: fn(&Route) -> bool,
+}
+
+const FAILURES: [Failure; 13] = [
+    Failure {
+        status: "400",
+        name: "BadRequest",
+        description: "A value is malformed, missing or out of range; the message names the field",
+        header: None,
+        applies: |_| true,
+    },
+    Failure {
+        status: "401",
+        name: "Unauthorized",
+        description: "The credential is missing or invalid",
+        header: Some(("WWW-Authenticate", "Challenge")),
+        applies: needs_credential,
+    },
+    Failure {
+        status: "403",
+        name: "Forbidden",
+        description: "The credential is valid but does not allow this, or the request is for the script of a service worker",
+        header: Some(("WWW-Authenticate", "Challenge")),
+        applies: |_| true,
+    },
+    Failure {
+        status: "404",
+        name: "NotFound",
+        description: "The object does not exist, or is not visible to the caller",
+        header: None,
+        applies: |route| access::takes_mailbox(route.access),
+    },
+    Failure {
+        status: "405",
+        name: "MethodNotAllowed",
+        description: "The path does not have this method",
+        header: Some(("Allow", "Allow")),
+        applies: |_| true,
+    },
+    Failure {
+        status: "408",
+        name: "RequestTimeout",
+        description: "The request did not arrive in time",
+        header: None,
+        applies: |_| true,
+    },
+    Failure {
+        status: "413",
+        name: "PayloadTooLarge",
+        description: "The body is larger than this operation accepts",
+        header: None,
+        applies: |_| true,
+    },
+    Failure {
+        status: "414",
+        name: "UriTooLong",
+        description: "The request's URL is too long",
+        header: None,
+        applies: |_| true,
+    },
+    Failure {
+        status: "429",
+        name: "TooManyRequests",
+        description: "Too many requests; retry after the time in `Retry-After`",
+        header: Some(("Retry-After", "RetryAfter")),
+        applies: is_limited,
+    },
+    Failure {
+        status: "431",
+        name: "HeadersTooLarge",
+        description: "The request's headers are too large",
+        header: None,
+        applies: |_| true,
+    },
+    Failure {
+        status: "500",
+        name: "InternalError",
+        description: "The operation could not be completed",
+        header: None,
+        applies: |_| true,
+    },
+    Failure {
+        status: "501",
+        name: "NotImplemented",
+        description: "The `Transfer-Encoding` is not `chunked`",
+        header: None,
+        applies: |_| true,
+    },
+    Failure {
+        status: "503",
+        name: "Unavailable",
+        description: "The mail server is starting or cannot be reached, or the service is busy; the client can retry",
+        header: Some(("Retry-After", "RetryAfter")),
+        applies: |_| true,
+    },
+];
+
+fn needs_credential(route: &Route) -> bool {
+    route.access != Access::Public
+}
+
+/// Requests without a valid credential count towards a separate limit.
+fn is_limited(route: &Route) -> bool {
+    needs_credential(route) || !route.area.is_empty()
+}
+
+/// The components of section `headers`.
+pub(super) fn headers() -> Value {
+    let integer = |description: &str| json!({ "description": description, "schema": { "type": "integer", "minimum": 0 } });
+    let text =
+        |description: &str| json!({ "description": description, "schema": { "type": "string" } });
+    json!({
+        "Allow": text("The methods of the path, separated by commas"),
+        "Challenge": text("The scheme of the credential, with the error or the missing scope (RFC 6750)"),
+        "RateLimitLimit": integer("Requests per minute"),
+        "RateLimitRemaining": integer("Requests that would be accepted now"),
+        "RateLimitReset": integer("Time at which the full limit is available again, in Unix seconds"),
+        "RequestId": text("The id of the request in the service's log"),
+        "RetryAfter": integer("The number of seconds after which the client can repeat the request"),
+    })
+}
+
+/// The components of section `responses`.
+pub(super) fn components() -> Value {
+    let responses = FAILURES.iter().map(|failure| {
+        let mut response = json!({
+            "description": failure.description,
+            "content": { JSON: { "schema": { "$ref": ERROR } } },
+        });
+        let limited = (!UNCOUNTED.contains(&failure.status)).then_some(RATE_LIMIT);
+        let headers = limited.into_iter().flatten().chain([REQUEST_ID]);
+        response["headers"] = headers.chain(failure.header).map(header).collect();
+        (failure.name.to_owned(), response)
+    });
+    Value::Object(responses.collect())
+}
+
+/// Adds the failures of the request pipeline and the headers of the host to the responses of an operation.
+pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
+    // A handler that describes 429 counts its requests itself.
+    let limited = is_limited(route) || responses.contains_key("429");
+    for (status, response) in &mut *responses {
+        let failure = FAILURES.iter().find(|failure| failure.status == *status);
+        let limited = limited.then_some(RATE_LIMIT);
+        let headers = limited.into_iter().flatten().chain([REQUEST_ID]);
+        let headers = headers.chain(failure.and_then(|failure| failure.header));
+        if let Some(own) = own(response, "headers") {
+            for (name, component) in headers.map(header) {
+                own.entry(name).or_insert(component);
+            }
+        }
+        if failure.is_some_and(|failure| (failure.applies)(route))
+            && let Some(content) = own(response, "content")
+        {
+            also_an_error(content);
+        }
+    }
+    for failure in FAILURES.iter().filter(|failure| (failure.applies)(route)) {
+        let component = || json!({ "$ref": format!("#/components/responses/{}", failure.name) });
+        responses.entry(failure.status).or_insert_with(component);
+    }
+}
+
+/// Adds the schema of an error to the content of a failure that the operation describes.
+fn also_an_error(content: &mut Map<String, Value>) {
+    let error = json!({ "$ref": ERROR });
+    let media = content.entry(JSON).or_insert_with(|| json!({}));
+    let Some(media) = media.as_object_mut() else {
+        return;
+    };
+    let schema = match media.remove("schema") {
+        None => error,
+        Some(own) if own == error => own,
+        Some(own) => json!({ "anyOf": [own, error] }),
+    };
+    media.insert("schema".into(), schema);
+}
+
+/// Returns the member `name` of a response, unless the response is a reference.
+fn own<'r>(response: &'r mut Value, name: &str) -> Option<&'r mut Map<String, Value>> {
+    let response = response.as_object_mut()?;
+    if response.contains_key("$ref") {
+        return None;
+    }
+    let member = response.entry(name).or_insert_with(|| json!({}));
+    member.as_object_mut()
+}
+
+fn header((name, component): (&str, &str)) -> (String, Value) {
+    let reference = format!("#/components/headers/{component}");
+    (name.to_owned(), json!({ "$ref": reference }))
+}

@@ -1,0 +1,77 @@
+//! The response headers of rate limits (specification, section 8).
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use latchmail_core::verdict::Verdict;
+
+/// Requests per minute.
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+/// Requests that would be accepted now.
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+/// When the bucket is full again, in seconds since the Unix epoch.
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Sets the headers. If a handler already set those of another bucket, the headers of the bucket with fewer remaining requests are kept, because the client
+/// reaches that limit first.
+pub(crate) fn write(verdict: Verdict, headers: &mut HeaderMap) {
+    let present = headers
+        .get(REMAINING)
+        .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+    if present.is_none_or(|present| verdict.remaining < present) {
+        for (name, value) in fields(verdict) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// Returns the headers of a response that rejects a request (429).
+pub(crate) fn refused(verdict: Verdict) -> Vec<(HeaderName, HeaderValue)> {
+    let seconds = verdict.retry_after.unwrap_or(1);
+    [(header::RETRY_AFTER, seconds.into())]
+        .into_iter()
+        .chain(fields(verdict))
+        .collect()
+}
+
+fn fields(verdict: Verdict) -> [(HeaderName, HeaderValue); 3] {
+    [
+        (LIMIT, verdict.limit.into()),
+        (REMAINING, verdict.remaining.into()),
+        (RESET, verdict.reset.into()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(remaining: u32) -> Verdict {
+        Verdict {
+            limit: 5,
+            remaining,
+            reset: 0,
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn the_headers_are_of_the_bucket_with_fewer_remaining_requests() {
+        for (first, second) in [(3, 4), (4, 3), (3, 3)] {
+            let mut headers = HeaderMap::new();
+            write(verdict(first), &mut headers);
+            write(verdict(second), &mut headers);
+            assert_eq!(headers[REMAINING], "3");
+            assert_eq!(headers.len(), 3);
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_all_headers() {
+        let refused = refused(Verdict {
+            retry_after: Some(12),
+            ..verdict(0)
+        });
+        let names: Vec<_> = refused.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [&header::RETRY_AFTER, &LIMIT, &REMAINING, &RESET]);
+        assert_eq!(refused[0].1, "12");
+    }
+}

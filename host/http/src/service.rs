@@ -1,0 +1,88 @@
+//! The host's routes for health, readiness and the API description (specification, section 4.1).
+
+pub mod health;
+pub mod openapi;
+pub mod readiness;
+
+use std::future::ready;
+use std::time::Duration;
+
+use http::Method;
+use latchmail_core::error::StartError;
+use latchmail_runtime::modules::{Access, BodyForm, Route};
+use utoipa::OpenApi;
+
+use super::router::{HostRoute, Part};
+use crate::App;
+
+#[derive(OpenApi)]
+#[openapi(
+    paths(health::health, readiness::readiness, openapi::openapi),
+    components(schemas(health::Health, readiness::Ready, readiness::NotReady))
+)]
+struct Description;
+
+/// Returns the three routes.
+///
+/// # Errors
+/// Returns an error if their description cannot be written.
+pub fn part() -> Result<Part<App>, StartError> {
+    Part::host(
+        vec![
+            HostRoute {
+                route: route("/api/health", "health", ""),
+                handler: |app, request| Box::pin(ready(health::health(app, request))),
+            },
+            HostRoute {
+                route: route("/api/readiness", "readiness", "readiness"),
+                handler: |app, request| Box::pin(readiness::readiness(app, request)),
+            },
+            HostRoute {
+                route: route("/api/openapi.json", "openapi", ""),
+                handler: |app, request| Box::pin(ready(Ok(openapi::openapi(app, request)))),
+            },
+        ],
+        &Description::openapi(),
+    )
+}
+
+fn route(path: &str, operation: &str, area: &str) -> Route {
+    Route {
+        method: Method::GET,
+        path: path.into(),
+        operation: operation.into(),
+        access: Access::Public,
+        area: area.into(),
+        max_body: 0,
+        body: BodyForm::Bytes,
+        blob_fields: Vec::new(),
+        deadline: Duration::from_secs(10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{About, Table};
+
+    #[test]
+    fn the_three_routes_are_routed_and_described() {
+        let table = Table::build(&About::default(), vec![part().unwrap()]).unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&table.description()).unwrap();
+        let mut described: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+        let mut routed: Vec<&String> = table.entries().iter().map(|e| &e.route.path).collect();
+        described.sort();
+        routed.sort();
+        assert_eq!(described, routed);
+        assert_eq!(
+            routed,
+            ["/api/health", "/api/openapi.json", "/api/readiness"]
+        );
+        for path in routed {
+            assert_eq!(
+                document["paths"][path]["get"]["security"],
+                serde_json::json!([])
+            );
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `GET /api/openapi.json`: the current API description, including the loaded modules.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use latchmail_runtime::modules::Content;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::{Reply, Request, State};
+
+/// An OpenAPI 3.1 document.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described")]
+struct OpenApiDocument {
+    /// The version of the OpenAPI specification.
+    #[schema(pattern = r"^3\.1\.[0-9]+$")]
+    openapi: String,
+    /// Title, version and description of the API.
+    #[schema(value_type = Object)]
+    info: Map<String, Value>,
+    /// The URL of the service.
+    #[schema(value_type = Vec<Object>)]
+    servers: Vec<Map<String, Value>>,
+    /// Operations by path and method.
+    #[schema(value_type = Object)]
+    paths: Map<String, Value>,
+    /// Schemas, responses, parameters and security schemes.
+    #[schema(value_type = Object)]
+    components: Map<String, Value>,
+    /// A description of each scope that an API token can have.
+    #[schema(rename = "x-api-token-scopes")]
+    scopes: BTreeMap<String, String>,
+}
+
+/// Get the description of this API
+///
+/// OpenAPI 3.1. Each operation names the scope that it needs in `x-required-scope`; `x-api-token-scopes` describes the scopes.
+#[utoipa::path(
+    get,
+    path = "/api/openapi.json",
+    operation_id = "openapi",
+    tag = "Service",
+    responses((status = 200, description = "The description", body = OpenApiDocument))
+)]
+pub(super) fn openapi<S: State>(state: &S, _: &Request) -> Reply {
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    Reply {
+        status: StatusCode::OK,
+        headers,
+        body: Content::Bytes(state.http().table().description()),
+    }
+}

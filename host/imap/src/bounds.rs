@@ -1,0 +1,25 @@
+//! Limits on the bytes of commands and of the mail server's replies.
+
+use latchmail_mime::bounds::BODY;
+
+/// Bytes of a message that the first round trip reads. The rest of a larger message is read in pieces.
+pub const FIRST: usize = 1024 * 1024;
+
+/// Maximum size of one reply of the mail server, in bytes. The largest requested item is an encoded text.
+pub const REPLY: usize = 4 * BODY + 1024 * 1024;
+
+/// Maximum length of one line of a reply without its literals, in bytes: enough for the UIDs of a million search results.
+pub const REPLY_LINE: usize = 12 * 1024 * 1024;
+
+/// If a folder has more recent messages than this, the session makes the server clear `\Recent`. Otherwise Dovecot collects these messages again for every
+/// session that opens the folder read-only.
+pub const RECENT: u32 = 1000;
+
+/// Bytes of a message's header fields that a listing reads first. For a longer header it then reads up to [`HEADER`].
+pub const LISTED_HEADER: usize = 64 * 1024;
+
+/// Maximum size of a message's flags in a response, in bytes.
+pub const FLAGS: usize = 4 * 1024;
+
+/// Maximum length of a folder's path, in bytes.
+pub const PATH: usize = 1000;

@@ -1,0 +1,114 @@
+//! The extensions that a server offers, as far as the client uses them.
+
+use imap_proto::Capability;
+use latchmail_net::sasl::Mechanism;
+
+/// The extensions that the client uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each field is an independent extension"
+)]
+pub struct Capabilities {
+    /// `AUTH=PLAIN` (RFC 4616).
+    pub auth_plain: bool,
+    /// `AUTH=OAUTHBEARER` (RFC 7628).
+    pub auth_oauthbearer: bool,
+    /// `AUTH=XOAUTH2`, its predecessor.
+    pub auth_xoauth2: bool,
+    /// `SASL-IR`: AUTHENTICATE can include the initial response (RFC 4959).
+    pub sasl_ir: bool,
+    /// `LOGINDISABLED`: LOGIN must not be used (RFC 3501, section 6.2.3).
+    pub login_disabled: bool,
+    /// `LIST-EXTENDED`: LIST accepts RETURN options (RFC 5258).
+    pub list_extended: bool,
+    /// `LIST-STATUS`: LIST can return STATUS data (RFC 5819).
+    pub list_status: bool,
+    /// `SPECIAL-USE`: folders have roles (RFC 6154).
+    pub special_use: bool,
+    /// `LITERAL+`: literals of any length can be sent without waiting for the server (RFC 7888).
+    pub literal_plus: bool,
+    /// `MOVE` (RFC 6851).
+    pub r#move: bool,
+    /// `OBJECTID`: folders and messages have ids (RFC 8474).
+    pub object_id: bool,
+    /// Dovecot's `X-GUID`: ids of folders and messages. The server does not list it in CAPABILITY, so the client tests for it.
+    pub guid: bool,
+    /// `UNSELECT` (RFC 3691).
+    pub unselect: bool,
+    /// `UIDPLUS`: EXPUNGE can be limited to some UIDs, and COPY, MOVE and APPEND return new UIDs (RFC 4315).
+    pub uid_plus: bool,
+}
+
+impl Capabilities {
+    /// Returns the required extensions that the server does not offer, each with the effect. Some servers list extensions only after log-in.
+    pub fn lacks(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        [
+            (
+                self.r#move,
+                "MOVE (RFC 6851)",
+                "messages cannot be moved to another folder",
+            ),
+            (
+                self.uid_plus,
+                "UIDPLUS (RFC 4315)",
+                "messages can be neither moved nor deleted",
+            ),
+        ]
+        .into_iter()
+        .filter(|(there, ..)| !there)
+        .map(|(_, extension, effect)| (extension, effect))
+    }
+
+    /// Returns the STATUS item for a folder's id, if the server has ids. `X-GUID` is preferred, so that ids do not change when a new Dovecot version adds
+    /// `OBJECTID`.
+    #[must_use]
+    pub fn folder_ids(self) -> Option<&'static str> {
+        self.ids("MAILBOXID")
+    }
+
+    /// Returns the FETCH item for a message's id, if the server has ids.
+    #[must_use]
+    pub fn message_ids(self) -> Option<&'static str> {
+        self.ids("EMAILID")
+    }
+
+    /// `of_object_id` is the item's name in `OBJECTID`.
+    fn ids(self, of_object_id: &'static str) -> Option<&'static str> {
+        if self.guid {
+            Some("X-GUID")
+        } else {
+            self.object_id.then_some(of_object_id)
+        }
+    }
+
+    /// Collects the extensions listed in a CAPABILITY response or response code.
+    #[must_use]
+    pub fn of(named: &[Capability<'_>]) -> Self {
+        let mut all = Self::default();
+        for capability in named {
+            match capability {
+                Capability::Imap4rev1 => {}
+                Capability::Auth(mechanism) => {
+                    all.auth_plain |= mechanism.eq_ignore_ascii_case("PLAIN");
+                    all.auth_oauthbearer |= Mechanism::OAuthBearer.is(mechanism);
+                    all.auth_xoauth2 |= Mechanism::XOAuth2.is(mechanism);
+                }
+                Capability::Atom(name) => match name.to_ascii_uppercase().as_str() {
+                    "SASL-IR" => all.sasl_ir = true,
+                    "LOGINDISABLED" => all.login_disabled = true,
+                    "LIST-EXTENDED" => all.list_extended = true,
+                    "LIST-STATUS" => all.list_status = true,
+                    "SPECIAL-USE" => all.special_use = true,
+                    "LITERAL+" => all.literal_plus = true,
+                    "MOVE" => all.r#move = true,
+                    "OBJECTID" => all.object_id = true,
+                    "UNSELECT" => all.unselect = true,
+                    "UIDPLUS" => all.uid_plus = true,
+                    _ => {}
+                },
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,253 @@
+//! FETCH commands and the collection of their responses.
+//!
+//! Header fields are read from the message instead of ENVELOPE. So one parser serves listings and single messages, and the result does not depend on how a
+//! server escapes strings (`imap-proto` does not unescape quoted strings). BODY.PEEK does not set `\Seen`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use chrono::DateTime;
+use imap_proto::{AttributeValue, MessageSection, SectionPath};
+use latchmail_core::clock::Timestamp;
+
+use super::bounds;
+use super::set::set;
+use super::wire::Frame;
+
+/// The header fields for listings, previews and identities ([`latchmail_mailbox::identity`]).
+const FIELDS: &str =
+    "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION";
+
+/// A fetched message. Only messages with all requested data are returned to the caller.
+#[derive(Clone, Debug, Default)]
+pub struct Fetched {
+    /// The position in the folder, from 1.
+    pub seq: u32,
+    /// The IMAP UID.
+    pub uid: u32,
+    /// Flags and keywords, without `\Recent`.
+    pub flags: Vec<String>,
+    /// The arrival time.
+    pub internal_date: Option<Timestamp>,
+    /// The size in bytes.
+    pub size: u32,
+    /// The server's id of the message, if the server has ids: EMAILID (RFC 8474) or X-GUID. A copy has the same id.
+    pub id: Option<String>,
+    /// The requested header fields.
+    pub header: Bytes,
+    /// The beginning of the body.
+    pub text: Bytes,
+    /// The requested bytes of the whole message.
+    pub whole: Bytes,
+}
+
+/// Returns the command for summaries. `ids` is the item for the server's ids, if it has any.
+pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
+    format!(
+        "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
+        set(uids),
+        ids.unwrap_or_default(),
+        if ids.is_some() { " " } else { "" },
+        bounds::LISTED_HEADER,
+        latchmail_mime::bounds::PREFIX
+    )
+}
+
+/// Returns the command for the UIDs and flags of the messages in a range of positions.
+pub(crate) fn flags((low, high): (u32, u32)) -> String {
+    format!("FETCH {low}:{high} (UID FLAGS)")
+}
+
+/// Returns the command for longer headers and texts.
+pub(crate) fn longer(uids: &[u32]) -> String {
+    format!(
+        "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
+        set(uids),
+        latchmail_mime::bounds::HEADER,
+        latchmail_mime::bounds::LONG_PREFIX
+    )
+}
+
+/// Returns the command for the data of identities ([`latchmail_mailbox::identity`]) and for flags.
+pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
+    if let Some(ids) = ids {
+        return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
+    }
+    format!(
+        "UID FETCH {} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
+        set(uids),
+        latchmail_mime::bounds::HEADER
+    )
+}
+
+/// Returns the command for the positions and flags of messages.
+pub(crate) fn positions(uids: &[u32]) -> String {
+    format!("UID FETCH {} (UID FLAGS)", set(uids))
+}
+
+/// Returns the command for one message, up to [`bounds::FIRST`] bytes.
+pub(crate) fn whole(uid: u32) -> String {
+    format!(
+        "UID FETCH {uid} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{}>)",
+        bounds::FIRST
+    )
+}
+
+/// Returns the command for a range of a message's bytes.
+pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
+    format!(
+        "UID FETCH {uid} (UID BODY.PEEK[]<{}.{}>)",
+        range.start,
+        range.len()
+    )
+}
+
+/// Merges the responses to a FETCH, by position. A server may split the data of one message over several responses, and may send data of other messages.
+#[derive(Debug, Default)]
+pub(crate) struct Collected(BTreeMap<u32, (Fetched, Told)>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    flags: bool,
+    sections: usize,
+}
+
+impl Collected {
+    pub(crate) fn begun(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Frame) {
+        let (message, told) = self.0.entry(seq).or_default();
+        message.seq = seq;
+        if frame.id.is_some() {
+            message.id.clone_from(&frame.id);
+        }
+        for attribute in attributes {
+            match attribute {
+                AttributeValue::Uid(uid) => message.uid = *uid,
+                AttributeValue::Flags(set) => {
+                    told.flags = true;
+                    message.flags = set
+                        .iter()
+                        .filter(|flag| !flag.eq_ignore_ascii_case("\\Recent"))
+                        .map(ToString::to_string)
+                        .scan(0, |total, flag| {
+                            *total += flag.len() + latchmail_mime::bounds::ENTRY;
+                            (*total <= bounds::FLAGS).then_some(flag)
+                        })
+                        .collect();
+                }
+                AttributeValue::InternalDate(date) => message.internal_date = date_time(date),
+                AttributeValue::Rfc822Size(size) => message.size = *size,
+                AttributeValue::BodySection { section, data, .. } => {
+                    told.sections += 1;
+                    let data = data
+                        .as_ref()
+                        .map(|data| shared(&frame.bytes, data))
+                        .unwrap_or_default();
+                    match section {
+                        None => message.whole = data,
+                        Some(SectionPath::Full(MessageSection::Header)) => message.header = data,
+                        Some(SectionPath::Full(MessageSection::Text)) => message.text = data,
+                        Some(_) => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Removes and returns a message if its UID, header and text are complete, and its id if the server has `ids`. So its bytes are not held until the command
+    /// ends.
+    pub(crate) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
+        let (message, told) = self.0.get(&seq)?;
+        let complete = message.uid != 0 && told.sections >= 2 && (message.id.is_some() || !ids);
+        complete.then(|| self.0.remove(&seq).map(|(message, _)| message))?
+    }
+
+    /// Returns the messages with received body data, in ascending order of position.
+    pub(crate) fn with_bytes(self) -> Vec<Fetched> {
+        self.told(|told| told.sections > 0)
+    }
+
+    /// Returns the messages with received ids and flags, in ascending order of position.
+    pub(crate) fn with_ids(self) -> Vec<Fetched> {
+        let mut told = self.with_flags();
+        told.retain(|message| message.id.is_some());
+        told
+    }
+
+    /// Returns the messages with received flags, in ascending order of position.
+    pub(crate) fn with_flags(self) -> Vec<Fetched> {
+        self.told(|told| told.flags)
+    }
+
+    fn told(self, what: fn(Told) -> bool) -> Vec<Fetched> {
+        self.0
+            .into_values()
+            .filter(|(message, told)| what(*told) && message.uid != 0)
+            .map(|(message, _)| message)
+            .collect()
+    }
+}
+
+/// Returns a part of a reply without copying it.
+fn shared(frame: &Bytes, piece: &[u8]) -> Bytes {
+    let (whole, part) = (frame.as_ptr_range(), piece.as_ptr_range());
+    if whole.start <= part.start && part.end <= whole.end {
+        frame.slice_ref(piece)
+    } else {
+        Bytes::copy_from_slice(piece)
+    }
+}
+
+/// Parses RFC 3501's `date-time`: `17-Jul-1996 02:44:25 -0700`. A one-digit day has a space before it.
+fn date_time(text: &str) -> Option<Timestamp> {
+    let parsed = DateTime::parse_from_str(text.trim(), "%d-%b-%Y %H:%M:%S %z").ok()?;
+    Some(Timestamp::from_millis(parsed.timestamp_millis()))
+}
+
+#[cfg(test)]
+mod tests {
+    use imap_proto::Response;
+
+    use super::*;
+
+    fn collected(replies: &[&'static [u8]]) -> Vec<Fetched> {
+        let mut collected = Collected::default();
+        for reply in replies {
+            let frame = Frame {
+                bytes: Bytes::from_static(reply),
+                id: None,
+            };
+            let Response::Fetch(seq, attributes) = Response::parse(&frame.bytes).unwrap().1 else {
+                panic!("not a FETCH");
+            };
+            collected.add(seq, &attributes, &frame);
+        }
+        collected.with_bytes()
+    }
+
+    #[test]
+    fn flags_that_come_later_count_and_what_was_not_asked_for_is_left_out() {
+        let all = collected(&[
+            b"* 2 FETCH (UID 9 FLAGS (\\Recent $Label) RFC822.SIZE 7 BODY[TEXT]<0> {2}\r\nhi)\r\n",
+            b"* 1 FETCH (FLAGS (\\Seen))\r\n",
+            b"* 2 FETCH (FLAGS (\\Seen \\Recent))\r\n",
+        ]);
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].seq, all[0].uid, all[0].size), (2, 9, 7));
+        assert_eq!(all[0].flags, ["\\Seen"]);
+        assert_eq!(&all[0].text[..], b"hi");
+    }
+
+    #[test]
+    fn the_time_of_arrival_is_read_in_any_zone() {
+        let at = |text| date_time(text).map(Timestamp::millis);
+        assert_eq!(at("17-Jul-1996 02:44:25 -0700"), Some(837_596_665_000));
+        assert_eq!(at(" 7-Jul-1996 09:44:25 +0000"), Some(836_732_665_000));
+        assert_eq!(at("yesterday"), None);
+    }
+}

@@ -1,0 +1,274 @@
+//! Properties that hold whatever a mail server sends and whatever a folder is called. See [`latchmail_core::fuzzing`].
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{io, mem};
+
+use bytes::Bytes;
+use imap_proto::Response;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::capabilities::Capabilities;
+use super::command::Command;
+use super::list::COUNTS;
+use super::session::{Session, Spot};
+use super::wire::{Wire, parse};
+use super::{Error, fetch, list, quoted, utf7};
+use crate::flag::Flag;
+
+/// No reply is waited for; the connection ends where the replies end.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Checks that any folder name survives the encoding of the wire, and that nothing in it ends a line or a string.
+///
+/// # Panics
+/// If a name changes, or if the command contains a character that is not printable ASCII.
+pub fn encoded_name(name: &str) {
+    let encoded = utf7::encode(name);
+    let inner = quoted(&encoded).map(|text| text[1..text.len() - 1].to_owned());
+    let inner = inner.unwrap_or_else(|| unreachable!("{encoded:?} cannot be quoted"));
+    assert!(printable(inner.as_bytes()), "{inner:?}");
+    let mut escaped = false;
+    for c in inner.chars() {
+        assert!(escaped || c != '"', "{inner:?} ends early");
+        escaped = c == '\\' && !escaped;
+    }
+    assert!(!escaped, "{inner:?} escapes its end");
+    // A client's name for the inbox is the server's, in any case (RFC 3501, section 5.1).
+    if !encoded.eq_ignore_ascii_case("INBOX") {
+        assert_eq!(utf7::decode(&encoded), name);
+    }
+    let _ = utf7::decode(name);
+    let command = Command::new("").string(name);
+    let texts = command.literals.iter().map(|(text, _)| text);
+    for text in texts.chain([&command.end]) {
+        assert!(printable(text.as_bytes()), "{text:?}");
+    }
+    if let Some((_, literal)) = command.literals.first() {
+        assert_eq!(literal, name.as_bytes());
+    }
+    if let Some(flag) = Flag::named(name) {
+        let atom = |b: u8| b.is_ascii_graphic() && !b"(){%*\"".contains(&b);
+        assert!(flag.as_str().bytes().all(atom), "{flag:?}");
+    }
+}
+
+/// Reads replies of a mail server and checks that it does not matter where the network cuts them.
+///
+/// # Panics
+/// If it matters.
+pub fn imap_replies(bytes: &[u8]) {
+    let read = |size: usize| {
+        let server = Server::saying(bytes.chunks(size).map(<[u8]>::to_vec).collect());
+        let mut wire = Wire::new(Box::new(server));
+        let mut folders = list::Collected::default();
+        let mut messages = fetch::Collected::default();
+        let mut frames = Vec::new();
+        block_on(async {
+            while let Ok(frame) = wire.frame().await {
+                match parse(&frame.bytes) {
+                    Ok(Response::Fetch(seq, attributes)) => messages.add(seq, &attributes, &frame),
+                    Ok(reply) => folders.add(&reply, &frame),
+                    Err(_) => {}
+                }
+                frames.push((frame.bytes, frame.id));
+            }
+        });
+        (frames, folders.folders)
+    };
+    let whole = read(bytes.len().max(1));
+    let length: usize = whole.0.iter().map(|(frame, _)| frame.len()).sum();
+    assert!(length <= bytes.len());
+    assert_eq!(whole, read(7));
+}
+
+/// Runs every operation on a mailbox against a server that gives one of `replies` to each command, whatever the command is. Bits of `can` are the
+/// server's capabilities; `name` is what a client calls a folder and what it searches for.
+///
+/// # Panics
+/// If a command contains a character that is not printable ASCII.
+pub fn imap_session(can: u8, name: &str, replies: &[Vec<u8>]) {
+    let bit = |n: u8| can & (1 << n) != 0;
+    let capabilities = Capabilities {
+        list_extended: bit(0),
+        list_status: bit(1),
+        special_use: bit(1),
+        literal_plus: bit(2),
+        r#move: true,
+        object_id: bit(3),
+        guid: bit(4),
+        unselect: bit(5),
+        uid_plus: true,
+        ..Capabilities::default()
+    };
+    block_on(operations(capabilities, name, replies));
+}
+
+/// Each operation has a connection of its own: after an unreadable reply, nothing else is possible on one.
+async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>]) {
+    let session = || {
+        let wire = Wire::new(Box::new(Server::replying(replies)));
+        Session::new(wire, capabilities, PATIENCE)
+    };
+    let spot = Spot {
+        path: name,
+        uid_validity: 1,
+        uid: 1,
+    };
+    let mut listed = session();
+    let _ = listed.folders(COUNTS).await;
+    let _ = listed.window(name, 0, 2).await;
+    let mut one = session();
+    let _ = one.message(spot).await;
+    let _ = one.summaries(&[1, 2], &mut |_| {}).await;
+    let _ = one.longer(&[1]).await;
+    let mut found = session();
+    let _ = found.matching(name, name).await;
+    if let Ok(positions) = found.positions(&[1]).await {
+        assert!(positions.iter().all(|message| message.uid == 1));
+    }
+    let mut met = session();
+    let _ = met.present(name, 1, &[1]).await;
+    if let Ok(Some((_, uids))) = met.arrivals(name, 2).await {
+        assert!(uids.iter().all(|uid| *uid >= 2));
+    }
+    let _ = met.identities_at(&[spot]).await;
+    let mut sent = session();
+    if let Ok(Some(length)) = sent.send_for_at(spot, &(0..100)).await {
+        let mut left = length;
+        while left > 0
+            && let Ok(bytes) = sent.some().await
+        {
+            assert!((1..=left).contains(&bytes.len()));
+            left -= bytes.len();
+        }
+    }
+    let mut changed = session();
+    let _ = changed.select(name).await;
+    let flags: Vec<Flag> = Flag::named(name).into_iter().collect();
+    let _ = changed.store(&[1], &flags, true).await;
+    if let Ok(Some(moved)) = changed.move_to(&[1], name).await {
+        assert!(moved.uids.len() <= 1);
+    }
+    let _ = changed.expunge(&[1]).await;
+    let mut filed = session();
+    if let Ok(Some(unended)) = filed.begin_append(name, Bytes::from_static(b"a")).await {
+        let _: Result<bool, Error> = filed.end_append(unended).await;
+    }
+}
+
+fn printable(text: &[u8]) -> bool {
+    text.iter().all(|byte| (b' '..=b'~').contains(byte))
+}
+
+/// Runs what never waits for another thread.
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let runtime = runtime.unwrap_or_else(|error| unreachable!("no runtime: {error}"));
+    runtime.block_on(work)
+}
+
+/// A mail server that sends given replies. It closes the connection when there are no more of them.
+#[derive(Debug, Default)]
+struct Server {
+    /// The replies to the commands that are to come.
+    replies: VecDeque<Vec<u8>>,
+    /// Pieces to be read, each by itself.
+    unread: VecDeque<Vec<u8>>,
+    /// The line that a client is writing.
+    line: Vec<u8>,
+    /// Bytes of a literal that a client is writing.
+    literal: usize,
+}
+
+impl Server {
+    fn saying(unread: VecDeque<Vec<u8>>) -> Self {
+        Self {
+            unread,
+            ..Self::default()
+        }
+    }
+
+    fn replying(replies: &[Vec<u8>]) -> Self {
+        Self {
+            replies: replies.iter().cloned().collect(),
+            ..Self::default()
+        }
+    }
+
+    fn written(&mut self, byte: u8) {
+        if self.literal > 0 {
+            self.literal -= 1;
+            return;
+        }
+        self.line.push(byte);
+        if !self.line.ends_with(b"\r\n") {
+            return;
+        }
+        let mut line = mem::take(&mut self.line);
+        line.truncate(line.len() - 2);
+        assert!(printable(&line), "{:?}", String::from_utf8_lossy(&line));
+        let line = String::from_utf8_lossy(&line);
+        if let Some((_, length)) = line
+            .strip_suffix('}')
+            .and_then(|line| line.rsplit_once('{'))
+        {
+            self.literal = length.trim_end_matches('+').parse().unwrap_or_default();
+            if !length.ends_with('+') {
+                self.unread.push_back(b"+ go on\r\n".to_vec());
+            }
+            return;
+        }
+        let Some(mut reply) = self.replies.pop_front() else {
+            return;
+        };
+        // Replies can end with NO, BAD, or a code. `!` separates that end from them, and may be missing.
+        let end = memchr::memchr(b'!', &reply).map(|at| reply.split_off(at).split_off(1));
+        let tag = line.split(' ').next().unwrap_or_default();
+        reply.extend_from_slice(tag.as_bytes());
+        reply.extend_from_slice(end.as_deref().unwrap_or(b" OK done\r\n"));
+        self.unread.push_back(reply);
+    }
+}
+
+impl AsyncRead for Server {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(mut piece) = self.unread.pop_front() {
+            let rest = piece.split_off(piece.len().min(buffer.remaining()));
+            buffer.put_slice(&piece);
+            if !rest.is_empty() {
+                self.unread.push_front(rest);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Server {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        for byte in bytes {
+            self.written(*byte);
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,107 @@
+//! An IMAP client (RFC 3501) for the commands that mailboxes need.
+//!
+//! `imap-proto` parses the replies. This crate frames them itself (`wire`), so that several commands can be sent in one write, every reply has a maximum size,
+//! and a NO keeps its response code. Client input is always encoded before it is written: see [`quoted`].
+//!
+//! This crate has no pool of connections, no cache and no message numbers: it returns the UIDs of the server. It does not parse messages.
+//!
+//! ```no_run
+//! # async fn example(credential: latchmail_core::caller::MailCredential) -> Result<(), Box<dyn std::error::Error>> {
+//! use latchmail_core::config::Imap;
+//! use latchmail_imap::Connector;
+//! use latchmail_imap::list::COUNTS;
+//!
+//! let connector = Connector::new(&Imap::default())?;
+//! let mut session = connector.logged_in(&credential).await?;
+//! for folder in session.folders(COUNTS).await? {
+//!     println!("{}", folder.path);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod bounds;
+pub mod capabilities;
+pub mod change;
+pub mod client;
+mod command;
+pub mod fetch;
+pub mod flag;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
+pub mod list;
+mod log_in;
+mod search;
+mod server_ids;
+pub mod session;
+mod set;
+pub mod utf7;
+mod wire;
+
+pub use client::Connector;
+pub use fetch::Fetched;
+pub use session::{Opened, Session, Spot, Unended};
+
+/// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
+pub const INBOX: &str = "INBOX";
+
+/// The reason why a command failed. Only after [`Error::Refused`], [`Error::No`] and [`Error::Lacks`] can the connection be used again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server rejected the credential.
+    #[error("the mail server rejected the credential")]
+    Refused,
+    /// The server is unreachable or accepts no log-ins at the moment.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The connection failed during a command.
+    #[error("connection to the mail server lost: {0}")]
+    Lost(String),
+    /// The server rejected the command.
+    #[error("the mail server returned NO: {0}")]
+    No(String),
+    /// The server's reply is invalid, or the server did not understand the command.
+    #[error("{0}")]
+    Protocol(String),
+    /// The server lacks a required extension. Nothing has been sent.
+    #[error("{0}")]
+    Lacks(String),
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
+
+/// Returns `text` as a quoted string (RFC 3501, section 4.3), or `None` if it contains characters that a quoted string cannot contain.
+#[must_use]
+pub fn quoted(text: &str) -> Option<String> {
+    if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) {
+        return None;
+    }
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted.push('"');
+    Some(quoted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_quoted_string_cannot_be_left() {
+        assert_eq!(quoted(r#"a"b\c"#).unwrap(), r#""a\"b\\c""#);
+        assert_eq!(quoted("").unwrap(), r#""""#);
+        for hostile in ["a\r\nb", "a\nb", "a\0b", "é", "\x7f"] {
+            assert_eq!(quoted(hostile), None);
+        }
+    }
+}

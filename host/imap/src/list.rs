@@ -1,0 +1,273 @@
+//! Lists folders: LIST, with counts in the same round trip if the server supports it (RFC 5258, RFC 5819, RFC 6154).
+
+use bytes::Bytes;
+use imap_proto::{MailboxDatum, MailboxListData, NameAttribute, Response, Status, StatusAttribute};
+
+use super::session::Session;
+use super::wire::Frame;
+use super::{Error, quoted, utf7};
+
+/// A folder's role (RFC 6154, and `\Inbox`). The variants are in the order of a folder list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// `\Inbox`
+    Inbox,
+    /// `\Flagged`
+    Flagged,
+    /// `\Sent`
+    Sent,
+    /// `\Drafts`
+    Drafts,
+    /// `\All`
+    All,
+    /// `\Archive`
+    Archive,
+    /// `\Junk`
+    Junk,
+    /// `\Trash`
+    Trash,
+}
+
+/// Maximum number of STATUS commands in one write, if the server does not support LIST-STATUS.
+const STATUS_AT_ONCE: usize = 64;
+
+/// A folder in a LIST response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The server's name of the folder, in modified UTF-7.
+    pub name: String,
+    /// The name in Unicode. The inbox is `INBOX`.
+    pub path: String,
+    /// The separator of path segments. Empty if the server has no hierarchy.
+    pub delimiter: String,
+    /// `true` if the folder can be opened.
+    pub selectable: bool,
+    /// The roles that the server assigns.
+    pub roles: Vec<Role>,
+    /// The STATUS data, once received.
+    pub standing: Option<Standing>,
+    /// The server's id of the folder, if the server has ids: MAILBOXID (RFC 8474) or X-GUID.
+    pub object_id: Option<String>,
+}
+
+/// The STATUS data of a folder (RFC 3501, section 6.3.10). Items that were not requested are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The number of messages.
+    pub messages: u32,
+    /// The number of unread messages.
+    pub unseen: u32,
+    /// The UIDVALIDITY.
+    pub uid_validity: u32,
+    /// UIDNEXT: the smallest UID that the next message can get.
+    pub uid_next: u32,
+}
+
+/// STATUS items for folder lists that clients receive.
+pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
+/// STATUS items for reconciling the index.
+pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
+
+/// Merges the responses to LIST and STATUS.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) folders: Vec<Listed>,
+}
+
+impl Collected {
+    pub(crate) fn add(&mut self, reply: &Response<'_>, frame: &Frame) {
+        match reply {
+            Response::MailboxData(MailboxDatum::List(data)) => {
+                let folder = listed(data, &frame.bytes);
+                if !self.folders.iter().any(|known| known.name == folder.name) {
+                    self.folders.push(folder);
+                }
+            }
+            Response::MailboxData(MailboxDatum::Status { mailbox, status }) => {
+                let name = unescaped(mailbox, &frame.bytes);
+                if let Some(folder) = self.folders.iter_mut().find(|known| known.name == name) {
+                    let mut standing = Standing::default();
+                    for item in status {
+                        match item {
+                            StatusAttribute::Messages(n) => standing.messages = *n,
+                            StatusAttribute::Unseen(n) => standing.unseen = *n,
+                            StatusAttribute::UidValidity(n) => standing.uid_validity = *n,
+                            StatusAttribute::UidNext(n) => standing.uid_next = *n,
+                            _ => {}
+                        }
+                    }
+                    folder.standing = Some(standing);
+                    folder.object_id.clone_from(&frame.id);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Session {
+    /// Returns the folders that can be opened, with the requested STATUS items ([`COUNTS`] or [`POSITIONS`]), in the server's order.
+    ///
+    /// # Errors
+    /// Returns the [`Error`] of the command.
+    pub async fn folders(&mut self, asked: &str) -> Result<Vec<Listed>, Error> {
+        let can = self.capabilities;
+        let asked = &match can.folder_ids() {
+            Some(ids) => format!("{asked} {ids}"),
+            None => asked.to_owned(),
+        };
+        let list = if can.list_extended && can.list_status && can.special_use {
+            format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({asked}))"#)
+        } else if can.list_extended && can.special_use {
+            r#"LIST "" "*" RETURN (SPECIAL-USE)"#.to_owned()
+        } else {
+            r#"LIST "" "*""#.to_owned()
+        };
+        let mut collected = Collected::default();
+        let mut commands = self.closing();
+        commands.push(list);
+        let mut outcomes = self
+            .run(&commands, &mut |reply, frame| {
+                collected.add(reply, frame);
+                Ok(())
+            })
+            .await?;
+        if let Some(listed) = outcomes.pop() {
+            listed.ok()?;
+        }
+        collected.folders.retain(|folder| folder.selectable);
+        // Without LIST-STATUS these are all folders. With it, these are the folders whose counts the server did not include.
+        let untold: Vec<String> = collected
+            .folders
+            .iter()
+            .filter(|folder| folder.standing.is_none())
+            .filter_map(|folder| quoted(&folder.name))
+            .map(|name| format!("STATUS {name} ({asked})"))
+            .collect();
+        for commands in untold.chunks(STATUS_AT_ONCE) {
+            let outcomes = self
+                .run(commands, &mut |reply, frame| {
+                    collected.add(reply, frame);
+                    Ok(())
+                })
+                .await?;
+            if outcomes.iter().any(|o| matches!(o.status, Status::Bad)) {
+                return Err(Error::Protocol(
+                    "the server rejected STATUS with BAD".into(),
+                ));
+            }
+        }
+        // The STATUS of a folder that was just deleted returned NO.
+        collected.folders.retain(|folder| folder.standing.is_some());
+        Ok(collected.folders)
+    }
+}
+
+fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
+    let name = unescaped(&data.name, frame);
+    let has = |attribute: &str| {
+        data.name_attributes.iter().any(
+            |a| matches!(a, NameAttribute::Extension(text) if text.eq_ignore_ascii_case(attribute)),
+        )
+    };
+    let roles = data
+        .name_attributes
+        .iter()
+        .filter_map(|attribute| match attribute {
+            NameAttribute::All => Some(Role::All),
+            NameAttribute::Archive => Some(Role::Archive),
+            NameAttribute::Drafts => Some(Role::Drafts),
+            NameAttribute::Flagged => Some(Role::Flagged),
+            NameAttribute::Junk => Some(Role::Junk),
+            NameAttribute::Sent => Some(Role::Sent),
+            NameAttribute::Trash => Some(Role::Trash),
+            _ => None,
+        })
+        .collect();
+    Listed {
+        path: utf7::decode(&name),
+        delimiter: data
+            .delimiter
+            .as_deref()
+            .map(|d| unescaped(d, frame))
+            .unwrap_or_default(),
+        selectable: !data.name_attributes.contains(&NameAttribute::NoSelect)
+            && !has("\\NonExistent"),
+        roles,
+        standing: None,
+        object_id: None,
+        name,
+    }
+}
+
+/// Removes the escapes of a quoted string (RFC 3501, section 4.3). `imap-proto` keeps them, and only the byte before the text distinguishes a quoted string
+/// from a literal.
+fn unescaped(text: &str, frame: &Bytes) -> String {
+    let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
+    let was_quoted = start
+        .and_then(|start| start.checked_sub(1))
+        .and_then(|before| frame.get(before))
+        .is_some_and(|byte| *byte == b'"');
+    if !was_quoted || !text.contains('\\') {
+        return text.to_owned();
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        plain.extend(if c == '\\' {
+            characters.next()
+        } else {
+            Some(c)
+        });
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collected(replies: &[&'static [u8]]) -> Vec<Listed> {
+        let mut collected = Collected::default();
+        for reply in replies {
+            let frame = Frame {
+                bytes: Bytes::from_static(reply),
+                id: None,
+            };
+            collected.add(&Response::parse(&frame.bytes).unwrap().1, &frame);
+        }
+        collected.folders
+    }
+
+    #[test]
+    fn quotes_and_backslashes_are_told_in_quoted_strings_and_in_literals() {
+        let all = collected(&[
+            b"* LIST () \"/\" \"a\\\"b\\\\c\"\r\n",
+            b"* LIST () \"\\\\\" {5}\r\na\\\"b\"\r\n",
+            b"* STATUS \"a\\\"b\\\\c\" (MESSAGES 3 UNSEEN 1)\r\n",
+        ]);
+        assert_eq!(all[0].path, r#"a"b\c"#);
+        let standing = all[0].standing.unwrap();
+        assert_eq!((standing.messages, standing.unseen), (3, 1));
+        assert_eq!(all[1].path, r#"a\"b""#);
+        assert_eq!(all[1].delimiter, "\\");
+    }
+
+    #[test]
+    fn names_are_decoded_and_what_cannot_be_opened_is_told() {
+        let all = collected(&[
+            b"* LIST (\\Noselect \\HasChildren) \"/\" Entw&APw-rfe\r\n",
+            b"* LIST (\\nonexistent) NIL gone\r\n",
+            b"* LIST (\\HasNoChildren \\Sent) \"/\" inbox\r\n",
+        ]);
+        assert_eq!(
+            (all[0].path.as_str(), all[0].selectable),
+            ("Entwürfe", false)
+        );
+        assert_eq!((all[1].delimiter.as_str(), all[1].selectable), ("", false));
+        assert_eq!(
+            (all[2].path.as_str(), &all[2].roles[..]),
+            ("INBOX", &[Role::Sent][..])
+        );
+    }
+}

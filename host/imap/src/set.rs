@@ -1,0 +1,62 @@
+//! Sets of UIDs (RFC 3501, section 9, sequence-set): sorted, without duplicates, consecutive UIDs as a range.
+
+use std::fmt::Write as _;
+
+use imap_proto::rfc4315::UidSetMember;
+
+/// Formats UIDs, given in any order, as a set.
+pub(crate) fn set(uids: &[u32]) -> String {
+    let mut uids = uids.to_vec();
+    uids.sort_unstable();
+    uids.dedup();
+    let mut set = String::new();
+    for run in uids.chunk_by(|a, b| a + 1 == *b) {
+        if !set.is_empty() {
+            set.push(',');
+        }
+        // Writing to a `String` cannot fail.
+        let _ = match run {
+            [one] => write!(set, "{one}"),
+            [first, .., last] => write!(set, "{first}:{last}"),
+            [] => Ok(()),
+        };
+    }
+    set
+}
+
+/// Returns the UIDs of a set from the server (RFC 4315, section 4), in its order, or `None` if there are more than `most`.
+pub(crate) fn members(set: &[UidSetMember], most: usize) -> Option<Vec<u32>> {
+    let mut uids = Vec::new();
+    for member in set {
+        match member {
+            UidSetMember::Uid(uid) => uids.push(*uid),
+            UidSetMember::UidRange(range) => {
+                uids.extend(range.clone().take(most.saturating_sub(uids.len()) + 1));
+            }
+        }
+        if uids.len() > most {
+            return None;
+        }
+    }
+    Some(uids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_a_range() {
+        assert_eq!(set(&[5, 3, 4, 9, 9, 11, 12]), "3:5,9,11:12");
+        assert_eq!(set(&[u32::MAX]), "4294967295");
+        assert_eq!(set(&[]), "");
+    }
+
+    #[test]
+    fn a_set_of_more_than_was_asked_for_is_none() {
+        let set = [UidSetMember::Uid(7), UidSetMember::UidRange(3..=5)];
+        assert_eq!(members(&set, 4).unwrap(), [7, 3, 4, 5]);
+        assert_eq!(members(&set, 3), None);
+        assert_eq!(members(&[UidSetMember::UidRange(1..=u32::MAX)], 200), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! The command line: parses the arguments, reads the configuration and runs the command.
+
+mod hardening;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Parser, Subcommand};
+use latchmail_cli::{account, audit, client, domain, module};
+use latchmail_core::clock::Clock;
+use latchmail_core::config::{self, Config};
+use latchmail_core::logging;
+use latchmail_milter::Milter;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Returns freed memory to the system. The allocator of glibc keeps it, in one arena for each thread that allocated memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// An HTTP API over real mailboxes.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Serve until SIGINT or SIGTERM.
+    Serve {
+        /// The configuration, a TOML file. Variables `LATCHMAIL_SECTION__KEY` override it.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Check the senders of mail for Postfix, until SIGINT or SIGTERM.
+    Milter {
+        /// The configuration, as for `serve`.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Use no DNS: senders of other servers are not verified.
+        #[arg(long)]
+        without_dns: bool,
+    },
+    /// Run the service with its own mail servers on this machine, for development.
+    Dev {
+        /// The `PostgreSQL` database of the directory. Default: `SQLite` in the state folder.
+        #[arg(long, value_name = "postgres://…")]
+        database: Option<String>,
+        /// The folder of the built modules. Default: `$LATCHMAIL_MODULES`, or the folder of the build.
+        #[arg(long, value_name = "DIR")]
+        modules: Option<PathBuf>,
+        /// A folder with the source of modules: a crate, or a folder of crates. Modules are built and replaced when a file is saved. Can be
+        /// repeated.
+        #[arg(long, value_name = "DIR")]
+        watch: Vec<PathBuf>,
+    },
+    /// Create, show and change accounts.
+    Account {
+        #[command(flatten)]
+        service: latchmail_cli::Service,
+        #[command(subcommand)]
+        verb: account::Verb,
+    },
+    /// Show and change domains, and reserve addresses.
+    Domain {
+        #[command(flatten)]
+        service: latchmail_cli::Service,
+        #[command(subcommand)]
+        verb: domain::Verb,
+    },
+    /// Create, show and remove clients of the authorization server.
+    Client {
+        #[command(flatten)]
+        service: latchmail_cli::Service,
+        #[command(subcommand)]
+        verb: client::Verb,
+    },
+    /// Install, show and change modules while the service runs, and create new ones.
+    Module {
+        #[command(flatten)]
+        service: latchmail_cli::Service,
+        #[command(subcommand)]
+        verb: module::Verb,
+    },
+    /// Show the audit log, the newest events last.
+    Audit {
+        #[command(flatten)]
+        service: latchmail_cli::Service,
+        #[command(flatten)]
+        selection: audit::Selection,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error),
+    };
+    match run(cli.verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Errors are ignored: if standard error cannot be written, the exit status still reports the failure.
+fn complain(sentence: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "latchmail: {sentence}");
+}
+
+/// Prints the error of the parser. The value of an unexpected argument is not printed, because it may be a password.
+fn misread(error: &clap::Error) -> ExitCode {
+    const MISUSE: u8 = 2;
+    if error.kind() == ErrorKind::UnknownArgument {
+        let unexpected = error.get(ContextKind::InvalidArg);
+        if matches!(unexpected, Some(ContextValue::String(name)) if name == "--config") {
+            complain(
+                "--config FILE must follow the command: `latchmail serve --config FILE`, `latchmail account list --config FILE`",
+            );
+            return ExitCode::from(MISUSE);
+        }
+        complain(
+            "unexpected argument; --help lists the arguments. A password is not an argument: it is read from standard \
+             input",
+        );
+        return ExitCode::from(MISUSE);
+    }
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(MISUSE))
+}
+
+fn run(verb: Verb) -> anyhow::Result<()> {
+    hardening::disable_core_dumps().context("cannot disable core dumps")?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(async {
+        match verb {
+            Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
+            Verb::Milter {
+                config,
+                without_dns,
+            } => milter(Config::load(Some(&config))?, !without_dns).await,
+            Verb::Account { service, verb } => account::run(&service, verb).await,
+            Verb::Domain { service, verb } => domain::run(&service, verb).await,
+            Verb::Client { service, verb } => client::run(&service, verb).await,
+            Verb::Module { service, verb } => module::run(&service, verb).await,
+            Verb::Audit { service, selection } => audit::run(&service, &selection).await,
+            Verb::Dev {
+                database,
+                modules,
+                watch,
+            } => {
+                let environment = config::environment();
+                Box::pin(latchmail_dev::run(latchmail_dev::Options {
+                    database,
+                    modules,
+                    watch,
+                    environment,
+                }))
+                .await
+            }
+        }
+    })
+}
+
+async fn milter(config: Config, dns: bool) -> anyhow::Result<()> {
+    logging::start(&config.log)?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let milter = Milter::bind(&config, dns).await?;
+    hardening::deny_memory_access().context("cannot protect the memory of the process")?;
+    tracing::info!(address = %milter.address()?, "{}", latchmail_milter::READY);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        () = milter.serve() => {}
+    }
+    tracing::info!("stopping");
+    Ok(())
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    logging::start(&config.log)?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let running = latchmail_service::start(config, Clock::system()).await?;
+    hardening::deny_memory_access().context("cannot protect the memory of the process")?;
+    tracing::info!(address = %running.address, "serving");
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    tracing::info!("stopping");
+    running.stop().await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

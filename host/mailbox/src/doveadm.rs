@@ -1,0 +1,222 @@
+//! Ends open sessions at the mail server: a client of Dovecot's doveadm HTTP API that uses one command, `kick`.
+//!
+//! A session's user name is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`), so the sessions of one app password can be selected. The caller
+//! handles failures.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use latchmail_core::config;
+use latchmail_core::error::StartError;
+use latchmail_net::dial::Dial;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use super::said;
+
+/// Timeout of one request, including the connection.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Maximum number of commands in one request. Each takes a fraction of a millisecond.
+const BATCH: usize = 200;
+
+/// Maximum size of a response, in bytes. A response lists the users whose sessions were ended.
+const LARGEST_ANSWER: usize = 1024 * 1024;
+
+/// Maximum number of bytes that are read of the key file.
+const LARGEST_KEY: u64 = 4096;
+
+/// Exit code of `kick` if no user with this name is logged in (`EX_NOUSER` of sysexits.h).
+const NOBODY: u64 = 68;
+
+/// Dovecot's doveadm API.
+pub(crate) struct Doveadm {
+    dial: Dial,
+    host: HeaderValue,
+    authorization: HeaderValue,
+}
+
+/// The reason why sessions may still be open. The message is for the log.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The API is unreachable, or its response cannot be read.
+    #[error("cannot reach doveadm: {0}")]
+    Unreachable(String),
+    /// The request timed out.
+    #[error("doveadm did not respond within {} s", PATIENCE.as_secs())]
+    Late,
+    /// The API rejected the key.
+    #[error("doveadm rejected the key in `imap.doveadm_key_file`")]
+    Refused,
+    /// The API returned another status or a failed command.
+    #[error("doveadm failed to end sessions: {0}")]
+    Failed(String),
+}
+
+/// The sessions of one app password or of one account, as a user name with wildcards.
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions(String);
+
+impl Sessions {
+    /// Selects the sessions of an app password. The id is unique, so the sessions are found even if the account's address changed.
+    pub(crate) fn of_app_password(id: &str) -> Option<Self> {
+        plain(id).then(|| Self(format!("*/{id}")))
+    }
+
+    /// Selects all sessions of an account.
+    pub(crate) fn of_account(address: &str) -> Option<Self> {
+        plain(address).then(|| Self(format!("{address}/*")))
+    }
+}
+
+/// Returns `true` if the name contains no wildcards. A name with wildcards cannot log in, because Dovecot's `auth_username_chars` excludes them.
+fn plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['*', '?', '\\'])
+}
+
+impl fmt::Debug for Doveadm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doveadm")
+            .field("dial", &self.dial)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Doveadm {
+    /// Creates the client from the configuration, or returns `None` if `imap.doveadm` is not set. Does not connect.
+    pub(crate) fn new(config: &config::Imap) -> Result<Option<Self>, StartError> {
+        if config.doveadm.is_empty() {
+            tracing::warn!(
+                "imap.doveadm is not set: revoking an app password does not end sessions that are already open"
+            );
+            return Ok(None);
+        }
+        let dial = Dial::new("imap.doveadm", &config.doveadm, false)?;
+        let key = read_key(&config.doveadm_key_file)?;
+        let unusable = |e| StartError::new(format!("imap.doveadm cannot be used: {e}"));
+        let host = HeaderValue::from_str(&config.doveadm).map_err(unusable)?;
+        let text = Zeroizing::new(format!("X-Dovecot-API {}", STANDARD.encode(&key)));
+        let mut authorization = HeaderValue::from_str(&text).map_err(unusable)?;
+        authorization.set_sensitive(true);
+        Ok(Some(Self {
+            dial,
+            host,
+            authorization,
+        }))
+    }
+
+    /// Ends sessions. Succeeds if there are no such sessions.
+    ///
+    /// Dovecot ends the process of a session, and a process serves many sessions one after the other. A new session that starts on the process at that moment
+    /// can be ended too. Its client reconnects.
+    pub(crate) async fn kick(&self, sessions: &[Sessions]) -> Result<(), Error> {
+        for batch in sessions.chunks(BATCH) {
+            timeout(PATIENCE, self.ask(batch))
+                .await
+                .map_err(|_| Error::Late)??;
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, sessions: &[Sessions]) -> Result<(), Error> {
+        // `kick` accepts one mask, so each mask needs its own command.
+        let commands: Value = sessions
+            .iter()
+            .map(|Sessions(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
+            .collect();
+        // Do not send `Connection: close`: with it, Dovecot 2.3.19 sends no response to a wrong key.
+        let request = Request::post("/doveadm/v1")
+            .header(HOST, &self.host)
+            .header(AUTHORIZATION, &self.authorization)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(commands.to_string())))
+            .map_err(unreachable)?;
+        let stream = self.dial.connect().await.map_err(unreachable)?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(unreachable)?;
+        let answer = async {
+            let response = sender.send_request(request).await.map_err(unreachable)?;
+            match response.status() {
+                StatusCode::OK => {}
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Error::Refused),
+                status => return Err(Error::Failed(status.to_string())),
+            }
+            let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect();
+            let body = body.await.map_err(unreachable)?.to_bytes();
+            check(&body, sessions.len())
+        };
+        tokio::pin!(answer);
+        tokio::select! {
+            // Poll the response first, so that data received before the connection closed is still read.
+            biased;
+            answer = &mut answer => answer,
+            _ = connection => answer.await,
+        }
+    }
+}
+
+/// Checks that every command succeeded.
+fn check(answer: &[u8], commands: usize) -> Result<(), Error> {
+    // `said` would remove a leading bracket as a response code, so the text begins with a word.
+    let failed = || {
+        Error::Failed(said(&format!(
+            "the response was {}",
+            String::from_utf8_lossy(answer)
+        )))
+    };
+    let outcomes: Vec<(String, Value, String)> =
+        serde_json::from_slice(answer).map_err(|_| failed())?;
+    let done = outcomes.iter().all(|(kind, detail, _)| {
+        kind == "doveadmResponse" || (kind == "error" && detail["exitCode"] == NOBODY)
+    });
+    if done && outcomes.len() == commands {
+        Ok(())
+    } else {
+        Err(failed())
+    }
+}
+
+fn unreachable(error: impl fmt::Display) -> Error {
+    Error::Unreachable(error.to_string())
+}
+
+/// Reads the key file. The trailing newline is part of the key, as it is for Dovecot.
+fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, StartError> {
+    let refused =
+        |why: &str| StartError::new(format!("`imap.doveadm_key_file` {} {why}", path.display()));
+    let file = File::open(path).map_err(|e| refused(&format!("cannot be read: {e}")))?;
+    let found = file
+        .metadata()
+        .map_err(|e| refused(&format!("cannot be read: {e}")))?;
+    if found.mode() & 0o007 != 0 {
+        return Err(refused(
+            "is accessible to other users; make it private with chmod o=",
+        ));
+    }
+    let mut key = Zeroizing::new(Vec::with_capacity(
+        usize::try_from(found.len().min(LARGEST_KEY)).unwrap_or(0) + 1,
+    ));
+    file.take(LARGEST_KEY)
+        .read_to_end(&mut key)
+        .map_err(|e| refused(&format!("cannot be read: {e}")))?;
+    if key.trim_ascii().is_empty() {
+        return Err(refused("is empty"));
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests;

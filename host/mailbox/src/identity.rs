@@ -1,0 +1,83 @@
+//! Computes the identity of a message, which stays the same when the message is moved.
+
+pub(crate) use latchmail_directory::message_index::Identity;
+use latchmail_imap::Fetched;
+use sha2::{Digest as _, Sha256};
+
+/// Returns a message's identity: the first 16 bytes of SHA-256 over the mail server's id of the message (X-GUID, or EMAILID of RFC 8474). If the server has no
+/// such ids, the hash covers the values that every server keeps when a message is moved:
+///
+/// - the arrival time (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian, independent of its time zone;
+/// - the size (RFC822.SIZE), 4 bytes, big-endian;
+/// - the header fields that a listing requests (Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256 KiB) as the server returns them,
+///   without carriage returns and trailing blank lines.
+///
+/// The lowest bit of the first byte is 0 for a server's id and 1 otherwise.
+pub(crate) fn identity(message: &Fetched) -> Identity {
+    let mut digest = Sha256::new();
+    if let Some(id) = &message.id {
+        digest.update(id);
+    } else {
+        let arrived = message
+            .internal_date
+            .map_or(0, latchmail_core::clock::Timestamp::seconds);
+        digest.update(arrived.to_be_bytes());
+        digest.update(message.size.to_be_bytes());
+        for line in message.header.trim_ascii_end().split(|b| *b == b'\n') {
+            digest.update(line.strip_suffix(b"\r").unwrap_or(line));
+            digest.update(b"\n");
+        }
+    }
+    let mut identity = Identity::default();
+    identity.copy_from_slice(&digest.finalize()[..16]);
+    identity[0] = (identity[0] & !1) | u8::from(message.id.is_none());
+    identity
+}
+
+/// Returns `true` if the identity is not based on the server's id, so that different messages can have it.
+pub(crate) fn is_inferred(identity: Identity) -> bool {
+    identity[0] & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use latchmail_core::clock::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn an_identity_heeds_what_moves_with_a_message_and_nothing_else() {
+        let message = Fetched {
+            seq: 1,
+            uid: 5,
+            internal_date: Some(Timestamp::from_millis(1000)),
+            size: 9,
+            header: Bytes::from_static(b"Subject: a\r\n\r\n"),
+            ..Fetched::default()
+        };
+        let moved = Fetched {
+            seq: 7,
+            uid: 1,
+            flags: vec!["\\Seen".into()],
+            header: Bytes::from_static(b"Subject: a\n"),
+            ..message.clone()
+        };
+        assert_eq!(identity(&message), identity(&moved));
+        assert!(is_inferred(identity(&message)));
+        let another = Fetched {
+            size: 10,
+            ..message.clone()
+        };
+        assert_ne!(identity(&message), identity(&another));
+        let with_id = |message: &Fetched, id: &str| {
+            identity(&Fetched {
+                id: Some(id.into()),
+                ..message.clone()
+            })
+        };
+        assert_eq!(with_id(&message, "a"), with_id(&another, "a"));
+        assert_ne!(with_id(&message, "a"), with_id(&message, "b"));
+        assert!(!is_inferred(with_id(&message, "a")));
+    }
+}

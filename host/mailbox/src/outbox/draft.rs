@@ -1,0 +1,354 @@
+//! Validates drafts and writes them as messages with mail-builder (RFC 5322, RFC 2045). Client input never adds a header field. Bcc recipients are only in the
+//! envelope.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use latchmail_core::clock::Timestamp;
+use lettre::Address as Mailbox;
+use mail_builder::MessageBuilder;
+use mail_builder::headers::HeaderType;
+use mail_builder::headers::address::Address as Named;
+use mail_builder::headers::content_type::ContentType;
+use mail_builder::headers::date::Date;
+use mail_builder::headers::message_id::MessageId;
+use mail_builder::headers::raw::Raw;
+use mail_builder::mime::{BodyPart, MimePart};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest as _, Sha256};
+
+use super::Error;
+use super::smtp::Envelope;
+use crate::Address;
+
+/// Maximum size of the finished message, in bytes (specification, section 8).
+pub(super) const LARGEST: usize = 26_214_400;
+
+/// Maximum numbers of recipients, files and references of one message. A module can set lower limits.
+const MOST_RECIPIENTS: usize = 500;
+const MOST_FILES: usize = 500;
+const MOST_REFERENCES: usize = 1000;
+
+/// An attached file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// The file name.
+    pub filename: String,
+    /// The media type, without parameters.
+    pub content_type: String,
+    /// The content.
+    pub content: Bytes,
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    /// The sender's address, without a display name.
+    pub from: String,
+    /// The recipients in To.
+    pub to: Vec<Address>,
+    /// The recipients in Cc.
+    pub cc: Vec<Address>,
+    /// The recipients that appear in no header field.
+    pub bcc: Vec<Address>,
+    /// The subject, on one line.
+    pub subject: String,
+    /// The plain text.
+    pub text: Option<String>,
+    /// The HTML.
+    pub html: Option<String>,
+    /// The Message-ID with angle brackets.
+    pub in_reply_to: Option<String>,
+    /// Message-IDs with angle brackets.
+    pub references: Vec<String>,
+    /// The attached files.
+    pub files: Vec<File>,
+}
+
+/// Parses an address and normalizes its domain to lower case and ASCII (RFC 5891). Returns `None` if the address is invalid.
+pub(super) fn mailbox(address: &str) -> Option<Mailbox> {
+    let (user, domain) = address.rsplit_once('@')?;
+    if user.chars().any(char::is_control) {
+        return None;
+    }
+    let domain = idna::domain_to_ascii(domain).ok()?;
+    Mailbox::new(user, domain).ok()
+}
+
+/// A valid draft and its envelope.
+#[derive(Debug)]
+pub(super) struct Checked {
+    draft: Draft,
+    pub(super) envelope: Envelope,
+}
+
+impl Draft {
+    /// Validates the draft.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] with the name of the invalid part.
+    pub(super) fn checked(self) -> Result<Checked, Error> {
+        let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
+        let from = mailbox(&self.from).ok_or_else(|| invalid("sender address"))?;
+        let mut to = Vec::new();
+        for one in self.to.iter().chain(&self.cc).chain(&self.bcc) {
+            if one.name.chars().any(char::is_control) {
+                return Err(invalid("recipient name"));
+            }
+            let one = mailbox(&one.address).ok_or_else(|| invalid("recipient address"))?;
+            if !to.contains(&one) {
+                to.push(one);
+            }
+        }
+        let count = self.to.len() + self.cc.len() + self.bcc.len();
+        if count == 0 || count > MOST_RECIPIENTS || self.files.len() > MOST_FILES {
+            return Err(invalid("number of recipients or files"));
+        }
+        if self.subject.chars().any(|c| c.is_control() && c != '\t') {
+            return Err(invalid("subject"));
+        }
+        let mut ids = self.in_reply_to.iter().chain(&self.references);
+        if self.references.len() > MOST_REFERENCES || !ids.all(|id| is_id(id)) {
+            return Err(invalid("Message-ID"));
+        }
+        for file in &self.files {
+            if file.filename.chars().any(char::is_control) {
+                return Err(invalid("file name"));
+            }
+            if !is_media_type(&file.content_type) {
+                return Err(invalid("media type of a file"));
+            }
+        }
+        Ok(Checked {
+            draft: self,
+            envelope: Envelope { from, to },
+        })
+    }
+}
+
+impl Checked {
+    /// Returns a lower bound for the size of the finished message without its headers, in bytes.
+    pub(super) fn size(&self) -> usize {
+        let draft = &self.draft;
+        let files = draft.files.iter().map(|file| file.content.len());
+        let body = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        // An attached message may be sent without an encoding.
+        let encoded = |bytes: usize| bytes / 3 * 4;
+        let standing = draft
+            .files
+            .iter()
+            .any(|file| file.content_type.starts_with("message/"));
+        let files: usize = if standing {
+            files.sum()
+        } else {
+            files.map(encoded).sum()
+        };
+        files + body(&draft.text) + body(&draft.html)
+    }
+
+    /// Returns the finished message. Every line ends with CRLF.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooLarge`] if the message exceeds 25 MB.
+    pub(super) fn written(&self, message_id: &str, date: Timestamp) -> Result<Bytes, Error> {
+        let draft = &self.draft;
+        // The lower bound already exceeds the limit.
+        if self.size() > LARGEST {
+            return Err(Error::TooLarge);
+        }
+        let mut message = MessageBuilder::new()
+            .date(Date::new(date.seconds()))
+            .from(Named::from(self.envelope.from.to_string()))
+            .to(named(&draft.to));
+        if !draft.cc.is_empty() {
+            message = message.cc(named(&draft.cc));
+        }
+        message = message
+            .header("Subject", subject(&draft.subject))
+            .message_id(inner(message_id));
+        if let Some(id) = &draft.in_reply_to {
+            message = message.in_reply_to(inner(id));
+        }
+        if !draft.references.is_empty() {
+            let ids = draft.references.iter().map(|id| inner(id));
+            message = message.references(MessageId::new_list(ids));
+        }
+        if let Some(text) = &draft.text {
+            message.text_body = Some(body("text/plain", text));
+        }
+        if let Some(html) = &draft.html {
+            message.html_body = Some(body("text/html", html));
+        }
+        if !draft.files.is_empty() {
+            message.attachments = Some(draft.files.iter().map(part).collect());
+        }
+        let mut written = message
+            .write_to_vec()
+            .map_err(|error| Error::Internal(error.to_string()))?;
+        if !written.ends_with(b"\r\n") {
+            written.extend_from_slice(b"\r\n");
+        }
+        if written.len() > LARGEST {
+            return Err(Error::TooLarge);
+        }
+        Ok(written.into())
+    }
+
+    /// Returns a hash of the client's input, to detect that a key is used for another message.
+    pub(super) fn fingerprint(&self) -> [u8; 32] {
+        let draft = &self.draft;
+        let mut digest = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            digest.update((bytes.len() as u64).to_be_bytes());
+            digest.update(bytes);
+        };
+        add(draft.from.as_bytes());
+        for list in [&draft.to, &draft.cc, &draft.bcc] {
+            add(&list.len().to_be_bytes());
+            for one in list {
+                add(one.name.as_bytes());
+                add(one.address.as_bytes());
+            }
+        }
+        add(draft.subject.as_bytes());
+        for text in [&draft.text, &draft.html, &draft.in_reply_to] {
+            add(&[u8::from(text.is_some())]);
+            add(text.as_deref().unwrap_or_default().as_bytes());
+        }
+        add(&draft.references.len().to_be_bytes());
+        for id in &draft.references {
+            add(id.as_bytes());
+        }
+        for file in &draft.files {
+            add(file.filename.as_bytes());
+            add(file.content_type.as_bytes());
+            add(&file.content);
+        }
+        digest.finalize().into()
+    }
+}
+
+fn named(people: &[Address]) -> Named<'_> {
+    let one = |one: &Address| {
+        let name = Some(one.name.clone()).filter(|name| !name.is_empty());
+        // The address has been validated.
+        let address = mailbox(&one.address).map_or_else(String::new, |one| one.to_string());
+        Named::new_address(name, address)
+    };
+    Named::new_list(people.iter().map(one).collect())
+}
+
+/// Returns the subject header. A subject that contains text like an encoded word (RFC 2047) is encoded completely, because the library writes ASCII unchanged
+/// and receivers would decode it.
+fn subject(text: &str) -> HeaderType<'_> {
+    if !text.is_ascii() || !text.contains("=?") {
+        return HeaderType::Text(text.into());
+    }
+    let words: Vec<String> = text
+        .as_bytes()
+        .chunks(42)
+        .map(|piece| format!("=?utf-8?B?{}?=", STANDARD.encode(piece)))
+        .collect();
+    HeaderType::Raw(Raw::new(words.join(" ")))
+}
+
+/// Returns a text of the message. mail-builder writes control characters unencoded, but a message must not contain NUL or a carriage return without a line feed
+/// (RFC 5322, sections 2.3 and 4), and servers change other control characters. A text with such characters is encoded in base64.
+fn body<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
+    let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n');
+    if text.split("\r\n").all(|line| line.bytes().all(plain)) {
+        return MimePart::new(media_type, text);
+    }
+    // mail-builder encodes bytes in base64 unless it knows that their type is a text.
+    let declared = Raw::new(format!("{media_type}; charset=\"utf-8\""));
+    MimePart {
+        headers: vec![(Cow::Borrowed("Content-Type"), HeaderType::Raw(declared))],
+        contents: BodyPart::Binary(Cow::Borrowed(text.as_bytes())),
+    }
+}
+
+/// Returns the part of a file. The media type is written unchanged and the content in base64. A message must not be encoded in base64 (RFC 2046, section
+/// 5.2.1): it is written unencoded if no server would change its lines, otherwise as `application/octet-stream`.
+fn part(file: &File) -> MimePart<'_> {
+    let is_message = file.content_type.starts_with("message/");
+    let as_it_stands = is_message && is_lines(&file.content);
+    let declared = if (is_message && !as_it_stands) || file.content_type.starts_with("multipart/") {
+        "application/octet-stream"
+    } else {
+        &file.content_type
+    };
+    let header = |name, value| (Cow::Borrowed(name), value);
+    let raw = |value| HeaderType::Raw(Raw::new(value));
+    let mut headers = vec![
+        header("Content-Type", raw(declared)),
+        header("Content-Disposition", disposition(&file.filename)),
+    ];
+    if as_it_stands {
+        let encoding = if file.content.is_ascii() {
+            "7bit"
+        } else {
+            "8bit"
+        };
+        headers.push(header("Content-Transfer-Encoding", raw(encoding)));
+    }
+    MimePart {
+        headers,
+        contents: BodyPart::Binary(Cow::Borrowed(&file.content)),
+    }
+}
+
+/// Returns the Content-Disposition of a file, with its name encoded by RFC 2231. A name that contains text like an encoded word is encoded too: see
+/// [`subject`].
+fn disposition(filename: &str) -> HeaderType<'_> {
+    if filename.is_ascii() && filename.contains("=?") {
+        let encoded = utf8_percent_encode(filename, NON_ALPHANUMERIC);
+        return HeaderType::Raw(Raw::new(format!("attachment; filename*=utf-8''{encoded}")));
+    }
+    HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
+}
+
+/// Returns `true` if the bytes are lines that mail servers do not change (RFC 5322, section 2.1.1).
+fn is_lines(bytes: &[u8]) -> bool {
+    bytes
+        .split(|b| *b == b'\n')
+        .all(|line| line.len() <= 999 && !line.contains(&0))
+        && memchr::memchr_iter(b'\n', bytes).all(|at| at > 0 && bytes[at - 1] == b'\r')
+        && memchr::memchr_iter(b'\r', bytes).all(|at| bytes.get(at + 1) == Some(&b'\n'))
+}
+
+/// Returns a Message-ID without angle brackets.
+fn inner(id: &str) -> &str {
+    id.trim_start_matches('<').trim_end_matches('>')
+}
+
+/// Maximum length of a Message-ID with brackets, in bytes, so that it fits on a line after `In-Reply-To: ` (RFC 5322, section 2.1.1). A longer line would be
+/// broken.
+const LONGEST_ID: usize = 998 - "In-Reply-To: ".len();
+
+/// Returns `true` for a Message-ID (RFC 5322, section 3.6.4) that cannot break a header.
+fn is_id(id: &str) -> bool {
+    let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
+    inner.is_some_and(|inner| {
+        (1..=LONGEST_ID - 2).contains(&inner.len())
+            && inner
+                .bytes()
+                .all(|b| b.is_ascii_graphic() && b != b'<' && b != b'>')
+    })
+}
+
+/// Returns `true` for a media type (RFC 6838, section 4.2).
+fn is_media_type(text: &str) -> bool {
+    let is_name = |name: &str| {
+        (1..=127).contains(&name.len())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    text.split_once('/')
+        .is_some_and(|(kind, subtype)| is_name(kind) && is_name(subtype))
+}
+
+#[cfg(test)]
+mod tests;

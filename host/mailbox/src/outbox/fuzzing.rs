@@ -1,0 +1,111 @@
+//! Properties that hold for any message to be sent. See [`latchmail_core::fuzzing`].
+
+use bytes::Bytes;
+use latchmail_core::clock::Timestamp;
+use latchmail_mime::fuzzing::read;
+
+use super::draft::{Draft, File, mailbox};
+use crate::Address;
+
+/// Checks that an address is either rejected or has a form that a mail server reads as the same address: on one line, without brackets and spaces outside
+/// quotes.
+///
+/// # Panics
+/// Panics if this is not the case.
+pub fn recipient(address: &str) {
+    let Some(one) = mailbox(address) else {
+        return;
+    };
+    let text = one.to_string();
+    assert!(!text.contains(char::is_control), "{text:?}");
+    assert!(one.domain().is_ascii(), "{text:?}");
+    assert_eq!(mailbox(&text), Some(one), "{address:?}");
+}
+
+/// Writes a message and checks its lines. Checks that no text of a client creates a header field, and that a reader gets the values that the client set.
+///
+/// # Panics
+/// Panics if a property does not hold.
+pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u8]) {
+    let draft = Draft {
+        from: "ada@example.org".into(),
+        to: vec![Address {
+            name: name.into(),
+            address: "bo@example.net".into(),
+        }],
+        subject: subject.into(),
+        text: Some(text.into()),
+        html: Some(text.into()),
+        files: vec![File {
+            filename: filename.into(),
+            content_type: "application/x-any".into(),
+            content: Bytes::copy_from_slice(content),
+        }],
+        ..Draft::default()
+    };
+    let Ok(checked) = draft.checked() else {
+        return;
+    };
+    let Ok(written) = checked.written("<id@example.org>", Timestamp::from_millis(0)) else {
+        return;
+    };
+    for line in written.split_inclusive(|byte| *byte == b'\n') {
+        assert!(line.len() <= 1000, "a line of {} bytes", line.len());
+        let text = line.strip_suffix(b"\r\n");
+        let text = text.unwrap_or_else(|| unreachable!("a bare line feed in {line:?}"));
+        assert!(!text.contains(&b'\r') && !text.contains(&0), "{line:?}");
+    }
+    let end = memchr::memmem::find(&written, b"\r\n\r\n").unwrap_or(written.len());
+    let fields = written[..end]
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.starts_with(b" ") && !line.starts_with(b"\t"))
+        .map(|line| String::from_utf8_lossy(line.split(|b| *b == b':').next().unwrap_or(line)));
+    let fields: Vec<_> = fields.collect();
+    let expected = [
+        "Date",
+        "From",
+        "To",
+        "Subject",
+        "Message-ID",
+        "MIME-Version",
+        "Content-Type",
+    ];
+    assert_eq!(fields.len(), expected.len(), "{fields:?}");
+    assert!(
+        expected.iter().all(|name| fields.iter().any(|f| f == name)),
+        "{fields:?}"
+    );
+
+    let found = read(&written, true);
+    // A reader removes a byte order mark at the beginning of a decoded text.
+    let unmarked = |text: &str| text.replace('\u{feff}', "");
+    let words = |text: &str| {
+        let text = unmarked(text);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(words(&found.subject), words(subject));
+    let [to] = &found.to[..] else {
+        unreachable!("recipients {:?}", found.to);
+    };
+    assert_eq!(to.address, "bo@example.net");
+    // Readers take a name of only angle brackets for the rest of a malformed address.
+    let brackets = unmarked(name)
+        .trim()
+        .chars()
+        .all(|c| matches!(c, '<' | '>'));
+    let shown = if brackets { "" } else { name };
+    assert_eq!(words(&to.name), words(shown));
+    let lines = |text: &str| {
+        let text = unmarked(text).replace("\r\n", "\n");
+        text.trim_end_matches('\n').to_owned()
+    };
+    if !text.contains(|c: char| c.is_control() && c != '\n') {
+        for part in [found.text, found.html] {
+            assert_eq!(lines(&part.unwrap_or_default()), lines(text));
+        }
+    }
+    let [(_, media, bytes)] = &found.files[..] else {
+        unreachable!("files {:?}", found.files);
+    };
+    assert_eq!((media.as_str(), &bytes[..]), ("application/x-any", content));
+}

@@ -1,0 +1,91 @@
+//! Assigns the roles of folders and the order in which folders are shown.
+//!
+//! Each role belongs to at most one folder. If the server assigns a role to several folders (RFC 6154 permits this), the first one by path has it. Each folder
+//! has at most one role: the first in the order of [`Role`] that is still free.
+
+use latchmail_imap::list::Listed;
+
+use super::Role;
+use super::types::Folder;
+
+/// Returns the folders in the order that clients receive: first those with a role, in the order of [`Role`], then the others by path.
+pub(crate) fn arranged(mut listed: Vec<Listed>) -> Vec<Folder> {
+    listed.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut taken: Vec<Role> = Vec::new();
+    let mut folders: Vec<Folder> = Vec::with_capacity(listed.len());
+    for folder in listed {
+        let role = if folder.path == super::INBOX {
+            Some(Role::Inbox)
+        } else {
+            folder
+                .roles
+                .iter()
+                .copied()
+                .filter(|role| !taken.contains(role))
+                .min()
+        };
+        taken.extend(role);
+        let standing = folder.standing.unwrap_or_default();
+        folders.push(Folder {
+            name: last_segment(&folder.path, &folder.delimiter).to_owned(),
+            path: folder.path,
+            delimiter: folder.delimiter,
+            messages: standing.messages,
+            unseen: standing.unseen,
+            role,
+        });
+    }
+    folders.sort_by_key(|folder| (folder.role.is_none(), folder.role));
+    folders
+}
+
+fn last_segment<'a>(path: &'a str, delimiter: &str) -> &'a str {
+    match delimiter {
+        "" => path,
+        _ => path.rsplit(delimiter).next().unwrap_or(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(path: &str, roles: &[Role]) -> Listed {
+        Listed {
+            name: path.into(),
+            path: path.into(),
+            delimiter: "/".into(),
+            selectable: true,
+            roles: roles.into(),
+            standing: None,
+            object_id: None,
+        }
+    }
+
+    #[test]
+    fn folders_with_a_role_lead_and_a_role_is_given_once() {
+        let folders = arranged(vec![
+            listed("b/Trash", &[Role::Trash]),
+            listed("b", &[]),
+            listed("Zeta", &[Role::Sent]),
+            listed("INBOX", &[Role::Archive]),
+            listed("Alpha", &[Role::Trash]),
+            listed("a/é/ü", &[]),
+        ]);
+        let shown: Vec<_> = folders
+            .iter()
+            .map(|f| (f.path.as_str(), f.name.as_str(), f.role))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("INBOX", "INBOX", Some(Role::Inbox)),
+                ("Zeta", "Zeta", Some(Role::Sent)),
+                ("Alpha", "Alpha", Some(Role::Trash)),
+                ("a/é/ü", "ü", None),
+                ("b", "b", None),
+                ("b/Trash", "Trash", None),
+            ]
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! Tests with servers that behave incorrectly, or correctly but differently from Dovecot.
+
+use std::sync::Arc;
+
+use latchmail_directory::db::Db;
+use latchmail_directory::message_index::{ListedFolder, assign_numbers, update_folders};
+use latchmail_directory::testing::on_sqlite;
+
+use super::peer::{Step, hangs_up, once, peer, says, with_peer};
+use super::{access, config};
+use crate::identity::Identity;
+use crate::{Error, Flag, Mail, Role};
+
+const HELLO: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
+const LOG_IN: Step = says("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
+const EXAMINE: Step = says(
+    "EXAMINE",
+    "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n{tag} OK [READ-ONLY] open\r\n",
+);
+
+/// Returns the result of listing INBOX with such a server.
+async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
+    with_peer(greeting, steps, async |mail, db| {
+        // INBOX is already indexed, so only the listing is requested.
+        let listed = [ListedFolder {
+            path: "INBOX",
+            uid_validity: 0,
+            uid_next: 0,
+            object_id: None,
+        }];
+        update_folders(&db, "ada", &listed).await.unwrap();
+        let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
+        listing.map(|found| found.map_or(0, |listing| listing.total))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_slow_or_sends_one_away_is_unavailable() {
+    let cases: [(&str, Vec<Step>); 6] = [
+        ("", vec![]),
+        ("* BYE full\r\n", vec![]),
+        ("220 mail.example.org ESMTP\r\n", vec![]),
+        (HELLO, vec![]),
+        (
+            HELLO,
+            vec![says("AUTHENTICATE", "{tag} NO [UNAVAILABLE] later\r\n")],
+        ),
+        (
+            HELLO,
+            vec![hangs_up("AUTHENTICATE", "* BYE restarting\r\n")],
+        ),
+    ];
+    for (greeting, steps) in cases {
+        let outcome = listing_with(greeting, steps).await;
+        assert!(
+            matches!(outcome, Err(Error::Unavailable(_))),
+            "{greeting:?}: {outcome:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_ends_in_the_middle_is_no_half_answer() {
+    let cases: [Vec<Step>; 3] = [
+        vec![
+            LOG_IN,
+            EXAMINE,
+            hangs_up(
+                "FETCH",
+                "* 1 FETCH (UID 1 FLAGS () BODY[TEXT]<0> {10}\r\nhal",
+            ),
+        ],
+        vec![
+            LOG_IN,
+            EXAMINE,
+            hangs_up(
+                "FETCH",
+                "* 1 FETCH (UID 1 BODY[TEXT]<0> {1}\r\nx)\r\n* BYE shutting down\r\n",
+            ),
+        ],
+        vec![LOG_IN, EXAMINE],
+    ];
+    for steps in cases {
+        let outcome = listing_with(HELLO, steps).await;
+        assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_is_an_error_and_never_believed() {
+    let cases: [Vec<Step>; 5] = [
+        vec![LOG_IN, says("EXAMINE", "\0\0\0garbage\r\n")],
+        vec![LOG_IN, says("EXAMINE", "X99 OK what was not asked\r\n")],
+        vec![LOG_IN, EXAMINE, says("FETCH", "* 1 FETCH (UID x\r\n")],
+        vec![
+            LOG_IN,
+            EXAMINE,
+            says("FETCH", "* 1 FETCH (UID 1 BODY[TEXT]<0> {4000000000}\r\n"),
+        ],
+        vec![LOG_IN, EXAMINE, says("FETCH", "{tag} BAD what?\r\n")],
+    ];
+    for steps in cases {
+        let outcome = listing_with(HELLO, steps).await;
+        assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_no_that_is_not_about_the_folder_is_an_error() {
+    const STEPS: &[Step] = &[
+        LOG_IN,
+        says("EXAMINE", "{tag} NO [SERVERBUG] the disk is on fire\r\n"),
+        says("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
+    ];
+    assert!(matches!(
+        listing_with(HELLO, STEPS.to_vec()).await,
+        Err(Error::Internal(_))
+    ));
+}
+
+/// Dovecot does not support OBJECTID (RFC 8474), so this test uses a scripted server.
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_have_the_mail_servers_ids_where_it_has_such_under_every_name() {
+    const BEFORE: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
+        * LIST () \".\" A\r\n* STATUS A (MAILBOXID (F-a) MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 7)\r\n\
+        * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 MAILBOXID (F-b) UIDVALIDITY 7)\r\n{tag} OK listed\r\n";
+    // The two folders swap their names. Only the ids show it.
+    const AFTER: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
+        * LIST () \".\" A\r\n* STATUS A (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-b))\r\n\
+        * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-a))\r\n{tag} OK listed\r\n";
+    let at = async |listed| {
+        let steps = vec![
+            says(
+                "CAPABILITY",
+                "* CAPABILITY IMAP4rev1 LIST-EXTENDED LIST-STATUS SPECIAL-USE OBJECTID\r\n{tag} OK told\r\n",
+            ),
+            says("LOGIN", "{tag} OK in\r\n"),
+            says(
+                "LIST \"\" \"*\" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN UIDNEXT UIDVALIDITY MAILBOXID))",
+                listed,
+            ),
+        ];
+        peer("* OK hello\r\n", steps).await
+    };
+    let ports = [at(BEFORE).await, at(AFTER).await];
+    on_sqlite(async move |fresh| {
+        fresh.directory.with("ada", "ada@example.org", &[]).await;
+        for (port, expected) in ports.into_iter().zip([
+            [("INBOX", "F-inbox"), ("A", "F-a"), ("B", "F-b")],
+            [("INBOX", "F-inbox"), ("A", "F-b"), ("B", "F-a")],
+        ]) {
+            let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
+            let folders = mail.folders(&access("ada", "first")).await.unwrap();
+            let shown: Vec<_> = folders
+                .iter()
+                .map(|(folder, id)| (folder.path.as_str(), &**id))
+                .collect();
+            assert_eq!(shown, expected);
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_the_first_revision_only_is_enough() {
+    const STEPS: &[Step] = &[
+        says("CAPABILITY", "* CAPABILITY IMAP4rev1\r\n{tag} OK told\r\n"),
+        says("LOGIN", "{tag} OK in\r\n"),
+        says(
+            "LIST",
+            "* LIST (\\Sent) \".\" Sent\r\n* LIST () \".\" Inbox\r\n* LIST (\\Noselect) \".\" Nothing\r\n{tag} OK listed\r\n",
+        ),
+        says(
+            "STATUS \"Sent\"",
+            "* STATUS Sent (MESSAGES 3 UNSEEN 0)\r\n{tag} OK\r\n",
+        ),
+        says(
+            "STATUS \"INBOX\"",
+            "* STATUS inbox (UNSEEN 1 MESSAGES 2)\r\n{tag} OK\r\n",
+        ),
+    ];
+    let port = peer("* OK hello\r\n", STEPS.to_vec()).await;
+    on_sqlite(async move |fresh| {
+        fresh.directory.with("ada", "ada@example.org", &[]).await;
+        let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
+        let folders = mail.folders(&access("ada", "first")).await.unwrap();
+        let shown: Vec<_> = folders
+            .iter()
+            .map(|(f, _)| (f.path.as_str(), f.role, f.messages, f.unseen))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("INBOX", Some(Role::Inbox), 2, 1),
+                ("Sent", Some(Role::Sent), 3, 0)
+            ]
+        );
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_away_while_it_is_flagged_is_not_told_as_flagged() {
+    let steps = vec![
+        LOG_IN,
+        says(
+            "SELECT",
+            "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 3] ok\r\n{tag} OK [READ-WRITE] open\r\n",
+        ),
+        says("UID STORE", "{tag} OK stored\r\n"),
+        // Like Dovecot: the search result comes before the report of removed messages.
+        once(
+            "UID SEARCH",
+            "* SEARCH 1 2\r\n* 1 EXPUNGE\r\n{tag} OK done\r\n",
+        ),
+        says("UID SEARCH", "* SEARCH 2\r\n{tag} OK done\r\n"),
+        EXAMINE,
+        says("CLOSE", "{tag} OK closed\r\n"),
+        says("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
+        says(
+            "STATUS",
+            "* STATUS INBOX (MESSAGES 1 UNSEEN 0 UIDNEXT 3 UIDVALIDITY 7)\r\n{tag} OK told\r\n",
+        ),
+    ];
+    let flagged = with_peer(HELLO, steps, async |mail, db| {
+        inbox_of(2, &db).await;
+        let flags = vec![Flag::named("\\Seen").unwrap()];
+        let access = access("ada", "first");
+        Arc::new(mail).flag(&access, &[1, 2], flags, true).await
+    })
+    .await;
+    assert_eq!(flagged.unwrap(), [2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flag_that_may_have_been_set_when_the_connection_ended_is_set_once_more() {
+    let steps = vec![
+        LOG_IN,
+        says(
+            "SELECT",
+            "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n{tag} OK [READ-WRITE] open\r\n",
+        ),
+        once("UID STORE", "{tag} OK stored\r\n"),
+        hangs_up("UID STORE", ""),
+        says("UID SEARCH", "* SEARCH 1\r\n{tag} OK done\r\n"),
+    ];
+    let flagged = with_peer(HELLO, steps, async |mail, db| {
+        let mail = Arc::new(mail);
+        inbox_of(1, &db).await;
+        let flags = vec![Flag::named("\\Seen").unwrap()];
+        let access = access("ada", "first");
+        let first = mail.flag(&access, &[1], flags.clone(), true).await;
+        assert_eq!(first.unwrap(), [1]);
+        mail.flag(&access, &[1], flags, true).await
+    })
+    .await;
+    assert_eq!(flagged.unwrap(), [1]);
+}
+
+/// Indexes INBOX with this number of messages, numbered from 1.
+async fn inbox_of(messages: u32, db: &Db) {
+    let inbox = ListedFolder {
+        path: "INBOX",
+        uid_validity: 7,
+        uid_next: messages + 1,
+        object_id: None,
+    };
+    update_folders(db, "ada", &[inbox]).await.unwrap();
+    let messages: Vec<_> = (1..=messages)
+        .map(|uid| (uid, Identity::default()))
+        .collect();
+    assign_numbers(db, "ada", "INBOX", 7, &messages, &[])
+        .await
+        .unwrap();
+}

@@ -1,0 +1,147 @@
+//! Tests of folder lists.
+
+use super::in_a_world;
+use crate::Role;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_are_listed_with_their_counts_and_roles_first() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.append("INBOX", "(\\Seen)", &super::note("a", "a"));
+        client.append("INBOX", "()", &super::note("b", "b"));
+        client.ok("CREATE Zebra");
+        client.ok("CREATE Archiv/2026");
+        let folders = world.mail.folders(&world.access).await.unwrap();
+        let shown: Vec<_> = folders
+            .iter()
+            .map(|(f, _)| {
+                (
+                    f.path.as_str(),
+                    f.name.as_str(),
+                    f.messages,
+                    f.unseen,
+                    f.role,
+                )
+            })
+            .collect();
+        // `Archiv` itself cannot be opened.
+        assert_eq!(
+            shown,
+            [
+                ("INBOX", "INBOX", 2, 1, Some(Role::Inbox)),
+                ("Sent", "Sent", 0, 0, Some(Role::Sent)),
+                ("Drafts", "Drafts", 0, 0, Some(Role::Drafts)),
+                ("Archive", "Archive", 0, 0, Some(Role::Archive)),
+                ("Trash", "Trash", 0, 0, Some(Role::Trash)),
+                ("Archiv/2026", "2026", 0, 0, None),
+                ("Zebra", "Zebra", 0, 0, None),
+            ]
+        );
+        assert!(folders.iter().all(|(f, _)| f.delimiter == "/"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        for name in [
+            r#""R&-D""#,
+            r#""100%""#,
+            r#""all*""#,
+            r#""say \"hi\" \"\" \"\" and \\more""#,
+            r#""back\\slash""#,
+            r#""{5}""#,
+            r#""Entw&APw-rfe/&ZeVnLIqe-/&2D3cCw-""#,
+            r#""a b""#,
+            r#""'; DROP TABLE folders; --""#,
+        ] {
+            client.ok(&format!("CREATE {name}"));
+            client.append(name, "()", &super::note("there", "there"));
+        }
+        let folders = world.mail.folders(&world.access).await.unwrap();
+        let mut paths: Vec<_> = folders
+            .iter()
+            .filter(|(f, _)| f.role.is_none())
+            .map(|(f, _)| f.path.as_str())
+            .collect();
+        paths.sort_unstable();
+        assert_eq!(
+            paths,
+            [
+                "'; DROP TABLE folders; --",
+                "100%",
+                "Entwürfe/日本語/🐋",
+                "R&D",
+                "a b",
+                "all*",
+                "back\\slash",
+                "say \"hi\" \"\" \"\" and \\more",
+                "{5}",
+            ]
+        );
+        for (folder, _) in folders.iter().filter(|(f, _)| f.role.is_none()) {
+            let listing = world
+                .mail
+                .messages(&world.access, &folder.path, 0, 10)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!((listing.total, folder.messages), (1, 1), "{}", folder.path);
+            let uid = listing.messages[0].uid;
+            let detail = world
+                .mail
+                .message(&world.access, uid, None)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(detail.summary, listing.messages[0]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_does_not_exist_is_none() {
+    in_a_world(async |world| {
+        world.dovecot.client("ada").ok("CREATE Parent/Child");
+        for path in [
+            "Nope",
+            "",
+            "Parent",
+            "Sent/",
+            "/Sent",
+            "../Sent",
+            "a//b",
+            "sent",
+            "%",
+            "*",
+            "&",
+            "Sent\r\nX LOGOUT",
+            "a\0b",
+            "\u{7f}",
+            &"x".repeat(5000),
+            "INBOX/",
+            "Parent/Child/Grandchild",
+        ] {
+            let listing = world
+                .mail
+                .messages(&world.access, path, 0, 10)
+                .await
+                .unwrap();
+            assert_eq!(listing, None, "{path:?}");
+        }
+        for path in ["INBOX", "inbox", "Inbox"] {
+            assert!(
+                world
+                    .mail
+                    .messages(&world.access, path, 0, 10)
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
+        }
+    })
+    .await;
+}

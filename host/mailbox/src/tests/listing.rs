@@ -1,0 +1,320 @@
+//! Tests of listings: order, pages, changes by other clients, and numbers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{in_a_world, note};
+use crate::Summary;
+
+fn subjects(messages: &[Summary]) -> Vec<&str> {
+    messages.iter().map(|m| m.subject.as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_are_listed_newest_first_by_pages() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        for n in 1..=5 {
+            client.append("INBOX", "()", &note(&format!("m{n}"), &format!("text {n}")));
+        }
+        let page = async |offset, limit| world.listing("INBOX", offset, limit).await;
+        let first = page(0, 2).await;
+        assert_eq!(
+            (subjects(&first.messages), first.total),
+            (vec!["m5", "m4"], 5)
+        );
+        let last = page(4, 2).await;
+        assert_eq!((subjects(&last.messages), last.total), (vec!["m1"], 5));
+        assert_eq!(
+            (last.messages[0].seq, last.messages[0].preview.as_str()),
+            (1, "text 1")
+        );
+        for past in [5, 100, u32::MAX] {
+            let none = page(past, 2).await;
+            assert_eq!((none.messages.len(), none.total), (0, 5));
+        }
+        let all = page(0, 100).await.messages;
+        assert_eq!(subjects(&all), ["m5", "m4", "m3", "m2", "m1"]);
+        assert_eq!(
+            all.iter().map(|m| m.seq).collect::<Vec<_>>(),
+            [5, 4, 3, 2, 1]
+        );
+        // Numbers are unique and stable.
+        assert_eq!(all.iter().map(|m| m.uid).collect::<HashSet<_>>().len(), 5);
+        assert_eq!(page(0, 2).await, first);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_folder_holds_nothing() {
+    in_a_world(async |world| {
+        let listing = world.listing("Drafts", 0, 50).await;
+        assert_eq!((listing.messages.len(), listing.total), (0, 0));
+        let known = world
+            .fresh
+            .number("SELECT COUNT(*) FROM folders WHERE path = 'Drafts' AND uid_next = 1")
+            .await;
+        assert_eq!(known, 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_is_never_stale() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        let list = async || world.listing("INBOX", 0, 10).await;
+        for n in 1..=20 {
+            client.append("INBOX", "()", &note(&format!("m{n}"), "x"));
+            let listing = list().await;
+            assert_eq!(
+                (listing.total, listing.messages[0].subject.clone()),
+                (n, format!("m{n}"))
+            );
+        }
+        client.ok("SELECT INBOX");
+        client.ok("STORE 20 +FLAGS (\\Flagged)");
+        let before = list().await.messages;
+        assert_eq!(before[0].flags, ["\\Flagged"]);
+        client.ok("STORE 1:19 +FLAGS (\\Deleted)");
+        client.ok("EXPUNGE");
+        let after = list().await;
+        assert_eq!((after.total, after.messages.len()), (1, 1));
+        // The position changed and the number did not.
+        assert_eq!(
+            (after.messages[0].seq, after.messages[0].uid),
+            (1, before[0].uid)
+        );
+        client.ok("STORE 1 +FLAGS (\\Deleted)");
+        client.ok("EXPUNGE");
+        assert_eq!(list().await.total, 0);
+        assert_eq!(
+            world
+                .mail
+                .message(&world.access, before[0].uid, None)
+                .await
+                .unwrap(),
+            None
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_renamed_or_made_anew_is_not_taken_for_the_old_one() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.ok("CREATE Work");
+        client.append("Work", "()", &note("old", "x"));
+        let list = async |folder| {
+            world
+                .mail
+                .messages(&world.access, folder, 0, 10)
+                .await
+                .unwrap()
+        };
+        let old = list("Work").await.unwrap().messages;
+        client.ok("RENAME Work Done");
+        assert_eq!(list("Work").await, None);
+        client.ok("CREATE Work");
+        assert_eq!(list("Work").await.unwrap().total, 0);
+        client.append("Work", "()", &note("new", "x"));
+        let new = list("Work").await.unwrap().messages;
+        assert_eq!(subjects(&new), ["new"]);
+        assert_ne!(new[0].uid, old[0].uid);
+        client.ok("DELETE Work");
+        assert_eq!(list("Work").await, None);
+        // The old number refers to no message, and not to a new one.
+        assert_eq!(
+            world
+                .mail
+                .message(&world.access, new[0].uid, None)
+                .await
+                .unwrap(),
+            None
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_leaves_every_flag_as_it_was() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.append("INBOX", "(\\Answered $Forwarded custom)", &note("a", "x"));
+        let listing = world.listing("INBOX", 0, 10).await;
+        let mut flags = listing.messages[0].flags.clone();
+        flags.sort();
+        assert_eq!(flags, ["$Forwarded", "\\Answered", "custom"]);
+        let uid = listing.messages[0].uid;
+        world
+            .mail
+            .message(&world.access, uid, Some("INBOX"))
+            .await
+            .unwrap()
+            .unwrap();
+        world
+            .mail
+            .attachment(&world.access, uid, 0, None)
+            .await
+            .unwrap()
+            .unwrap();
+        let after = world.listing("INBOX", 0, 10).await;
+        assert_eq!(after, listing);
+        // The message is still recent for a client that opens the folder.
+        assert!(client.ok("SELECT INBOX").contains("* 1 RECENT"));
+        assert!(!client.ok("FETCH 1 (FLAGS)").contains("\\Seen"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_messages_with_keywords_are_listed_in_two_pages() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        for n in 0..200 {
+            client.append(
+                "INBOX",
+                &format!("(keyword{} \\Seen)", n % 7),
+                &note(&format!("m{n}"), "x"),
+            );
+        }
+        let mut seen = HashSet::new();
+        for page in 0..2 {
+            let listing = world
+                .mail
+                .messages(&world.access, "INBOX", page * 100, 100)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!((listing.messages.len(), listing.total), (100, 200));
+            for message in listing.messages {
+                let n: u32 = message.subject[1..].parse().unwrap();
+                assert_eq!(message.seq, n + 1);
+                assert!(message.flags.contains(&format!("keyword{}", n % 7)));
+                assert!(seen.insert(message.uid));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_listings_give_the_same_numbers() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        for n in 0..60 {
+            client.append("INBOX", "()", &note(&format!("m{n}"), "x"));
+        }
+        let tasks: Vec<_> = (0..16)
+            .map(|n| {
+                let (mail, access) = (
+                    Arc::clone(&world.mail),
+                    super::access("ada", &format!("c{}", n % 3)),
+                );
+                tokio::spawn(async move {
+                    mail.messages(&access, "INBOX", 0, 60)
+                        .await
+                        .unwrap()
+                        .unwrap()
+                })
+            })
+            .collect();
+        let mut listings = Vec::new();
+        for task in tasks {
+            listings.push(task.await.unwrap());
+        }
+        assert!(listings.windows(2).all(|two| two[0] == two[1]));
+        // The numbers follow the order of arrival and begin with 1.
+        let numbers: Vec<_> = listings[0].messages.iter().rev().map(|m| m.uid).collect();
+        assert_eq!(numbers, (1..=60).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newsletter_whose_text_lies_deep_has_a_preview() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        let style = ".x{color:red}\r\n".repeat(1500);
+        let newsletter = format!(
+            "Subject: news\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html><head><style>{style}</style></head><body><p>Gr\u{fc}\u{df}e</p><p>an alle</p>"
+        );
+        client.append("INBOX", "()", newsletter.as_bytes());
+        client.append("INBOX", "()", &note("plain", &"word ".repeat(100)));
+        let listing = world.listing("INBOX", 0, 10).await;
+        assert_eq!(listing.messages[1].preview, "Grüße an alle");
+        assert!(listing.messages[0].preview.starts_with("word word"));
+        for summary in listing.messages {
+            let detail = world.mail.message(&world.access, summary.uid, None).await.unwrap().unwrap();
+            assert_eq!(detail.summary, summary);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_date_the_time_of_arrival_counts() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.append(
+            "INBOX",
+            r#"() " 7-Nov-2026 10:00:00 +0100""#,
+            b"Subject: x\r\n\r\ny\r\n",
+        );
+        client.append(
+            "INBOX",
+            r#"() "07-Nov-2026 10:00:00 +0100""#,
+            b"Date: soon\r\n\r\n",
+        );
+        client.append(
+            "INBOX",
+            r#"() "07-Nov-2026 10:00:00 +0100""#,
+            b"\r\n\xff\xfe\x00 text without a header\r\n",
+        );
+        let listing = world.listing("INBOX", 0, 10).await;
+        assert_eq!(listing.messages.len(), 3);
+        for message in listing.messages {
+            assert_eq!(message.date.to_string(), "2026-11-07T09:00:00.000Z");
+            assert_eq!((message.from, message.to), (vec![], vec![]));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        let copies = "copy@example.org,\r\n ".repeat(4_000);
+        for n in [1, 2] {
+            // The headers of the two messages differ only after the first 64 KiB.
+            let long = format!(
+                "Cc: {copies}\r\nFrom: Bo <bo@example.net>\r\nTo: ada@example.org\r\nSubject: long {n}\r\n\
+                 Date: Fri, 20 Nov 2026 09:00:00 +0100\r\nContent-Type: text/html\r\n\r\n<style>{}</style><p>text {n}</p>\r\n",
+                ".x{color:red}\r\n".repeat(800 * (n - 1))
+            );
+            client.append("INBOX", "() \"20-Nov-2026 10:00:00 +0100\"", long.as_bytes());
+        }
+        client.append("INBOX", "()", &note("short", "x"));
+        let list = async || world.listing("INBOX", 0, 10).await;
+        let first = list().await;
+        assert_eq!(subjects(&first.messages), ["short", "long 2", "long 1"]);
+        assert_eq!(first.messages[1].preview, "text 2");
+        assert_eq!(first.messages[2].preview, "text 1");
+        for summary in &first.messages {
+            let detail = world.mail.message(&world.access, summary.uid, None).await.unwrap().unwrap();
+            assert_eq!(detail.summary, *summary);
+        }
+        assert_eq!(list().await, first);
+        // The identity covers the same bytes in every folder, so the copies have the identities of their originals.
+        client.ok("SELECT INBOX");
+        client.ok("COPY 1:2 Trash");
+        let copies = world.listing("Trash", 0, 10).await;
+        assert_eq!(subjects(&copies.messages), ["long 2", "long 1"]);
+        let identities = world.fresh.number("SELECT COUNT(DISTINCT identity) FROM messages").await;
+        assert_eq!(identities, 3);
+    })
+    .await;
+}

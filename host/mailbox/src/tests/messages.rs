@@ -1,0 +1,360 @@
+//! Tests of single messages and attachments.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use tokio::sync::Semaphore;
+
+use super::{World, in_a_world};
+use crate::bounds::LARGE_MIB;
+use crate::{Access, Attachment, AttachmentContent, Error, Mail};
+
+const LETTER: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
+To: ada@example.org, Team: x@example.org, y@example.org;\r\n\
+Cc: cc@example.org\r\n\
+Reply-To: replies@example.net\r\n\
+Subject: =?utf-8?B?R3LDvMOfZQ==?=\r\n\
+Date: Fri, 20 Nov 2026 09:00:00 +0100\r\n\
+Message-ID: <letter@example.net>\r\n\
+In-Reply-To: <before@example.org>\r\n\
+References: <first@example.org> <before@example.org>\r\n\
+MIME-Version: 1.0\r\n\
+Content-Type: multipart/mixed; boundary=outer\r\n\
+\r\n\
+preamble\r\n\
+--outer\r\n\
+Content-Type: multipart/alternative; boundary=\"inner one\"\r\n\
+\r\n\
+--inner one\r\n\
+Content-Type: text/plain; charset=iso-8859-1\r\n\
+Content-Transfer-Encoding: quoted-printable\r\n\
+\r\n\
+Sch=F6ne Gr=FC=DFe\r\n\
+--inner one\r\n\
+Content-Type: text/html; charset=utf-8\r\n\
+\r\n\
+<p>Sch\xc3\xb6ne Gr\xc3\xbc\xc3\x9fe</p>\r\n\
+--inner one--\r\n\
+--outer\r\n\
+Content-Type: application/pdf; name=\"a/b.pdf\"\r\n\
+Content-Disposition: attachment; filename=\"a/b.pdf\"\r\n\
+Content-Transfer-Encoding: base64\r\n\
+\r\n\
+AAEC\r\n\
+/w==\r\n\
+--outer\r\n\
+Content-Type: message/rfc822\r\n\
+\r\n\
+Subject: inside\r\n\
+\r\n\
+inner text\r\n\
+--outer\r\n\
+Content-Type: text/plain\r\n\
+\r\n\
+a footer\r\n\
+--outer--\r\n\
+epilogue\r\n";
+
+/// Downloads an attachment. Returns `None` if the message has no such attachment.
+async fn downloaded(
+    mail: &Arc<Mail>,
+    access: &Access,
+    uid: u64,
+    index: u32,
+) -> Option<(Attachment, Vec<u8>)> {
+    let found = mail.attachment(access, uid, index, None).await;
+    let AttachmentContent {
+        attachment,
+        content,
+    } = found.unwrap().unwrap()?;
+    let pieces: Vec<Bytes> = content.open().try_collect().await.unwrap();
+    Some((attachment, pieces.concat()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.append("INBOX", "()", &super::note("before", "x"));
+        client.append("INBOX", "(\\Flagged)", LETTER);
+        let listing = world.listing("INBOX", 0, 10).await;
+        let uid = listing.messages[0].uid;
+        let detail = world
+            .mail
+            .message(&world.access, uid, None)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(detail.summary, listing.messages[0]);
+        assert_eq!(detail.summary.seq, 2);
+        assert_eq!(detail.summary.size, LETTER.len() as u64);
+        assert_eq!(detail.summary.subject, "Grüße");
+        assert_eq!(detail.summary.preview, "Schöne Grüße");
+        assert_eq!(detail.summary.flags, ["\\Flagged"]);
+        assert_eq!(detail.summary.from[0].name, "Bö");
+        let to: Vec<_> = detail
+            .summary
+            .to
+            .iter()
+            .map(|a| a.address.as_str())
+            .collect();
+        assert_eq!(to, ["ada@example.org", "x@example.org", "y@example.org"]);
+        assert_eq!(detail.cc[0].address, "cc@example.org");
+        assert_eq!(detail.reply_to[0].address, "replies@example.net");
+        assert_eq!(detail.message_id, "<letter@example.net>");
+        assert_eq!(detail.in_reply_to.as_deref(), Some("<before@example.org>"));
+        assert_eq!(
+            detail.references,
+            ["<first@example.org>", "<before@example.org>"]
+        );
+        assert_eq!(detail.text.as_deref(), Some("Schöne Grüße"));
+        assert_eq!(detail.html.as_deref(), Some("<p>Schöne Grüße</p>"));
+        assert!(!detail.truncated);
+        let shown = |index, filename: &str, content_type: &str, size| Attachment {
+            index,
+            filename: filename.into(),
+            content_type: content_type.into(),
+            size,
+        };
+        assert_eq!(
+            detail.attachments,
+            [
+                shown(0, "a_b.pdf", "application/pdf", 4),
+                shown(1, "attachment-2.eml", "message/rfc822", 29),
+                shown(2, "attachment-3.txt", "text/plain", 8),
+            ]
+        );
+        let contents: [&[u8]; 3] = [
+            b"\x00\x01\x02\xff",
+            b"Subject: inside\r\n\r\ninner text",
+            b"a footer",
+        ];
+        for (attachment, bytes) in detail.attachments.iter().zip(contents) {
+            let read = downloaded(&world.mail, &world.access, uid, attachment.index).await;
+            assert_eq!(read, Some((attachment.clone(), bytes.to_vec())));
+        }
+        assert_eq!(downloaded(&world.mail, &world.access, uid, 3).await, None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_names_nothing_is_none_and_the_folder_is_but_a_hint() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.append("INBOX", "()", &super::note("a", "x"));
+        let uid = world.listing("INBOX", 0, 1).await.messages[0].uid;
+        for hint in [None, Some("INBOX"), Some("Nope"), Some("Sent\r\n")] {
+            assert!(
+                world
+                    .mail
+                    .message(&world.access, uid, hint)
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
+        }
+        for unknown in [0, uid + 1, u64::from(u32::MAX), u64::MAX] {
+            assert_eq!(
+                world
+                    .mail
+                    .message(&world.access, unknown, None)
+                    .await
+                    .unwrap(),
+                None
+            );
+            let attachment = world.mail.attachment(&world.access, unknown, 0, None).await;
+            assert!(attachment.unwrap().is_none());
+        }
+        // Numbers are separate for each mailbox: the number of one account means nothing in another.
+        world
+            .fresh
+            .directory
+            .with("bob", "bob@example.org", &[])
+            .await;
+        let bob = super::access("bob", "bobs");
+        assert_eq!(world.mail.message(&bob, uid, None).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_message_comes_whole() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        let mut large = b"Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: image/png\r\n\r\n".to_vec();
+        large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", 500_000).flatten());
+        large.extend_from_slice(b"\r\n--b--\r\n");
+        client.append("INBOX", "()", &large);
+        let summary = &world.listing("INBOX", 0, 1).await.messages[0];
+        let detail = world.mail.message(&world.access, summary.uid, None).await.unwrap().unwrap();
+        assert_eq!(&detail.summary, summary);
+        assert_eq!((detail.attachments[0].size, detail.truncated), (9_000_000, false));
+    })
+    .await;
+}
+
+/// Appends a message with an attachment of `lines` lines, each of 16 bytes and a line break. Returns its number.
+async fn large(world: &World, lines: usize) -> u64 {
+    large_in(world, "INBOX", lines).await
+}
+
+async fn large_in(world: &World, folder: &str, lines: usize) -> u64 {
+    let mut large = b"Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: image/png\r\n\r\n".to_vec();
+    large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", lines).flatten());
+    large.extend_from_slice(b"\r\n--b--\r\n");
+    world.dovecot.client("ada").append(folder, "()", &large);
+    let listing = world.mail.messages(&world.access, folder, 0, 1).await;
+    listing.unwrap().unwrap().messages[0].uid
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_more_than_one_reply_is_read_to_its_last_byte() {
+    in_a_world(async |world| {
+        // Just below the size of the first read, at it, and above it.
+        for lines in [58_000, 58_240, 58_260, 166_667] {
+            let uid = large(&world, lines).await;
+            let size = lines as u64 * 18;
+            let detail = world
+                .mail
+                .message(&world.access, uid, None)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(
+                (detail.attachments[0].size, detail.truncated),
+                (size, false)
+            );
+            assert_eq!(detail.text.as_deref(), Some("text"));
+            let (_, content) = downloaded(&world.mail, &world.access, uid, 0)
+                .await
+                .unwrap();
+            assert_eq!(content.len() as u64, size);
+            assert!(
+                content
+                    .chunks(18)
+                    .all(|line| line == b"0123456789abcdef\r\n")
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attachment_in_a_folder_that_was_made_anew_is_not_anothers() {
+    in_a_world(async |world| {
+        let mut client = world.dovecot.client("ada");
+        client.ok("CREATE Films");
+        let before = large_in(&world, "Films", 60_000).await;
+        let (mail, access) = (&world.mail, &world.access);
+        assert!(downloaded(mail, access, before, 0).await.is_some());
+        for again in ["RENAME Films Old", "CREATE Films"] {
+            client.ok(again);
+        }
+        // The same UID with another UIDVALIDITY.
+        let after = large_in(&world, "Films", 60_000).await;
+        assert_ne!(before, after);
+        // The first message is found in its renamed folder. After its deletion, no other message is returned for its number.
+        assert!(downloaded(mail, access, before, 0).await.is_some());
+        client.ok("DELETE Old");
+        let gone = mail.attachment(access, before, 0, None).await.unwrap();
+        assert!(gone.is_none());
+        let (_, bytes) = downloaded(mail, access, after, 0).await.unwrap();
+        assert_eq!(bytes.len(), 60_000 * 18);
+        client.ok("DELETE Films");
+        assert!(
+            mail.attachment(access, after, 0, None)
+                .await
+                .unwrap()
+                .is_none()
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn room_for_large_messages_is_given_back_and_waited_for() {
+    in_a_world(async |world| {
+        let uid = large(&world, 166_667).await;
+        let mut config = world.dovecot.config();
+        config.timeout = Duration::from_secs(5);
+        let mut mail = Mail::new(&config, world.fresh.directory.db().clone()).unwrap();
+        // The memory suffices for one message of 3 MB at a time.
+        let all = LARGE_MIB as usize + 1;
+        let room = Arc::new(Semaphore::new(all));
+        mail.room = Arc::clone(&room);
+        let mail = Arc::new(mail);
+        for _ in 0..5 {
+            assert!(
+                mail.message(&world.access, uid, None)
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
+            assert_eq!(room.available_permits(), all);
+        }
+        let readers: Vec<_> = (0..6)
+            .map(|n| {
+                let (mail, access) = (Arc::clone(&mail), world.access.clone());
+                tokio::spawn(async move {
+                    match n % 2 {
+                        0 => mail
+                            .message(&access, uid, None)
+                            .await
+                            .map(|found| found.is_some()),
+                        _ => Ok(downloaded(&mail, &access, uid, 0).await.is_some()),
+                    }
+                })
+            })
+            .collect();
+        for reader in readers {
+            assert!(reader.await.unwrap().unwrap());
+        }
+        assert_eq!(room.available_permits(), all);
+        // Without free memory, a small message can be read and a large one waits.
+        let taken = Arc::clone(&room)
+            .acquire_many_owned(LARGE_MIB + 1)
+            .await
+            .unwrap();
+        world
+            .dovecot
+            .client("ada")
+            .append("INBOX", "()", &super::note("small", "x"));
+        let small = mail
+            .messages(&world.access, "INBOX", 0, 1)
+            .await
+            .unwrap()
+            .unwrap()
+            .messages[0]
+            .uid;
+        assert!(
+            mail.message(&world.access, small, None)
+                .await
+                .unwrap()
+                .is_some()
+        );
+        let refused = mail.message(&world.access, uid, None).await;
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        drop(taken);
+        assert!(
+            mail.message(&world.access, uid, None)
+                .await
+                .unwrap()
+                .is_some()
+        );
+        // A cancelled call returns its memory.
+        for millis in [0, 1, 2, 4, 8, 16] {
+            let call = mail.message(&world.access, uid, None);
+            let _ = tokio::time::timeout(Duration::from_millis(millis), call).await;
+        }
+        assert!(
+            mail.message(&world.access, uid, None)
+                .await
+                .unwrap()
+                .is_some()
+        );
+    })
+    .await;
+}

@@ -1,0 +1,93 @@
+//! The types of folders and messages for the rest of the service. They are independent of IMAP and JSON.
+
+use latchmail_core::clock::Timestamp;
+pub use latchmail_mime::{Address, Attachment};
+
+use super::Role;
+use super::authentication::Authentication;
+use super::download::Download;
+
+/// A folder that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// The full path in Unicode. The inbox is `INBOX`.
+    pub path: String,
+    /// The last segment of the path.
+    pub name: String,
+    /// The separator of path segments. Empty if the server has no hierarchy.
+    pub delimiter: String,
+    /// The number of messages.
+    pub messages: u32,
+    /// The number of unread messages.
+    pub unseen: u32,
+    /// The role, if the server assigns one.
+    pub role: Option<Role>,
+}
+
+/// A message in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The service's number of the message.
+    pub uid: u64,
+    /// The position in its folder. 1 is the oldest message.
+    pub seq: u32,
+    /// The From field.
+    pub from: Vec<Address>,
+    /// The To field.
+    pub to: Vec<Address>,
+    /// The decoded subject, or empty.
+    pub subject: String,
+    /// The Date field, or the arrival time if Date is missing or invalid.
+    pub date: Timestamp,
+    /// The IMAP flags and keywords, without `\Recent`.
+    pub flags: Vec<String>,
+    /// The stored size in bytes.
+    pub size: u64,
+    /// The beginning of the text, at most 256 characters, with white space collapsed.
+    pub preview: String,
+}
+
+/// A page of a folder or of a search result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The messages, newest first.
+    pub messages: Vec<Summary>,
+    /// The number of messages in the folder or the search result.
+    pub total: u32,
+}
+
+/// A single message with its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// The data that a listing shows.
+    pub summary: Summary,
+    /// The Cc field.
+    pub cc: Vec<Address>,
+    /// The Reply-To field.
+    pub reply_to: Vec<Address>,
+    /// The Message-ID with angle brackets, or empty.
+    pub message_id: String,
+    /// The In-Reply-To field with angle brackets.
+    pub in_reply_to: Option<String>,
+    /// The Message-IDs of the References field in order, with angle brackets.
+    pub references: Vec<String>,
+    /// The plain text part, if there is one. `format=flowed` (RFC 3676) is not undone.
+    pub text: Option<String>,
+    /// The HTML part, if there is one.
+    pub html: Option<String>,
+    /// The attachments.
+    pub attachments: Vec<Attachment>,
+    /// `true` if content was left out because the message exceeds a limit.
+    pub truncated: bool,
+    /// What is known of the sender.
+    pub authentication: Authentication,
+}
+
+/// An attachment with its content.
+#[derive(Debug)]
+pub struct AttachmentContent {
+    /// The description of the attachment.
+    pub attachment: Attachment,
+    /// The decoded bytes.
+    pub content: Download,
+}

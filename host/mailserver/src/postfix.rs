@@ -1,0 +1,134 @@
+//! Generates Postfix's configuration from the templates of `host/mailserver/postfix`, and starts the sink that receives outgoing mail.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::Source;
+use super::folder::{Layout, MAIL_USER};
+use super::ports::Ports;
+use super::process::Grace;
+use super::template::fill;
+
+const MAIN: &str = include_str!("../postfix/main.cf");
+const DEVELOPMENT: &str = include_str!("../postfix/development.cf");
+const MASTER: &str = include_str!("../postfix/master.cf");
+const MAPS: [(&str, &str); 5] = [
+    ("aliases.cf", include_str!("../postfix/aliases.cf")),
+    ("domains.cf", include_str!("../postfix/domains.cf")),
+    ("mailboxes.cf", include_str!("../postfix/mailboxes.cf")),
+    ("recipients.cf", include_str!("../postfix/recipients.cf")),
+    ("senders.cf", include_str!("../postfix/senders.cf")),
+];
+
+/// The folder of Postfix's libraries on Debian and Ubuntu. It includes the libraries that read databases.
+const LIBRARIES: &str = "/usr/lib/postfix";
+
+/// The path of Postfix's master on Debian and Ubuntu. Starting it directly takes a hundredth of the time of `postfix start`, which runs checks.
+pub(crate) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
+
+/// The time before the master is killed. The master ends all other processes and then sleeps for a second. Killing it does not damage the queue.
+pub(crate) const GRACE: Grace = Grace(5);
+
+/// The path of the sink, which comes with Postfix. It accepts any mail and stores it in files.
+pub(crate) const SINK: &str = "/usr/sbin/smtp-sink";
+
+/// The recipient of mail to `postmaster` without a domain. A stack has no operator, so the mail goes to the sink. The domain is reserved (RFC 2606).
+const POSTMASTER: &str = "postmaster@sink.invalid";
+
+/// Writes the configuration and returns the command that starts Postfix with it.
+pub(crate) fn configure(
+    layout: &Layout,
+    source: &Source,
+    ports: &Ports,
+    instance: &str,
+    with_milter: bool,
+) -> anyhow::Result<Vec<String>> {
+    let local = |port: u16| format!("127.0.0.1:{port}");
+    let (lmtp, smtp, submission) = (
+        local(ports.lmtp),
+        local(ports.smtp),
+        local(ports.submission),
+    );
+    let sink = format!("[127.0.0.1]:{}", ports.sink);
+    let shown = |path: &Path| path.display().to_string();
+    let (config, queue, data) = (
+        shown(&layout.postfix),
+        shown(&layout.queue),
+        shown(&layout.data),
+    );
+    let (run, log) = (shown(&layout.run), shown(&layout.log));
+    let milter = if with_milter {
+        format!("inet:{}", local(ports.milter))
+    } else {
+        String::new()
+    };
+    let values = [
+        ("config", config.as_str()),
+        ("connection", &source.postfix),
+        ("data", &data),
+        ("hostname", "mail.latchmail.test"),
+        ("instance", instance),
+        ("interfaces", "127.0.0.1"),
+        ("lmtp", &lmtp),
+        ("log", &log),
+        ("maps", source.maps),
+        ("milter", &milter),
+        ("postmaster", POSTMASTER),
+        ("queue", &queue),
+        ("run", &run),
+        ("sink", &sink),
+        ("smtp", &smtp),
+        ("submission", &submission),
+    ];
+    let main = format!("{MAIN}{DEVELOPMENT}");
+    for (name, template) in [("main.cf", main.as_str()), ("master.cf", MASTER)]
+        .into_iter()
+        .chain(MAPS)
+    {
+        layout.write(&layout.postfix.join(name), &fill(template, &values)?)?;
+    }
+    // All users that Postfix's programs run as must be able to read the settings.
+    for name in ["main.cf", "master.cf"] {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = layout.postfix.join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
+            .with_context(|| format!("cannot open {} to Postfix", path.display()))?;
+    }
+    copy_library(layout, source.driver)?;
+    // -d: runs in the foreground with the inherited streams.
+    Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
+}
+
+/// Copies the library that reads the database into the configuration folder and refers to the copy. Postfix loads a library only if root owns it, and in a user
+/// namespace root does not own the files of installed packages.
+fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
+    let name = format!("postfix-{driver}.so");
+    let (from, to) = (Path::new(LIBRARIES).join(&name), layout.postfix.join(&name));
+    // The file is not overwritten in place, because an earlier daemon that is still ending may use it.
+    let _ = fs::remove_file(&to);
+    fs::copy(&from, &to)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    layout.write(
+        &layout.postfix.join("dynamicmaps.cf"),
+        &format!("{driver} {} dict_{driver}_open\n", to.display()),
+    )
+}
+
+/// Returns the command that starts the sink, which writes one file per message into its folder.
+pub(crate) fn sink(ports: &Ports, instance: &str) -> Vec<String> {
+    let address = format!("127.0.0.1:{}", ports.sink);
+    let command = [
+        SINK,
+        "-u",
+        MAIL_USER,
+        "-h",
+        instance,
+        "-d",
+        "%Y%m%d%H%M%S.",
+        &address,
+        "100",
+    ];
+    command.map(Into::into).to_vec()
+}

@@ -1,0 +1,53 @@
+//! Fills the placeholders in the templates of `host/mailserver`. Unknown placeholders and values that would change the structure of a file are errors.
+
+use anyhow::{Context as _, bail};
+
+/// Fills every `{{name}}` of a template.
+///
+/// # Errors
+/// Names a placeholder without a value, or a value that contains a line break or braces.
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
+    let mut filled = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after
+            .split_once("}}")
+            .context("a template has a placeholder without an end")?;
+        let value = values.iter().find(|(known, _)| *known == name);
+        let (_, value) = value
+            .with_context(|| format!("a template has an unknown placeholder {{{{{name}}}}}"))?;
+        if value.contains(['\n', '\r', '\0', '{', '}']) {
+            bail!(
+                "the value of the placeholder {{{{{name}}}}} cannot stand in a configuration file"
+            );
+        }
+        filled.push_str(before);
+        filled.push_str(value);
+        rest = after;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_placeholder_is_filled() {
+        let filled = fill("a {{x}} b {{y}}{{x}}", &[("x", "1"), ("y", "2")]).unwrap();
+        assert_eq!(filled, "a 1 b 21");
+    }
+
+    #[test]
+    fn an_unknown_placeholder_is_named() {
+        let error = fill("a {{z}}", &[("x", "1")]).unwrap_err().to_string();
+        assert!(error.contains("{{z}}"), "{error}");
+        assert!(fill("a {{x", &[("x", "1")]).is_err());
+    }
+
+    #[test]
+    fn a_value_cannot_add_a_line() {
+        assert!(fill("a = {{x}}", &[("x", "1\nb = 2")]).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! Distinguishes addresses of the public internet from private, special-purpose and unassigned ones.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use latchmail_core::network::Network;
+
+/// Special-purpose blocks of IPv4 (IANA registry of special-purpose addresses), multicast and reserved addresses.
+const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
+    (Ipv4Addr::UNSPECIFIED, 8),           // this network
+    (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
+    (Ipv4Addr::new(100, 64, 0, 0), 10),   // shared address space of carriers (CGNAT)
+    (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
+    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local, with the metadata services of clouds
+    (Ipv4Addr::new(172, 16, 0, 0), 12),   // private
+    (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
+    (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
+    (Ipv4Addr::new(192, 88, 99, 0), 24),  // relays of 6to4
+    (Ipv4Addr::new(192, 168, 0, 0), 16),  // private
+    (Ipv4Addr::new(198, 18, 0, 0), 15),   // benchmarks
+    (Ipv4Addr::new(198, 51, 100, 0), 24), // documentation
+    (Ipv4Addr::new(203, 0, 113, 0), 24),  // documentation
+    (Ipv4Addr::new(224, 0, 0, 0), 4),     // multicast
+    (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved, broadcast
+];
+
+/// Special-purpose blocks within [`GLOBAL_V6`].
+const SPECIAL_V6: [(Ipv6Addr, u32); 4] = [
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, including Teredo
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4: can contain any IPv4 address
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
+];
+
+/// The assigned global unicast addresses of IPv6. Other addresses are loopback, private, link-local, multicast, translations or unassigned.
+const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+
+/// The well-known prefix with which IPv6-only networks reach IPv4 addresses (NAT64, RFC 6052).
+const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+
+/// Returns whether an address belongs to the public internet.
+pub(crate) fn is_public(address: IpAddr) -> bool {
+    match plain(address) {
+        IpAddr::V4(v4) => !SPECIAL_V4
+            .into_iter()
+            .any(|(base, bits)| within(base.into(), bits, v4.into())),
+        IpAddr::V6(v6) => {
+            let in_v6 = |(base, bits): (Ipv6Addr, u32)| within(base.into(), bits, v6.into());
+            in_v6(GLOBAL_V6) && !SPECIAL_V6.into_iter().any(in_v6)
+        }
+    }
+}
+
+/// Returns the IPv4 address that an IPv4-mapped or NAT64 address stands for, otherwise the address itself.
+pub(super) fn plain(address: IpAddr) -> IpAddr {
+    let canonical = address.to_canonical();
+    match canonical {
+        IpAddr::V6(v6) if within(NAT64.0.into(), NAT64.1, canonical) => {
+            let [.., a, b, c, d] = v6.octets();
+            Ipv4Addr::new(a, b, c, d).into()
+        }
+        _ => canonical,
+    }
+}
+
+fn within(base: IpAddr, bits: u32, address: IpAddr) -> bool {
+    Network::new(base, bits).holds(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_the_public_internets_is_told_apart_in_every_form() {
+        for special in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "10.255.255.255",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.254",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.7",
+            "203.0.113.7",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::127.0.0.1",
+            "::8.8.8.8",
+            "::ffff:10.0.0.1",
+            "::ffff:127.0.0.1",
+            "::ffff:0:127.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b:1::8.8.8.8",
+            "100::1",
+            "2001::1",
+            "2001:10::1",
+            "2001:20::1",
+            "2001:db8::1",
+            "2002:7f00:1::1",
+            "2002:808:808::1",
+            "3fff::1",
+            "4000::1",
+            "5f00::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "febf::1",
+            "fec0::1",
+            "ff02::1",
+        ] {
+            assert!(!is_public(special.parse().unwrap()), "{special}");
+        }
+    }
+
+    #[test]
+    fn the_public_internet_is_the_rest() {
+        for public in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.255.255",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "::ffff:8.8.8.8",
+            "64:ff9b::8.8.8.8",
+            "2001:200::1",
+            "2606:4700:4700::1111",
+            "2a00:1450::1",
+            "3ffe::1",
+        ] {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+    }
+}

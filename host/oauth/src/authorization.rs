@@ -1,0 +1,209 @@
+//! The authorization endpoint without HTTP: checks authorization requests and issues codes (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC 9207).
+
+use std::time::Duration;
+
+use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
+use latchmail_core::caller::Origin;
+use latchmail_core::error::Failure;
+use latchmail_directory::oauth::{Agreement, Client, NewCode};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::error::Refusal;
+use super::parameters::Parameters;
+use super::{BY_CODE, OAuth, clients, pkce, redirect};
+
+/// The lifetime of a code. RFC 6749, section 4.1.2, requires a short lifetime.
+const CODE_LIFETIME: Duration = Duration::from_mins(1);
+
+/// The maximum length of `state`, in bytes.
+const LONGEST_STATE: usize = 2000;
+
+/// A valid authorization request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Authorization {
+    /// The client's id.
+    pub client_id: String,
+    /// The client's name. May be empty.
+    pub client_name: String,
+    /// The URI that the user is redirected to.
+    pub redirect_uri: String,
+    state: Option<String>,
+    challenge: String,
+    resource: String,
+    /// The scopes that the client is granted, separated by spaces.
+    pub scope: String,
+}
+
+/// The reason why an authorization request is rejected.
+#[derive(Debug)]
+pub enum Unfit {
+    /// The client or the redirect URI is invalid, so the user must not be redirected. Contains a sentence for the user.
+    Stranded(String),
+    /// The client and the redirect URI are valid, but another parameter is not. The user can return to the client with the error.
+    Returned {
+        /// The client's name.
+        client_name: String,
+        /// The redirect URI with the error in its query.
+        address: String,
+        /// The error.
+        refusal: Refusal,
+    },
+    /// The request could not be checked.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unfit {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl OAuth {
+    /// Checks the parameters of an authorization request.
+    ///
+    /// # Errors
+    /// Returns [`Unfit`] if the request is invalid or cannot be checked.
+    pub async fn authorization(&self, parameters: &Parameters) -> Result<Authorization, Unfit> {
+        let stranded = |refusal: Refusal| Unfit::Stranded(refusal.description.into_owned());
+        let id = parameters.needed("client_id").map_err(stranded)?;
+        let client = self.client(id).await?.map_err(stranded)?;
+        let redirect_uri = back(&client, parameters).map_err(stranded)?;
+        let state = parameters.one("state");
+        let wish = state.clone().and_then(|state| {
+            if state.is_some_and(|state| state.len() > LONGEST_STATE) {
+                return Err(Refusal::request("state must not exceed 2,000 characters"));
+            }
+            clients::may(&client, BY_CODE)?;
+            let challenge = challenge(parameters)?;
+            Ok(Authorization {
+                client_id: client.id.clone(),
+                client_name: client.name.clone(),
+                redirect_uri: redirect_uri.to_owned(),
+                state: state.map(ToOwned::to_owned),
+                challenge: challenge.to_owned(),
+                resource: self.resource(parameters)?,
+                scope: self.granted_scope(parameters)?,
+            })
+        });
+        wish.map_err(|refusal| {
+            let told = [
+                ("error", refusal.code),
+                ("error_description", &*refusal.description),
+            ];
+            let state = state.ok().flatten();
+            Unfit::Returned {
+                client_name: client.name.clone(),
+                address: self.told(redirect_uri, &told, state),
+                refusal,
+            }
+        })
+    }
+
+    /// Signs a user in and stores the authorization. Returns the redirect URI with the code in its query.
+    ///
+    /// # Errors
+    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`].
+    pub async fn agree(
+        &self,
+        wish: &Authorization,
+        address: &str,
+        password: SecretString,
+        second: Option<&SecretString>,
+        origin: &Origin,
+    ) -> Result<String, Failure> {
+        let code = Handed::generate(Use::Code)?;
+        let kept = NewCode {
+            hash: code.hash().to_owned(),
+            client_id: wish.client_id.clone(),
+            client_name: wish.client_name.clone(),
+            redirect_uri: wish.redirect_uri.clone(),
+            challenge: wish.challenge.clone(),
+            resource: wish.resource.clone(),
+            scope: wish.scope.clone(),
+            expires_at: self.clock.now().plus(CODE_LIFETIME),
+        };
+        self.auth
+            .agree(address, password, second, Agreement::Code(&kept), origin)
+            .await?;
+        let told = [("code", code.secret().expose_secret())];
+        Ok(self.told(&wish.redirect_uri, &told, wish.state.as_deref()))
+    }
+
+    /// Returns the redirect URI with the error `access_denied`, for a user who cancels the sign-in.
+    #[must_use]
+    pub fn declined(&self, wish: &Authorization) -> String {
+        let told = [("error", "access_denied")];
+        self.told(&wish.redirect_uri, &told, wish.state.as_deref())
+    }
+
+    fn told(&self, redirect_uri: &str, what: &[(&str, &str)], state: Option<&str>) -> String {
+        let mut told = what.to_vec();
+        told.extend(state.map(|state| ("state", state)));
+        told.push(("iss", &self.issuer));
+        redirect::with(redirect_uri, &told)
+    }
+}
+
+/// Returns the redirect URI of the request, which must be registered for the client. If the request has none, returns the client's only redirect URI.
+fn back<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, Refusal> {
+    match parameters.one("redirect_uri")? {
+        Some(asked) => {
+            let registered = &client.redirect_uris;
+            if registered.iter().any(|known| redirect::is(known, asked)) {
+                Ok(asked)
+            } else {
+                Err(Refusal::request(
+                    "The redirect_uri is not registered for this client",
+                ))
+            }
+        }
+        None => match client.redirect_uris.as_slice() {
+            [only] => Ok(only),
+            _ => Err(Refusal::request("redirect_uri is missing")),
+        },
+    }
+}
+
+/// Returns the code challenge, after it checked that the request uses supported features only.
+fn challenge(parameters: &Parameters) -> Result<&str, Refusal> {
+    if parameters.one("request")?.is_some() {
+        return Err(Refusal::new(
+            "request_not_supported",
+            "The parameter request is not supported",
+        ));
+    }
+    if parameters.one("request_uri")?.is_some() {
+        return Err(Refusal::new(
+            "request_uri_not_supported",
+            "The parameter request_uri is not supported",
+        ));
+    }
+    if parameters.needed("response_type")? != "code" {
+        return Err(Refusal::new(
+            "unsupported_response_type",
+            "response_type must be code",
+        ));
+    }
+    if parameters
+        .one("response_mode")?
+        .is_some_and(|mode| mode != "query")
+    {
+        return Err(Refusal::request("response_mode must be query"));
+    }
+    if parameters.one("prompt")? == Some("none") {
+        return Err(Refusal::new("login_required", "The user must sign in"));
+    }
+    let challenge = parameters
+        .one("code_challenge")?
+        .ok_or_else(|| Refusal::request("code_challenge is missing: PKCE is required"))?;
+    if parameters.one("code_challenge_method")? != Some("S256") {
+        return Err(Refusal::request("code_challenge_method must be S256"));
+    }
+    if !pkce::is_challenge(challenge) {
+        return Err(Refusal::request(
+            "code_challenge must be a SHA-256 hash in base64url",
+        ));
+    }
+    Ok(challenge)
+}

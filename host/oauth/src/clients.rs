@@ -1,0 +1,330 @@
+//! OAuth clients: registration and authentication.
+//!
+//! There are three kinds of clients. A client can register itself (RFC 7591). The operator can create a client, which has a secret. A client can use the URL
+//! of its metadata document as its id (Client ID Metadata Documents).
+
+use std::net::IpAddr;
+
+use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
+use latchmail_core::error::Failure;
+use latchmail_core::secrets::{self, sha256_hex};
+use latchmail_directory::oauth::Client;
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use subtle::ConstantTimeEq as _;
+use utoipa::ToSchema;
+
+use super::error::{Error, Refusal};
+use super::parameters::Parameters;
+use super::{
+    BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect,
+};
+
+/// The maximum number of redirect URIs of a client.
+const MOST_ADDRESSES: usize = 20;
+/// The maximum total length of a client's redirect URIs, in bytes.
+const LARGEST_ADDRESSES: usize = 4096;
+/// The maximum length of a client's name, in characters. Longer names are truncated.
+const LONGEST_NAME: usize = 100;
+
+/// The error text for a client that cannot use the device grant because `oauth.device_grant` is off.
+pub(crate) const NO_DEVICES: &str =
+    "The device code grant is only available to clients that the operator of this service added";
+
+/// The response to a registration (RFC 7591, section 3.2.1). The client has no secret. A registration cannot be changed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = RegisteredClient)]
+pub struct Registered {
+    /// The id for requests to the authorization, token and device endpoints.
+    client_id: String,
+    /// The time of the registration, in Unix seconds.
+    client_id_issued_at: i64,
+    /// The name that users see. Absent if the client sent no name, or none that can be shown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    client_name: String,
+    /// The redirect URIs, as the client sent them.
+    redirect_uris: Vec<String>,
+    /// The grants that the client can use.
+    #[schema(value_type = Vec<GrantType>)]
+    grant_types: Vec<&'static str>,
+    /// `code` if the client can use the grant `authorization_code`.
+    response_types: Vec<&'static str>,
+    /// `none`: a client that registers itself has no secret.
+    token_endpoint_auth_method: &'static str,
+    /// The scopes that a token can have, separated by spaces.
+    scope: String,
+}
+
+/// The credentials that a client sends to the token or device authorization endpoint.
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    /// The parameters `client_id` and `client_secret` of the body.
+    body: (Option<&'a str>, Option<&'a str>),
+    /// The user name and the password of the Authorization header.
+    basic: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Shown<'a> {
+    /// Returns the client's id, and its secret if it sent one. The secret must be in the header or in the body, but not in both.
+    fn read(self) -> Result<(&'a str, Option<&'a str>), Refusal> {
+        match (self.basic, self.body) {
+            (Some((id, secret)), (None, None)) => Ok((id, Some(secret))),
+            (Some((id, secret)), (Some(named), None)) if named == id => Ok((id, Some(secret))),
+            (Some(_), _) => Err(Refusal::request(
+                "The client must use only one authentication method",
+            )),
+            (None, (Some(id), secret)) => Ok((id, secret)),
+            (None, (None, _)) => Err(Refusal::request("client_id is missing")),
+        }
+    }
+
+    /// Combines the credentials of the parameters and of the Authorization header.
+    pub(crate) fn of(
+        parameters: &'a Parameters,
+        basic: Option<(&'a str, &'a str)>,
+    ) -> Result<Self, Refusal> {
+        let id = parameters.one("client_id")?;
+        Ok(Self {
+            body: (id, parameters.one("client_secret")?),
+            basic,
+        })
+    }
+}
+
+impl OAuth {
+    /// Registers a client. No credential is required. Only the name, the redirect URIs and the grants of the metadata are stored.
+    ///
+    /// # Errors
+    /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and 500 if the directory fails.
+    pub async fn register(&self, body: &[u8], client: IpAddr) -> Result<Registered, Error> {
+        let Ok(metadata) = serde_json::from_slice::<Map<String, Value>>(body) else {
+            return Err(metadata_refused("The registration must be a JSON object"));
+        };
+        let mut grant_types = grant_types(&metadata)?;
+        if !self.device_grant {
+            grant_types.retain(|grant| *grant != BY_DEVICE_CODE);
+            if !grant_types.contains(&BY_CODE) {
+                return Err(metadata_refused(NO_DEVICES));
+            }
+        }
+        let redirect_uris = redirect_uris(&metadata)?;
+        if redirect_uris.is_empty() && grant_types.contains(&BY_CODE) {
+            return Err(Error::Refused(Refusal::new(
+                "invalid_redirect_uri",
+                "redirect_uris must contain at least one URI for the grant authorization_code",
+            )));
+        }
+        let registered = Client {
+            id: secrets::id()?,
+            name: metadata
+                .get("client_name")
+                .and_then(Value::as_str)
+                .map(name)
+                .unwrap_or_default(),
+            redirect_uris,
+            grant_types: grant_types.iter().map(ToString::to_string).collect(),
+            secret_hash: None,
+        };
+        let now = self.clock.now();
+        self.directory
+            .register_client(&registered, client, now)
+            .await?;
+        tracing::info!(client_id = registered.id, %client, "client registered");
+        let response_types = if grant_types.contains(&BY_CODE) {
+            vec!["code"]
+        } else {
+            Vec::new()
+        };
+        Ok(Registered {
+            client_id: registered.id,
+            client_id_issued_at: now.seconds(),
+            client_name: registered.name,
+            redirect_uris: registered.redirect_uris,
+            grant_types,
+            response_types,
+            token_endpoint_auth_method: "none",
+            scope: self.scope(),
+        })
+    }
+
+    /// Returns the client with an id. The inner result is `invalid_client` if there is no such client, or if its metadata document is not available.
+    ///
+    /// # Errors
+    /// Returns 500 if the directory fails.
+    pub async fn client(&self, id: &str) -> Result<Result<Client, Refusal>, Failure> {
+        if document::is_address(id) {
+            return Ok(self.documents.client(id).await);
+        }
+        let found = self.directory.client(id).await?;
+        Ok(found.ok_or_else(|| Refusal::client("Unknown client; register it again")))
+    }
+
+    /// Authenticates a client. A client that has a secret must send it. A client without a secret must not send one.
+    ///
+    /// # Errors
+    /// Returns `invalid_request` if the credentials are missing or ambiguous, `invalid_client` if the authentication fails, and 500 if the directory fails.
+    pub async fn authenticated(&self, shown: Shown<'_>) -> Result<Client, Error> {
+        let (id, secret) = shown.read()?;
+        let client = self.client(id).await??;
+        proves(client.secret_hash.as_deref(), secret)?;
+        Ok(client)
+    }
+
+    /// Authenticates a client and returns its id. The metadata document of a client whose id is a URL is not fetched: such a client has no secret, and the
+    /// code or token that it exchanges names the client.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::authenticated`].
+    pub async fn authenticated_id<'a>(&self, shown: Shown<'a>) -> Result<&'a str, Error> {
+        let (id, secret) = shown.read()?;
+        if document::is_address(id) {
+            proves(None, secret)?;
+        } else {
+            self.authenticated(shown).await?;
+        }
+        Ok(id)
+    }
+}
+
+/// Checks a client's secret against its hash.
+fn proves(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
+    let right = match (hash, secret) {
+        (None, None) => true,
+        // Some clients without a secret send an empty secret.
+        (None, Some(secret)) => secret.is_empty(),
+        (Some(_), None) => false,
+        (Some(hash), Some(secret)) => {
+            bool::from(sha256_hex(secret).as_bytes().ct_eq(hash.as_bytes()))
+        }
+    };
+    if right {
+        Ok(())
+    } else {
+        Err(Refusal::client("Client authentication failed"))
+    }
+}
+
+/// Creates a client with a secret, for the operator. The client contains only the hash of the secret, so the secret cannot be shown again.
+///
+/// # Errors
+/// Returns a sentence that names the invalid redirect URI or the failure.
+pub fn confidential(
+    name_given: &str,
+    redirect_uris: &[String],
+) -> Result<(Client, Handed), String> {
+    for uri in redirect_uris {
+        redirect::check(uri).map_err(|why| format!("{uri}: {why}"))?;
+    }
+    let failed = |failure: Failure| failure.to_string();
+    let secret = Handed::generate(Use::Client).map_err(failed)?;
+    let client = Client {
+        id: secrets::id().map_err(failed)?,
+        name: name(name_given),
+        redirect_uris: redirect_uris.to_vec(),
+        grant_types: GRANT_TYPES.map(ToOwned::to_owned).to_vec(),
+        secret_hash: Some(sha256_hex(secret.secret().expose_secret())),
+    };
+    Ok((client, secret))
+}
+
+/// Returns a client's name as it is shown to users: on one line, without deceptive characters, and truncated to [`LONGEST_NAME`]. Returns an empty string if
+/// no letter or digit remains.
+pub(crate) fn name(given: &str) -> String {
+    let shown = given.chars().filter(|c| !is_deceptive(*c));
+    let text: String = shown.collect();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let name: String = words.join(" ").chars().take(LONGEST_NAME).collect();
+    if name.chars().any(char::is_alphanumeric) {
+        name
+    } else {
+        String::new()
+    }
+}
+
+/// Checks that a client registered for a grant.
+///
+/// # Errors
+/// Returns `unauthorized_client` if the client did not register for the grant.
+pub(crate) fn may(client: &Client, grant: &'static str) -> Result<(), Refusal> {
+    if client.grant_types.iter().any(|known| known == grant) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        "unauthorized_client",
+        format!("The client is not registered for the grant {grant}"),
+    ))
+}
+
+/// Returns `true` for control characters, characters without a width, and characters that change the direction of text.
+fn is_deceptive(c: char) -> bool {
+    (c.is_control() && !c.is_whitespace())
+        || matches!(c, '\u{00AD}' | '\u{061C}' | '\u{115F}'..='\u{1160}' | '\u{180E}' | '\u{2800}' | '\u{3164}' | '\u{FFA0}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Reads and checks the redirect URIs of a client's metadata.
+pub(crate) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>, Error> {
+    let refused = |why: String| Error::Refused(Refusal::new("invalid_redirect_uri", why));
+    let uris = match metadata.get("redirect_uris") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(uris)) => uris,
+        Some(_) => return Err(refused("redirect_uris must be an array".into())),
+    };
+    let length: usize = uris.iter().filter_map(Value::as_str).map(str::len).sum();
+    if uris.len() > MOST_ADDRESSES || length > LARGEST_ADDRESSES {
+        return Err(refused(format!(
+            "redirect_uris must contain at most {MOST_ADDRESSES} URIs and {LARGEST_ADDRESSES} characters in total"
+        )));
+    }
+    let read = |uri: &Value| {
+        let uri = uri
+            .as_str()
+            .ok_or_else(|| refused("redirect_uris must contain strings".into()))?;
+        redirect::check(uri).map_err(|why| refused(why.into()))?;
+        Ok(uri.to_owned())
+    };
+    uris.iter().map(read).collect()
+}
+
+/// Returns the supported grants of a client's metadata. The default is `authorization_code` and `refresh_token`.
+pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static str>, Error> {
+    let asked = match metadata.get("grant_types") {
+        None | Some(Value::Null) => return Ok(vec![BY_CODE, BY_REFRESH_TOKEN]),
+        Some(Value::Array(asked)) => asked,
+        Some(_) => return Err(metadata_refused("grant_types must be an array")),
+    };
+    let is_asked = |known: &&str| asked.iter().any(|asked| asked.as_str() == Some(*known));
+    let taken: Vec<&'static str> = GRANT_TYPES.into_iter().filter(is_asked).collect();
+    if taken.iter().any(|grant| *grant != BY_REFRESH_TOKEN) {
+        Ok(taken)
+    } else {
+        Err(metadata_refused(
+            "grant_types must contain authorization_code or the device code grant",
+        ))
+    }
+}
+
+fn metadata_refused(why: &'static str) -> Error {
+    Error::Refused(Refusal::new("invalid_client_metadata", why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_on_one_line_without_what_deceives() {
+        assert_eq!(name("  My\nagent\t2 "), "My agent 2");
+        assert_eq!(
+            name("Bank\u{202E}gnirahS\u{200B}\u{E0041}\u{7}"),
+            "BankgnirahS"
+        );
+        assert_eq!(name(&"x".repeat(500)).len(), LONGEST_NAME);
+        assert_eq!(name("Ärger"), "Ärger");
+        for empty in ["", "  ", "\u{3164}\u{2800}", "…", "\u{E0041}"] {
+            assert_eq!(name(empty), "", "{empty:?}");
+        }
+    }
+}

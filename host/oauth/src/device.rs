@@ -1,0 +1,189 @@
+//! The device grant (RFC 8628), for devices without a browser: the device shows a code of eight letters, and the user enters the code on a page of this
+//! service and signs in there.
+
+use std::time::Duration;
+
+use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
+use latchmail_core::caller::Origin;
+use latchmail_core::error::Failure;
+use latchmail_core::secrets;
+use latchmail_directory::oauth::{Agreement, Device, NewDevice};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::clients::{NO_DEVICES, Shown, may};
+use super::error::{Error, Refusal};
+use super::parameters::Parameters;
+use super::{BY_DEVICE_CODE, OAuth};
+
+/// The letters of user codes: no vowels, so that codes are not words, and no letters that look alike (RFC 8628, section 6.1).
+const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+/// The length of a user code. Eight letters have 34 bits. The rate limit of the page allows a client five guesses a minute.
+const LENGTH: usize = 8;
+
+/// The lifetime of a device code and its user code.
+const LIFETIME: Duration = Duration::from_mins(10);
+/// The initial minimum interval between two requests of a device to the token endpoint.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The device authorization response (RFC 8628, section 3.2).
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeviceAuthorization)]
+pub struct Answer {
+    /// The code that the device exchanges at the token endpoint.
+    device_code: String,
+    /// The code that the user enters on the page.
+    user_code: String,
+    /// The URL of the page.
+    verification_uri: String,
+    /// The URL of the page, with the user code in its query.
+    verification_uri_complete: String,
+    /// The lifetime of both codes, in seconds.
+    expires_in: u64,
+    /// The minimum number of seconds between two requests to the token endpoint.
+    interval: u64,
+}
+
+impl OAuth {
+    /// Starts a device authorization.
+    ///
+    /// # Errors
+    /// Returns an error of the protocol if the request is invalid, and 500 if the directory fails.
+    pub async fn begin_device(
+        &self,
+        parameters: &Parameters,
+        basic: Option<(&str, &str)>,
+    ) -> Result<Answer, Error> {
+        let client = self.authenticated(Shown::of(parameters, basic)?).await?;
+        may(&client, BY_DEVICE_CODE)?;
+        if client.secret_hash.is_none() && !self.device_grant {
+            return Err(Refusal::new("unauthorized_client", NO_DEVICES).into());
+        }
+        let resource = self.resource(parameters)?;
+        let scope = self.granted_scope(parameters)?;
+        let device = Handed::generate(Use::Device)?;
+        let user_code = user_code()?;
+        let kept = NewDevice {
+            hash: device.hash().to_owned(),
+            user_code: user_code.clone(),
+            client_id: client.id,
+            client_name: client.name,
+            resource,
+            scope,
+            patience: PATIENCE,
+            expires_at: self.clock.now().plus(LIFETIME),
+        };
+        self.directory.add_device(&kept).await?;
+        let shown = shown_code(&user_code);
+        let page = format!("{}/device", self.issuer);
+        Ok(Answer {
+            device_code: device.secret().expose_secret().to_owned(),
+            verification_uri_complete: format!("{page}?user_code={shown}"),
+            verification_uri: page,
+            user_code: shown,
+            expires_in: LIFETIME.as_secs(),
+            interval: PATIENCE.as_secs(),
+        })
+    }
+
+    /// Returns the device with a user code in its stored form (see [`read_code`]) if its authorization is pending.
+    ///
+    /// # Errors
+    /// Returns 500 if the directory fails.
+    pub async fn waiting_device(&self, user_code: &str) -> Result<Option<Device>, Failure> {
+        let now = self.clock.now();
+        Ok(self.directory.waiting_device(user_code, now).await?)
+    }
+
+    /// Signs a user in and authorizes a device.
+    ///
+    /// # Errors
+    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`].
+    pub async fn agree_to_device(
+        &self,
+        user_code: &str,
+        address: &str,
+        password: SecretString,
+        second: Option<&SecretString>,
+        origin: &Origin,
+    ) -> Result<(), Failure> {
+        let agreement = Agreement::Device(user_code);
+        self.auth
+            .agree(address, password, second, agreement, origin)
+            .await
+    }
+
+    /// Denies access to a device. An authorized device can be denied until it receives its tokens. Returns `false` if there is no such device.
+    ///
+    /// # Errors
+    /// Returns 500 if the directory fails.
+    pub async fn deny_device(&self, user_code: &str) -> Result<bool, Failure> {
+        let now = self.clock.now();
+        Ok(self.directory.deny_device(user_code, now).await?)
+    }
+}
+
+/// Converts a typed user code to its stored form. Case, white space and the separators `-`, `_` and `.` are ignored. Returns `None` if the text is not a user
+/// code.
+#[must_use]
+pub fn read_code(typed: &str) -> Option<String> {
+    let symbols = typed
+        .chars()
+        .filter(|c| !c.is_whitespace() && !matches!(c, '-' | '_' | '.'));
+    let code: String = symbols.map(|c| c.to_ascii_uppercase()).collect();
+    let letters = code.bytes().all(|byte| LETTERS.contains(&byte));
+    (code.len() == LENGTH && letters).then_some(code)
+}
+
+/// Returns a user code as it is shown to users, for example `BCDF-GHJK`.
+#[must_use]
+pub fn shown_code(code: &str) -> String {
+    let (first, second) = code.split_at_checked(LENGTH / 2).unwrap_or((code, ""));
+    format!("{first}-{second}")
+}
+
+fn user_code() -> Result<String, Failure> {
+    let mut code = String::with_capacity(LENGTH);
+    while code.len() < LENGTH {
+        // 240 is the largest multiple of 20 in a byte. Larger values would make some letters more likely.
+        let random = secrets::random::<32>()?;
+        let fair = random.iter().filter(|byte| **byte < 240);
+        let missing = LENGTH - code.len();
+        code.extend(
+            fair.take(missing)
+                .map(|byte| char::from(LETTERS[usize::from(byte % 20)])),
+        );
+    }
+    Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_read_however_it_was_typed() {
+        for typed in ["BCDF-GHJK", "bcdfghjk", " bcdf ghjk ", "B.C.D.F-g-h_jk"] {
+            assert_eq!(read_code(typed).as_deref(), Some("BCDFGHJK"), "{typed}");
+        }
+        for typed in [
+            "",
+            "BCDF-GHJ",
+            "BCDF-GHJKL",
+            "ACDF-GHJK",
+            "BCDF-GHJ1",
+            "BÇDF-GHJK",
+        ] {
+            assert_eq!(read_code(typed), None, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_code_that_was_made_is_read_as_it_is_shown() {
+        for _ in 0..100 {
+            let code = user_code().unwrap();
+            assert_eq!(read_code(&shown_code(&code)), Some(code));
+        }
+    }
+}

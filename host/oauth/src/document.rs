@@ -1,0 +1,229 @@
+//! Metadata documents of clients whose id is the URL of the document (draft-ietf-oauth-client-id-metadata-document).
+//!
+//! Any client can name a URL, so fetches are restricted: TLS only, public IP addresses only, no redirects, and limits on size and time. `oauth.client_hosts`
+//! lists hosts that are exempt from the first two restrictions. Valid documents are cached.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{StatusCode, header};
+use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::error::StartError;
+use latchmail_directory::oauth::Client;
+use latchmail_net::fetch::{self, Fetch, Hosts};
+use quick_cache::sync::Cache;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::clients;
+use super::error::{Error, Refusal};
+
+/// The maximum length of a client's URL, in bytes.
+const LONGEST: usize = 500;
+/// The maximum size of a document, in bytes.
+const LARGEST: usize = 16 * 1024;
+/// The timeout of a fetch.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The lifetime of a cached document.
+const KEPT: Duration = Duration::from_mins(10);
+/// The maximum number of cached documents.
+const MOST: usize = 1000;
+
+/// Fetches and caches documents.
+#[derive(Debug)]
+pub(crate) struct Documents {
+    fetch: Fetch,
+    hosts: Hosts,
+    clock: Clock,
+    kept: Cache<String, (Timestamp, Arc<Client>)>,
+}
+
+/// Returns `true` if a client's id is a URL.
+#[must_use]
+pub fn is_address(id: &str) -> bool {
+    id.starts_with("https://") || id.starts_with("http://")
+}
+
+impl Documents {
+    /// Creates the cache. `listed` are hosts that are allowed in addition to public hosts over TLS.
+    ///
+    /// # Errors
+    /// Returns an error if an entry of `listed` is invalid.
+    pub(crate) fn new(fetch: Fetch, listed: &[String], clock: Clock) -> Result<Self, StartError> {
+        let hosts = Hosts::parse(listed)
+            .map_err(|why| StartError::new(format!("the `oauth.client_hosts` {why}")))?;
+        Ok(Self {
+            fetch,
+            hosts: hosts.and_public(),
+            clock,
+            kept: Cache::new(MOST),
+        })
+    }
+
+    /// Returns the client with the metadata document at a URL.
+    pub(crate) async fn client(&self, address: &str) -> Result<Client, Refusal> {
+        if !is_usable(address) {
+            return Err(Refusal::client(
+                "A client_id that is a URL must have a path, and must not have a user name, a query, a fragment or dot segments",
+            ));
+        }
+        let now = self.clock.now();
+        if let Some((until, client)) = self.kept.get(address)
+            && now < until
+        {
+            return Ok(Client::clone(&client));
+        }
+        let client = self.fetched(address).await.map_err(|why| {
+            tracing::info!(
+                client_id = address,
+                "invalid client metadata document: {why}"
+            );
+            Refusal::client(format!(
+                "The metadata document at the client_id is invalid: {why}"
+            ))
+        })?;
+        let kept = (now.plus(KEPT), Arc::new(client.clone()));
+        self.kept.insert(address.to_owned(), kept);
+        Ok(client)
+    }
+
+    async fn fetched(&self, address: &str) -> Result<Client, String> {
+        let request = fetch::Request {
+            method: "GET".into(),
+            url: address.to_owned(),
+            headers: vec![("accept".into(), "application/json".into())],
+            timeout: Some(PATIENCE),
+            largest: Some(LARGEST),
+            ..fetch::Request::default()
+        };
+        let answer = match self.fetch.send(&self.hosts, request).await {
+            Ok(answer) => answer,
+            Err(fetch::Error::TooLarge(_)) => {
+                return Err(format!("it exceeds {LARGEST} bytes"));
+            }
+            // The details are only logged: they would reveal which host names exist and what they resolve to.
+            Err(error) => {
+                tracing::info!(client_id = address, "{error}");
+                return Err("it cannot be fetched".into());
+            }
+        };
+        if answer.status != StatusCode::OK {
+            return Err(format!("the response status is {}", answer.status.as_u16()));
+        }
+        let media = answer.headers.get(header::CONTENT_TYPE);
+        let media = media.and_then(|media| media.to_str().ok()).unwrap_or("");
+        let media = media.split(';').next().unwrap_or("").trim();
+        let media = media.to_ascii_lowercase();
+        if media != "application/json" && !media.ends_with("+json") {
+            return Err("its media type is not application/json".into());
+        }
+        read(address, &answer.body)
+    }
+}
+
+/// Reads the document of the client with a URL.
+fn read(address: &str, body: &[u8]) -> Result<Client, String> {
+    let metadata: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|_| "it is not a JSON object".to_owned())?;
+    let text = |name: &str| metadata.get(name).and_then(Value::as_str);
+    if text("client_id") != Some(address) {
+        return Err("its client_id is not its URL".into());
+    }
+    if metadata.contains_key("client_secret") {
+        return Err("it contains a client_secret".into());
+    }
+    if text("token_endpoint_auth_method").unwrap_or("none") != "none" {
+        return Err("its token_endpoint_auth_method must be none".into());
+    }
+    let told = |error| match error {
+        Error::Refused(refusal) => refusal.description.into_owned(),
+        Error::Failed(failure) => failure.text.into_owned(),
+    };
+    let redirect_uris = clients::redirect_uris(&metadata).map_err(told)?;
+    let grant_types = clients::grant_types(&metadata).map_err(told)?;
+    Ok(Client {
+        id: address.to_owned(),
+        name: clients::name(text("client_name").unwrap_or("")),
+        redirect_uris,
+        grant_types: grant_types.iter().map(ToString::to_string).collect(),
+        secret_hash: None,
+    })
+}
+
+fn is_usable(address: &str) -> bool {
+    let Ok(url) = Url::parse(address) else {
+        return false;
+    };
+    address.len() <= LONGEST
+        // Only the normalized form of a URL is accepted, so that a client has exactly one id.
+        && url.as_str() == address
+        && url.host().is_some()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none()
+        && url.path().len() > 1
+        && !url.path().to_ascii_lowercase().contains("%2e")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ADDRESS: &str = "https://app.example/client.json";
+
+    #[test]
+    fn an_address_is_an_id_as_it_is_written_alone() {
+        assert!(is_usable(ADDRESS));
+        assert!(is_usable("https://app.example:8443/a/b"));
+        for other in [
+            "https://app.example",
+            "https://app.example/",
+            "https://app.example:443/client.json",
+            "https://APP.example/client.json",
+            "https://app.example/a/../client.json",
+            "https://app.example/a/%2e%2e/client.json",
+            "https://user@app.example/client.json",
+            "https://app.example/client.json?x",
+            "https://app.example/client.json#x",
+            "https://app.example\\client.json",
+            "https:///client.json",
+        ] {
+            assert!(!is_usable(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_description_is_of_its_own_address_and_holds_no_secret() {
+        let good = json!({
+            "client_id": ADDRESS,
+            "client_name": "Agent",
+            "redirect_uris": ["http://127.0.0.1/cb"],
+            "token_endpoint_auth_method": "none",
+            "logo_uri": "https://app.example/logo.png",
+        });
+        let read = |description: &Value| read(ADDRESS, description.to_string().as_bytes());
+        let client = read(&good).unwrap();
+        assert_eq!(
+            (client.id.as_str(), client.name.as_str()),
+            (ADDRESS, "Agent")
+        );
+        assert_eq!(client.redirect_uris, ["http://127.0.0.1/cb"]);
+        for (member, value) in [
+            ("client_id", json!("https://other.example/client.json")),
+            ("client_id", json!(null)),
+            ("client_secret", json!("x")),
+            ("token_endpoint_auth_method", json!("client_secret_post")),
+            ("token_endpoint_auth_method", json!("private_key_jwt")),
+            ("redirect_uris", json!(["http://localhost/cb"])),
+            ("redirect_uris", json!("https://app.example/cb")),
+        ] {
+            let mut bad = good.clone();
+            bad[member] = value;
+            assert!(read(&bad).is_err(), "{bad}");
+        }
+        assert!(read(&json!([])).is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! The embedded authorization server (specification, section 5; OAuth 2.1). Users sign in on its pages. Each grant has a mail credential of its own.
+//!
+//! This crate does not handle HTTP. The endpoints and pages are in `latchmail-http`, the tables in [`latchmail_directory::oauth`], and the codes and tokens in
+//! [`latchmail_accounts::auth::oauth_tokens`].
+//!
+//! | file | content |
+//! |---|---|
+//! | [`parameters`] | the parameters of requests |
+//! | [`error`] | the errors of the protocol |
+//! | [`redirect`] | redirect URIs |
+//! | [`clients`] | the registration and authentication of clients |
+//! | [`document`] | client metadata documents at a URL |
+//! | [`authorization`] | authorization requests |
+//! | [`token`] | the exchange of codes and refresh tokens |
+//! | `scopes` | the scopes that clients request and get |
+//! | [`device`] | the device grant |
+
+pub mod authorization;
+pub mod clients;
+pub mod device;
+pub mod document;
+pub mod error;
+pub mod parameters;
+mod pkce;
+pub mod redirect;
+mod scopes;
+pub mod token;
+
+use std::sync::Arc;
+
+use latchmail_accounts::auth::Auth;
+use latchmail_accounts::auth::audience::Audiences;
+use latchmail_core::caller::Scope;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::Config;
+use latchmail_core::error::StartError;
+use latchmail_directory::Directory;
+use latchmail_net::fetch::Fetch;
+
+use document::Documents;
+use error::Refusal;
+use parameters::Parameters;
+
+/// The grant type for codes of the authorization endpoint.
+const BY_CODE: &str = "authorization_code";
+/// The grant type for refresh tokens.
+const BY_REFRESH_TOKEN: &str = "refresh_token";
+/// The grant type for device codes (RFC 8628, section 3.4).
+const BY_DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// A grant of the token endpoint, for the API description.
+#[derive(utoipa::ToSchema)]
+pub enum GrantType {
+    /// A code of the authorization endpoint.
+    #[schema(rename = "authorization_code")]
+    Code,
+    /// A refresh token.
+    #[schema(rename = "refresh_token")]
+    RefreshToken,
+    /// The code of a device (RFC 8628).
+    #[schema(rename = "urn:ietf:params:oauth:grant-type:device_code")]
+    DeviceCode,
+}
+
+/// The supported grant types.
+pub const GRANT_TYPES: [&str; 3] = [BY_CODE, BY_REFRESH_TOKEN, BY_DEVICE_CODE];
+
+/// The authorization server.
+#[derive(Debug)]
+pub struct OAuth {
+    directory: Directory,
+    auth: Arc<Auth>,
+    clock: Clock,
+    documents: Documents,
+    issuer: String,
+    /// Whether clients that the operator did not add may use the device grant.
+    device_grant: bool,
+}
+
+impl OAuth {
+    /// Creates the authorization server. Nothing is fetched yet.
+    ///
+    /// # Errors
+    /// Returns an error if `oauth.client_hosts` is invalid.
+    pub fn new(
+        config: &Config,
+        directory: Directory,
+        auth: Arc<Auth>,
+        fetch: Fetch,
+        clock: Clock,
+    ) -> Result<Self, StartError> {
+        Ok(Self {
+            documents: Documents::new(fetch, &config.oauth.client_hosts, clock.clone())?,
+            issuer: config.auth_url(),
+            device_grant: config.oauth.device_grant,
+            directory,
+            auth,
+            clock,
+        })
+    }
+
+    /// Returns the issuer identifier: the server's URL without a trailing slash (RFC 8414, section 2).
+    #[must_use]
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    fn audiences(&self) -> &Audiences {
+        self.auth.audiences()
+    }
+
+    /// Returns the resource that tokens are requested for (RFC 8707, section 2), or the service's default if the request names none. If the request names
+    /// several URLs of this service, returns the first one.
+    fn resource(&self, parameters: &Parameters) -> Result<String, Refusal> {
+        for resource in parameters.all("resource") {
+            if self.audiences().of(resource).is_none() {
+                return Err(Refusal::new(
+                    "invalid_target",
+                    format!(
+                        "The resource must be {} or another URL of this service",
+                        self.audiences().agent_endpoint()
+                    ),
+                ));
+            }
+        }
+        let first = parameters.all("resource").next();
+        Ok(first.unwrap_or(self.audiences().usual()).to_owned())
+    }
+
+    /// Returns all scopes that tokens can have, separated by spaces.
+    #[must_use]
+    pub fn scope(&self) -> String {
+        Scope::list(&self.auth.oauth_scopes())
+    }
+
+    /// Returns the names of all scopes that tokens can have.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<&'static str> {
+        let scopes = self.auth.oauth_scopes();
+        scopes.into_iter().map(Scope::name).collect()
+    }
+}

@@ -1,0 +1,220 @@
+//! The token endpoint without HTTP (OAuth 2.1, section 3.2): exchanges codes, refresh tokens and device codes for tokens.
+
+use latchmail_accounts::auth::oauth_tokens::{
+    ACCESS_LIFETIME, GrantTokens, Granting, Handed, Over, Refreshing, Unrefreshed, Use,
+};
+use latchmail_core::caller::{Audience, Origin};
+use latchmail_core::error::Failure;
+use latchmail_directory::oauth::Poll;
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::clients::Shown;
+use super::error::{Error, Refusal};
+use super::parameters::Parameters;
+use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
+
+const NO_GOOD: &str =
+    "The code or token is unknown, expired, already used, or issued to another client";
+
+/// Counts a request towards the rate limit of the grant, code or device. Called only if the grant, code or device exists, and before anything changes.
+pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
+
+/// The token response (RFC 6749, section 5.1).
+#[derive(Serialize, ToSchema)]
+#[schema(as = OAuthTokens)]
+pub struct Answer {
+    /// The access token.
+    access_token: String,
+    /// `Bearer`.
+    token_type: &'static str,
+    /// The lifetime of the access token, in seconds.
+    expires_in: u64,
+    /// The refresh token. It can be exchanged once.
+    refresh_token: String,
+    /// The scopes of the access token, separated by spaces.
+    scope: String,
+}
+
+impl OAuth {
+    /// Exchanges a code, a refresh token or a device code for tokens.
+    ///
+    /// # Errors
+    /// Returns an error of the protocol if the exchange is rejected, the error of `count`, and 500 if the directory fails.
+    pub async fn token(
+        &self,
+        parameters: &Parameters,
+        basic: Option<(&str, &str)>,
+        count: Count<'_>,
+        origin: &Origin,
+    ) -> Result<Answer, Error> {
+        let shown = Shown::of(parameters, basic)?;
+        let client = self.authenticated_id(shown).await?;
+        let exchanged = match parameters.needed("grant_type")? {
+            BY_CODE => self.by_code(client, parameters, count, origin).await?,
+            BY_REFRESH_TOKEN => {
+                self.by_refresh_token(client, parameters, count, origin)
+                    .await?
+            }
+            BY_DEVICE_CODE => {
+                self.by_device_code(client, parameters, count, origin)
+                    .await?
+            }
+            _ => {
+                let why =
+                    "grant_type must be authorization_code, refresh_token or the device code grant";
+                return Err(Refusal::new("unsupported_grant_type", why).into());
+            }
+        };
+        let tokens = exchanged.map_err(|Over| Refusal::grant(NO_GOOD))?;
+        Ok(Answer {
+            access_token: tokens.access.expose_secret().to_owned(),
+            token_type: "Bearer",
+            expires_in: ACCESS_LIFETIME.as_secs(),
+            refresh_token: tokens.refresh.expose_secret().to_owned(),
+            scope: tokens.scope,
+        })
+    }
+
+    async fn by_code(
+        &self,
+        client: &str,
+        parameters: &Parameters,
+        count: Count<'_>,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Error> {
+        let verifier = parameters.one("code_verifier")?;
+        let redirect_uri = parameters.one("redirect_uri")?;
+        let asked = self.asked(parameters)?;
+        let Some(code) = Handed::parse(Use::Code, parameters.needed("code")?) else {
+            return Ok(Err(Over));
+        };
+        let found = self.directory.agreement(code.hash()).await?;
+        let Some(found) = found.filter(|found| found.client_id == client) else {
+            return Ok(Err(Over));
+        };
+        count(code.hash())?;
+        let Some(verifier) = verifier else {
+            return Err(Refusal::request("code_verifier is missing: PKCE is required").into());
+        };
+        if !pkce::verifies(verifier, &found.challenge) {
+            return Err(Refusal::grant("code_verifier does not match the code_challenge").into());
+        }
+        // OAuth 2.1 does not require redirect_uri here. If a client sends it, it must be the URI of the authorization request.
+        if redirect_uri.is_some_and(|said| said != found.redirect_uri) {
+            return Err(
+                Refusal::grant("redirect_uri differs from the authorization request").into(),
+            );
+        }
+        if asked.is_some_and(|asked| Some(asked) != self.audiences().of(&found.resource)) {
+            return Err(elsewhere().into());
+        }
+        let granting = Granting {
+            account: &found.account_id,
+            client_id: client,
+            client_name: &found.client_name,
+            resource: &found.resource,
+            scope: &found.scope,
+        };
+        Ok(self.auth.exchange_code(&code, granting, origin).await?)
+    }
+
+    async fn by_refresh_token(
+        &self,
+        client: &str,
+        parameters: &Parameters,
+        count: Count<'_>,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Error> {
+        let asked = self.asked(parameters)?;
+        let requested = scopes::requested(parameters)?;
+        let token = Handed::parse(Use::Refresh, parameters.needed("refresh_token")?);
+        let Some(token) = token else {
+            return Ok(Err(Over));
+        };
+        let request = Refreshing {
+            client_id: client,
+            audience: asked,
+            scopes: requested.as_deref(),
+            count,
+        };
+        match self.auth.refresh_grant(&token, request, origin).await? {
+            Ok(tokens) => Ok(Ok(tokens)),
+            Err(Unrefreshed::Over) => Ok(Err(Over)),
+            Err(Unrefreshed::Elsewhere) => Err(elsewhere().into()),
+            Err(Unrefreshed::Wider) => {
+                Err(scopes::refused("scope contains a scope that was not granted").into())
+            }
+        }
+    }
+
+    async fn by_device_code(
+        &self,
+        client: &str,
+        parameters: &Parameters,
+        count: Count<'_>,
+        origin: &Origin,
+    ) -> Result<Result<GrantTokens, Over>, Error> {
+        let Some(device) = Handed::parse(Use::Device, parameters.needed("device_code")?) else {
+            return Ok(Err(Over));
+        };
+        if !self.directory.has_device(device.hash(), client).await? {
+            return Ok(Err(Over));
+        }
+        count(device.hash())?;
+        let now = self.clock.now();
+        let poll = self
+            .directory
+            .poll_device(device.hash(), client, now)
+            .await?;
+        // RFC 8628, section 3.5.
+        let (account, client_name, resource, scope) = match poll {
+            Poll::Agreed {
+                account_id,
+                client_name,
+                resource,
+                scope,
+            } => (account_id, client_name, resource, scope),
+            Poll::Pending => {
+                return Err(
+                    Refusal::new("authorization_pending", "The user has not signed in").into(),
+                );
+            }
+            Poll::SlowDown => {
+                let why = "The user has not signed in; increase the interval by five seconds";
+                return Err(Refusal::new("slow_down", why).into());
+            }
+            Poll::Denied => {
+                return Err(Refusal::new("access_denied", "The user denied access").into());
+            }
+            Poll::Expired => {
+                return Err(Refusal::new("expired_token", "The device code has expired").into());
+            }
+            Poll::Unknown => return Ok(Err(Over)),
+        };
+        let granting = Granting {
+            account: &account,
+            client_id: client,
+            client_name: &client_name,
+            resource: &resource,
+            scope: &scope,
+        };
+        Ok(self.auth.exchange_device(&device, granting, origin).await?)
+    }
+
+    /// Returns the audience of the parameter `resource`, or `None` if the request has no such parameter. Different URLs of one resource have the same audience.
+    fn asked(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
+        match parameters.all("resource").next() {
+            None => Ok(None),
+            Some(_) => Ok(self.audiences().of(&self.resource(parameters)?)),
+        }
+    }
+}
+
+fn elsewhere() -> Refusal {
+    Refusal::new(
+        "invalid_target",
+        "resource differs from the authorization request",
+    )
+}

@@ -1,0 +1,39 @@
+//! `caller`: the identity of the caller. It contains no secret and no account id.
+
+use latchmail_bindings::latchmail::host::caller::{Host, Identity, Kind};
+use latchmail_core::caller::{Credential, Scope};
+use secrecy::SecretString;
+
+use super::{Call, convert};
+
+impl Host for Call {
+    async fn current(&mut self) -> wasmtime::Result<Identity> {
+        let Some(caller) = &self.caller else {
+            return Ok(Identity {
+                kind: Kind::Anonymous,
+                address: String::new(),
+                admin: false,
+                scopes: Vec::new(),
+            });
+        };
+        Ok(Identity {
+            kind: match caller.credential {
+                Credential::Session { .. } => Kind::Session,
+                Credential::ApiToken { .. } => Kind::ApiToken,
+                Credential::OAuth { .. } => Kind::Oauth,
+            },
+            address: caller.address.clone(),
+            admin: caller.admin,
+            scopes: Scope::ALL
+                .into_iter()
+                .filter(|scope| caller.holds(*scope))
+                .map(convert::scope)
+                .collect(),
+        })
+    }
+
+    async fn present_code(&mut self, code: String) -> wasmtime::Result<()> {
+        self.code = Some(SecretString::from(code));
+        Ok(())
+    }
+}

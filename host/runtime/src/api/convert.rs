@@ -1,0 +1,68 @@
+//! Conversion between the host's types and the generated WIT types.
+
+use latchmail_bindings::latchmail::host::types as wit;
+use latchmail_core::caller::Scope;
+use latchmail_core::error::{Failure, Kind};
+
+use super::Call;
+
+impl wit::Host for Call {}
+
+/// Converts a scope of the host to WIT.
+pub(super) fn scope(scope: Scope) -> wit::Scope {
+    match scope {
+        Scope::MailRead => wit::Scope::MailRead,
+        Scope::MailSend => wit::Scope::MailSend,
+        Scope::MailWrite => wit::Scope::MailWrite,
+        Scope::AliasesRead => wit::Scope::AliasesRead,
+        Scope::AliasesWrite => wit::Scope::AliasesWrite,
+        Scope::ProfileRead => wit::Scope::ProfileRead,
+    }
+}
+
+/// Converts a scope of WIT to the host's.
+pub(crate) fn held(scope: wit::Scope) -> Scope {
+    match scope {
+        wit::Scope::MailRead => Scope::MailRead,
+        wit::Scope::MailSend => Scope::MailSend,
+        wit::Scope::MailWrite => Scope::MailWrite,
+        wit::Scope::AliasesRead => Scope::AliasesRead,
+        wit::Scope::AliasesWrite => Scope::AliasesWrite,
+        wit::Scope::ProfileRead => Scope::ProfileRead,
+    }
+}
+
+/// Converts a failure of `auth` or `domains`. The text of an invalid request is passed on. A failure other than of the request or the credential is internal: it is
+/// logged here, and the module does not receive its details.
+pub(crate) fn failed(failure: Failure) -> wit::Error {
+    match failure.kind {
+        Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
+        Kind::Unauthorized => wit::Error::CredentialRefused,
+        _ => {
+            tracing::error!("failed to read or change the account: {failure}");
+            wit::Error::Internal
+        }
+    }
+}
+
+/// The module receives the kind of an error. The details are logged here.
+pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
+    match error {
+        latchmail_mailbox::Error::CredentialRefused => wit::Error::CredentialRefused,
+        latchmail_mailbox::Error::Unavailable(detail) => {
+            tracing::warn!("mail server unavailable: {detail}");
+            wit::Error::Unavailable
+        }
+        latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),
+        latchmail_mailbox::Error::TooLarge(sentence) => wit::Error::TooLarge(sentence),
+        latchmail_mailbox::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
+        latchmail_mailbox::Error::Unknown(detail) => {
+            tracing::error!("outcome of a mailbox change is unknown: {detail}");
+            wit::Error::OutcomeUnknown
+        }
+        latchmail_mailbox::Error::Internal(detail) => {
+            tracing::error!("mailbox operation failed: {detail}");
+            wit::Error::Internal
+        }
+    }
+}

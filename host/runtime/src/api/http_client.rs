@@ -1,0 +1,69 @@
+//! `http-client`: HTTP requests to the hosts that the operator listed for the module.
+
+use std::time::Duration;
+
+use latchmail_bindings::latchmail::host::http_client::{self as wit, Host};
+use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_net::fetch;
+
+use super::Call;
+
+impl Host for Call {
+    async fn send(
+        &mut self,
+        request: wit::Request,
+    ) -> wasmtime::Result<Result<wit::Response, Error>> {
+        let request = fetch::Request {
+            method: request.method,
+            url: request.url,
+            headers: request.headers,
+            body: request.body.into(),
+            timeout: request
+                .timeout
+                .map(|millis| Duration::from_millis(millis.into())),
+            largest: None,
+        };
+        let sent = self
+            .services
+            .fetch
+            .send(&self.settings.hosts, request)
+            .await;
+        Ok(sent.map(response).map_err(|error| self.failed(error)))
+    }
+}
+
+impl Call {
+    /// Returns the error for the module, and logs the details. The log line counts towards the module's limit, because a module can repeat
+    /// requests.
+    fn failed(&mut self, error: fetch::Error) -> Error {
+        let sentence = error.to_string();
+        let (told, why) = match error {
+            fetch::Error::Denied(_) => return Error::Denied(sentence),
+            fetch::Error::Invalid(_) => return Error::Invalid(sentence),
+            fetch::Error::TooLarge(_) => return Error::TooLarge(sentence),
+            fetch::Error::Forbidden { found, .. } => {
+                let why = format!("{sentence}: {found}");
+                (Error::Denied(sentence), why)
+            }
+            fetch::Error::Unavailable(_) => (Error::Unavailable, sentence),
+            fetch::Error::Unknown(_) => (Error::OutcomeUnknown, sentence),
+        };
+        if self.may_log() {
+            let module = &*self.module;
+            tracing::warn!(module, "an HTTP request of a module failed: {why}");
+        }
+        told
+    }
+}
+
+fn response(response: fetch::Response) -> wit::Response {
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        (name.as_str().to_owned(), value.into_owned())
+    };
+    wit::Response {
+        status: response.status.as_u16(),
+        headers: response.headers.iter().map(header).collect(),
+        body: response.body.into(),
+    }
+}

@@ -1,0 +1,363 @@
+//! `mailbox`: reads and changes the caller's mail.
+
+use std::io;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
+use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_bindings::{Blob, Pieces, Source};
+use latchmail_core::caller::Scope;
+use latchmail_mailbox::Flag;
+
+use super::Call;
+use super::convert::mailbox_error;
+
+/// The maximum number of messages of one page.
+const LONGEST_PAGE: u32 = 100;
+
+/// The maximum length of a search term, in bytes.
+const LONGEST_TERM: usize = 1000;
+
+/// The maximum number of messages and of flags of one change.
+const MOST_UIDS: usize = 1000;
+const MOST_FLAGS: usize = 100;
+
+impl Host for Call {
+    async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
+        let folders = self.folders().await;
+        Ok(folders.map(|all| all.into_iter().map(|one| one.folder).collect()))
+    }
+
+    async fn list_identified_folders(
+        &mut self,
+    ) -> wasmtime::Result<Result<Vec<wit::IdentifiedFolder>, Error>> {
+        Ok(self.folders().await)
+    }
+
+    async fn list_messages(
+        &mut self,
+        folder: String,
+        page: wit::Page,
+    ) -> wasmtime::Result<Result<wit::Listing, Error>> {
+        Ok(self.messages(&folder, page).await)
+    }
+
+    async fn get_message(
+        &mut self,
+        uid: u64,
+        folder: Option<String>,
+    ) -> wasmtime::Result<Result<wit::Detail, Error>> {
+        Ok(self.message(uid, folder.as_deref()).await.map(detail))
+    }
+
+    async fn get_authenticated_message(
+        &mut self,
+        uid: u64,
+        folder: Option<String>,
+    ) -> wasmtime::Result<Result<wit::AuthenticatedMessage, Error>> {
+        let message = self.message(uid, folder.as_deref()).await;
+        Ok(message.map(|message| wit::AuthenticatedMessage {
+            authentication: self::authentication(message.authentication.clone()),
+            detail: detail(message),
+        }))
+    }
+
+    async fn get_attachment(
+        &mut self,
+        uid: u64,
+        index: u32,
+        folder: Option<String>,
+    ) -> wasmtime::Result<Result<Option<wit::AttachmentContent>, Error>> {
+        let found = match self.attachment(uid, index, folder.as_deref()).await {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let Some(found) = found else {
+            return Ok(Ok(None));
+        };
+        let content = match found.content.whole() {
+            Some(bytes) => Blob::new(bytes),
+            None => Blob::from_source(found.attachment.size, Arc::new(Attached(found.content))),
+        };
+        Ok(Ok(Some(wit::AttachmentContent {
+            attachment: attachment(found.attachment),
+            content: self.table.push(content)?,
+        })))
+    }
+
+    async fn search_messages(
+        &mut self,
+        folder: String,
+        term: String,
+        page: wit::Page,
+    ) -> wasmtime::Result<Result<wit::Listing, Error>> {
+        Ok(self.found(&folder, &term, page).await)
+    }
+
+    async fn set_flags(
+        &mut self,
+        uids: Vec<u64>,
+        flags: Vec<String>,
+        action: wit::FlagAction,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(self.flagged(&uids, &flags, action).await)
+    }
+
+    async fn move_messages(
+        &mut self,
+        uids: Vec<u64>,
+        destination: String,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(self.moved(&uids, &destination).await)
+    }
+
+    async fn delete_messages(
+        &mut self,
+        uids: Vec<u64>,
+    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        Ok(self.deleted(&uids).await)
+    }
+}
+
+/// An attachment as a blob.
+struct Attached(latchmail_mailbox::Download);
+
+impl Source for Attached {
+    fn open(&self) -> Pieces {
+        self.0.open().map_err(io::Error::other).boxed()
+    }
+}
+
+impl Call {
+    async fn folders(&mut self) -> Result<Vec<wit::IdentifiedFolder>, Error> {
+        let access = self.mailbox(Scope::MailRead)?;
+        let folders = self
+            .services
+            .mail
+            .folders(&access)
+            .await
+            .map_err(mailbox_error)?;
+        let identified =
+            |(folder, id): (latchmail_mailbox::Folder, Arc<str>)| wit::IdentifiedFolder {
+                id: id.to_string(),
+                folder: self::folder(folder),
+            };
+        Ok(folders.into_iter().map(identified).collect())
+    }
+
+    async fn messages(&mut self, folder: &str, page: wit::Page) -> Result<wit::Listing, Error> {
+        let access = self.mailbox(Scope::MailRead)?;
+        check(page)?;
+        let mail = &self.services.mail;
+        let listing = mail
+            .messages(&access, folder, page.offset, page.limit)
+            .await
+            .map_err(mailbox_error)?;
+        listing.map(self::listing).ok_or(Error::NotFound)
+    }
+
+    async fn found(
+        &mut self,
+        folder: &str,
+        term: &str,
+        page: wit::Page,
+    ) -> Result<wit::Listing, Error> {
+        let access = self.mailbox(Scope::MailRead)?;
+        check(page)?;
+        if term.is_empty() || term.len() > LONGEST_TERM || term.chars().any(char::is_control) {
+            return Err(Error::Invalid(format!(
+                "The search term must be 1 to {LONGEST_TERM} bytes without control characters"
+            )));
+        }
+        let mail = &self.services.mail;
+        let listing = mail
+            .search(&access, folder, term, page.offset, page.limit)
+            .await
+            .map_err(mailbox_error)?;
+        listing.map(self::listing).ok_or(Error::NotFound)
+    }
+
+    async fn flagged(
+        &mut self,
+        uids: &[u64],
+        flags: &[String],
+        action: wit::FlagAction,
+    ) -> Result<Vec<u64>, Error> {
+        let access = self.changing(uids)?;
+        if flags.len() > MOST_FLAGS {
+            return Err(Error::Invalid(format!(
+                "At most {MOST_FLAGS} flags at once"
+            )));
+        }
+        let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
+        let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
+            Error::Invalid("The flags are empty or contain a flag that clients cannot set".into())
+        })?;
+        let add = matches!(action, wit::FlagAction::Add);
+        self.services
+            .mail
+            .flag(&access, uids, flags, add)
+            .await
+            .map_err(mailbox_error)
+    }
+
+    async fn moved(&mut self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
+        let access = self.changing(uids)?;
+        let moved = self
+            .services
+            .mail
+            .move_to(&access, uids, destination)
+            .await
+            .map_err(mailbox_error)?;
+        moved.ok_or(Error::NotFound)
+    }
+
+    async fn deleted(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        let access = self.changing(uids)?;
+        self.services
+            .mail
+            .delete(&access, uids)
+            .await
+            .map_err(mailbox_error)
+    }
+
+    /// Returns the mailbox of the caller if it may change this number of messages at once.
+    fn changing(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
+        let access = self.mailbox(Scope::MailWrite)?;
+        if uids.len() > MOST_UIDS {
+            return Err(Error::TooLarge(format!(
+                "At most {MOST_UIDS} messages at once"
+            )));
+        }
+        Ok(access)
+    }
+
+    async fn message(
+        &mut self,
+        uid: u64,
+        folder: Option<&str>,
+    ) -> Result<latchmail_mailbox::Detail, Error> {
+        let access = self.mailbox(Scope::MailRead)?;
+        let detail = self
+            .services
+            .mail
+            .message(&access, uid, folder)
+            .await
+            .map_err(mailbox_error)?;
+        detail.ok_or(Error::NotFound)
+    }
+
+    async fn attachment(
+        &mut self,
+        uid: u64,
+        index: u32,
+        folder: Option<&str>,
+    ) -> Result<Option<latchmail_mailbox::AttachmentContent>, Error> {
+        let access = self.mailbox(Scope::MailRead)?;
+        self.services
+            .mail
+            .attachment(&access, uid, index, folder)
+            .await
+            .map_err(mailbox_error)?
+            .ok_or(Error::NotFound)
+    }
+}
+
+fn check(page: wit::Page) -> Result<(), Error> {
+    if (1..=LONGEST_PAGE).contains(&page.limit) {
+        Ok(())
+    } else {
+        Err(Error::Invalid(format!(
+            "limit must be between 1 and {LONGEST_PAGE}"
+        )))
+    }
+}
+
+fn listing(listing: latchmail_mailbox::Listing) -> wit::Listing {
+    wit::Listing {
+        messages: listing.messages.into_iter().map(summary).collect(),
+        total: listing.total,
+    }
+}
+
+fn role(role: latchmail_mailbox::Role) -> wit::Role {
+    match role {
+        latchmail_mailbox::Role::Inbox => wit::Role::Inbox,
+        latchmail_mailbox::Role::Flagged => wit::Role::Flagged,
+        latchmail_mailbox::Role::Sent => wit::Role::Sent,
+        latchmail_mailbox::Role::Drafts => wit::Role::Drafts,
+        latchmail_mailbox::Role::All => wit::Role::All,
+        latchmail_mailbox::Role::Archive => wit::Role::Archive,
+        latchmail_mailbox::Role::Junk => wit::Role::Junk,
+        latchmail_mailbox::Role::Trash => wit::Role::Trash,
+    }
+}
+
+fn folder(folder: latchmail_mailbox::Folder) -> wit::Folder {
+    wit::Folder {
+        path: folder.path,
+        name: folder.name,
+        delimiter: folder.delimiter,
+        messages: folder.messages,
+        unseen: folder.unseen,
+        role: folder.role.map(role),
+    }
+}
+
+fn summary(summary: latchmail_mailbox::Summary) -> wit::Summary {
+    wit::Summary {
+        uid: summary.uid,
+        seq: summary.seq,
+        from: addresses(summary.from),
+        to: addresses(summary.to),
+        subject: summary.subject,
+        date: summary.date.millis(),
+        flags: summary.flags,
+        size: summary.size,
+        preview: summary.preview,
+    }
+}
+
+fn detail(detail: latchmail_mailbox::Detail) -> wit::Detail {
+    wit::Detail {
+        summary: summary(detail.summary),
+        cc: addresses(detail.cc),
+        reply_to: addresses(detail.reply_to),
+        message_id: detail.message_id,
+        in_reply_to: detail.in_reply_to,
+        references: detail.references,
+        text: detail.text,
+        html: detail.html,
+        attachments: detail.attachments.into_iter().map(attachment).collect(),
+        truncated: detail.truncated,
+    }
+}
+
+fn authentication(authentication: latchmail_mailbox::Authentication) -> wit::Authentication {
+    wit::Authentication {
+        verdict: match authentication.verdict {
+            latchmail_mailbox::Verdict::Pass => wit::Verdict::Pass,
+            latchmail_mailbox::Verdict::Fail => wit::Verdict::Fail,
+            latchmail_mailbox::Verdict::None => wit::Verdict::None,
+        },
+        domain: authentication.domain,
+    }
+}
+
+fn addresses(addresses: Vec<latchmail_mailbox::Address>) -> Vec<wit::Address> {
+    let address = |one: latchmail_mailbox::Address| wit::Address {
+        name: one.name,
+        address: one.address,
+    };
+    addresses.into_iter().map(address).collect()
+}
+
+fn attachment(attachment: latchmail_mailbox::Attachment) -> wit::Attachment {
+    wit::Attachment {
+        index: attachment.index,
+        filename: attachment.filename,
+        content_type: attachment.content_type,
+        size: attachment.size,
+    }
+}

@@ -1,0 +1,88 @@
+//! `profile`: the personal data and the password of the caller's account.
+
+use std::sync::Arc;
+
+use latchmail_accounts::auth::Auth;
+use latchmail_accounts::auth::account::PasswordChange;
+use latchmail_bindings::latchmail::host::profile::{self as wit, Host};
+use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::caller::{Caller, Scope};
+use latchmail_core::error::Failure;
+use latchmail_directory::profiles::Changes;
+use secrecy::SecretString;
+
+use super::convert::failed;
+use super::{Call, Own, confirmed};
+
+impl Host for Call {
+    async fn get(&mut self) -> wasmtime::Result<Result<wit::Details, Error>> {
+        Ok(async move {
+            let caller = self.holder(Scope::ProfileRead)?.clone();
+            let auth = Arc::clone(&self.services.auth);
+            details(&auth, caller).await
+        }
+        .await)
+    }
+
+    async fn update(&mut self, changes: wit::Changes) -> wasmtime::Result<Result<(), Error>> {
+        Ok(async move { self.own()?.update_profile(changes).await }.await)
+    }
+
+    async fn change_password(
+        &mut self,
+        current: String,
+        new: String,
+    ) -> wasmtime::Result<Result<wit::PasswordChange, Error>> {
+        self.count_password_check()?;
+        let (current, new) = (SecretString::from(current), SecretString::from(new));
+        match self.own() {
+            Ok(own) => confirmed(own.new_password(current, new).await),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+}
+
+async fn details(auth: &Auth, caller: Caller) -> Result<wit::Details, Error> {
+    let profile = auth.profile(&caller.account).await.map_err(failed)?;
+    let profile = profile.ok_or(Error::NotFound)?;
+    Ok(wit::Details {
+        address: caller.address,
+        first_name: profile.first_name,
+        last_name: profile.last_name,
+        dob: profile.dob,
+        created_at: profile.created_at,
+    })
+}
+
+impl Own {
+    async fn update_profile(&self, changes: wit::Changes) -> Result<(), Error> {
+        let changes = Changes {
+            first_name: changes.first_name,
+            last_name: changes.last_name,
+            dob: changes.dob,
+        };
+        let there = self
+            .auth
+            .change_profile(self.session(), changes, &self.origin);
+        there
+            .await
+            .map_err(failed)?
+            .then_some(())
+            .ok_or(Error::NotFound)
+    }
+
+    async fn new_password(
+        &self,
+        current: SecretString,
+        new: SecretString,
+    ) -> Result<wit::PasswordChange, Failure> {
+        let changed =
+            self.auth
+                .change_password(self.confirmation(current), new, self.origin.clone());
+        Ok(match changed.await? {
+            PasswordChange::Changed => wit::PasswordChange::Changed,
+            PasswordChange::Same => wit::PasswordChange::Same,
+            PasswordChange::Wrong => wit::PasswordChange::Wrong,
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! The settings of a module that host functions use: its own settings, its storage quota and its allowed hosts.
+
+use std::collections::BTreeMap;
+
+use latchmail_core::config;
+use latchmail_net::fetch::Hosts;
+
+/// The part of a module's configuration section that host functions use.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The module's own settings.
+    pub(super) config: BTreeMap<String, String>,
+    /// The storage quota for one account, in bytes.
+    pub(super) store: u64,
+    /// The hosts that the module may connect to.
+    pub(super) hosts: Hosts,
+}
+
+impl Settings {
+    /// Converts a configuration section.
+    ///
+    /// # Errors
+    /// A phrase that names the invalid setting.
+    pub fn of(module: &config::Module) -> Result<Self, String> {
+        Ok(Self {
+            config: module.config.clone(),
+            store: u64::from(module.store) * 1024,
+            hosts: Hosts::parse(&module.hosts).map_err(|why| format!("its `hosts` {why}"))?,
+        })
+    }
+}

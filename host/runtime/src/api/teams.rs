@@ -1,0 +1,305 @@
+//! `teams`: shared mailboxes, the caller's own and those of other accounts. A team's id identifies a mailbox and is not a credential: the teams
+//! service authorizes each operation.
+
+use std::sync::Arc;
+
+use latchmail_accounts::teams::{self, Listed, Roster, Seen, Teams, Wanted};
+use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Refused};
+use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::permissions::{AliasSet, GrantedFolder, Resource, Right, Rights};
+use latchmail_directory::teams::{Grant, Refusal};
+use secrecy::SecretString;
+
+use super::convert::{failed, mailbox_error};
+use super::{Call, Own, confirmed};
+
+/// A signed-in caller and the teams service.
+struct Asker {
+    own: Own,
+    teams: Arc<Teams>,
+}
+
+impl Host for Call {
+    async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Summary>, Error>> {
+        Ok(async move { self.asker()?.list().await }.await)
+    }
+
+    async fn members(&mut self, team: String) -> wasmtime::Result<Result<wit::Team, Error>> {
+        Ok(async move { self.asker()?.members(&team).await }.await)
+    }
+
+    async fn invite(
+        &mut self,
+        team: String,
+        username: String,
+        password: String,
+        grant: wit::NewGrant,
+    ) -> wasmtime::Result<Result<wit::Invited, Refused>> {
+        self.count_password_check()?;
+        let password = SecretString::from(password);
+        let asker = match self.asker() {
+            Ok(asker) => asker,
+            Err(error) => return Ok(Err(Refused::Failed(error))),
+        };
+        match asker.invite(&team, &username, password, grant).await {
+            Err(teams::Error::Failed(failure)) => {
+                Ok(confirmed(Err(failure))?.map_err(Refused::Failed))
+            }
+            invited => Ok(invited.map_err(team_error)),
+        }
+    }
+
+    async fn add_grant(
+        &mut self,
+        team: String,
+        member: String,
+        grant: wit::NewGrant,
+    ) -> wasmtime::Result<Result<String, Refused>> {
+        Ok(async move {
+            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
+            let grant = wanted(grant);
+            let added =
+                teams.add_grant(own.session(), &own.mail, &team, &member, grant, &own.origin);
+            added.await.map_err(team_error)
+        }
+        .await)
+    }
+
+    async fn change_grant(
+        &mut self,
+        team: String,
+        grant: String,
+        rights: Vec<wit::Right>,
+    ) -> wasmtime::Result<Result<(), Refused>> {
+        Ok(async move {
+            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
+            let rights = given(&rights);
+            let changed = teams.change_grant(own.session(), &team, &grant, rights, &own.origin);
+            changed.await.map_err(team_error)
+        }
+        .await)
+    }
+
+    async fn revoke_grant(
+        &mut self,
+        team: String,
+        grant: String,
+    ) -> wasmtime::Result<Result<(), Refused>> {
+        Ok(async move {
+            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
+            let revoked = teams.revoke_grant(own.session(), &team, &grant, &own.origin);
+            revoked.await.map_err(team_error)
+        }
+        .await)
+    }
+
+    async fn remove_member(
+        &mut self,
+        team: String,
+        member: String,
+    ) -> wasmtime::Result<Result<(), Refused>> {
+        Ok(async move {
+            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
+            let origin = own.origin.clone();
+            let removed = teams.remove_member(own.session(), &team, &member, origin);
+            removed.await.map_err(team_error)
+        }
+        .await)
+    }
+}
+
+impl Call {
+    fn asker(&self) -> Result<Asker, Error> {
+        Ok(Asker {
+            own: self.own()?,
+            teams: Arc::clone(&self.services.teams),
+        })
+    }
+}
+
+impl Asker {
+    async fn list(&self) -> Result<Vec<wit::Summary>, Error> {
+        let teams = self.teams.list(&self.own.account).await.map_err(failed)?;
+        Ok(teams.into_iter().map(summary).collect())
+    }
+
+    async fn members(&self, team: &str) -> Result<wit::Team, Error> {
+        let roster = self.teams.members(self.own.session(), team).await;
+        roster
+            .map_err(failed)?
+            .map(roster_told)
+            .ok_or(Error::NotFound)
+    }
+
+    async fn invite(
+        &self,
+        team: &str,
+        username: &str,
+        password: SecretString,
+        grant: wit::NewGrant,
+    ) -> Result<wit::Invited, teams::Error> {
+        let own = &self.own;
+        let grant = wanted(grant);
+        let invited = self.teams.invite(
+            own.confirmation(password),
+            &own.mail,
+            team,
+            username,
+            grant,
+            &own.origin,
+        );
+        let invited = invited.await?;
+        Ok(wit::Invited {
+            membership: invited.membership,
+            grant: invited.grant,
+            username: invited.username,
+        })
+    }
+}
+
+fn team_error(error: teams::Error) -> Refused {
+    Refused::Failed(match error {
+        teams::Error::Refused(refusal) => return refused(refusal),
+        teams::Error::Invalid(sentence) => Error::Invalid(sentence),
+        teams::Error::WrongPassword => Error::Denied("Your password is not right".into()),
+        teams::Error::Mail(error) => mailbox_error(error),
+        teams::Error::Failed(failure) => failed(failure),
+    })
+}
+
+fn refused(refusal: Refusal) -> Refused {
+    let denied = |sentence: &str| Refused::Failed(Error::Denied(sentence.into()));
+    let invalid = |sentence: String| Refused::Failed(Error::Invalid(sentence));
+    let conflict = |sentence: &str| Refused::Failed(Error::Conflict(sentence.into()));
+    match refusal {
+        Refusal::NoTeam => Refused::Missing(Missing::Team),
+        Refusal::NoUser => Refused::Missing(Missing::User),
+        Refusal::NoMember => Refused::Missing(Missing::Member),
+        Refusal::NoGrant => Refused::Missing(Missing::Grant),
+        Refusal::NoFolder => Refused::Missing(Missing::Folder),
+        Refusal::NoAlias => Refused::Missing(Missing::Alias),
+        Refusal::NotManaging => denied("You may not manage the members of this mailbox"),
+        Refusal::NotHeld => denied("You can only grant rights that you hold"),
+        Refusal::Owner => denied("The mailbox's owner can be neither removed nor granted anything"),
+        Refusal::Oneself => invalid("username must not be your own".into()),
+        Refusal::OwnerInvited => invalid("username must not be the owner's".into()),
+        Refusal::NoDomain => {
+            invalid("resource_id must name a domain that the mailbox may have aliases on".into())
+        }
+        Refusal::TooManyGrants => invalid(format!(
+            "A member may have {} grants; revoke one before making another",
+            latchmail_directory::teams::MOST_GRANTS
+        )),
+        Refusal::Member => conflict("They are a member already"),
+        Refusal::Full => conflict("The plan's guests are all in use"),
+        // The teams service reports these errors in other ways.
+        Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
+        Refusal::NotTaken(_) => invalid("rights must be those that apply to the resource".into()),
+        Refusal::Directory(error) => Refused::Failed(failed(error.into())),
+    }
+}
+
+fn right(right: Right) -> wit::Right {
+    match right {
+        Right::MailRead => wit::Right::MailRead,
+        Right::MailWrite => wit::Right::MailWrite,
+        Right::MailSend => wit::Right::MailSend,
+        Right::AliasesRead => wit::Right::AliasesRead,
+        Right::AliasesWrite => wit::Right::AliasesWrite,
+        Right::MembersManage => wit::Right::MembersManage,
+    }
+}
+
+fn rights(rights: Rights) -> Vec<wit::Right> {
+    rights.iter().map(right).collect()
+}
+
+fn given(rights: &[wit::Right]) -> Rights {
+    let named = |right: &wit::Right| match right {
+        wit::Right::MailRead => Right::MailRead,
+        wit::Right::MailWrite => Right::MailWrite,
+        wit::Right::MailSend => Right::MailSend,
+        wit::Right::AliasesRead => Right::AliasesRead,
+        wit::Right::AliasesWrite => Right::AliasesWrite,
+        wit::Right::MembersManage => Right::MembersManage,
+    };
+    let each = rights.iter().map(|right| Rights::of(&[named(right)]));
+    each.fold(Rights::NONE, Rights::and)
+}
+
+fn wanted(grant: wit::NewGrant) -> Wanted {
+    Wanted {
+        resource: match grant.target {
+            wit::Target::Mailbox => Resource::Mailbox,
+            wit::Target::Folder(id) => Resource::Folder(GrantedFolder {
+                id,
+                uid_validity: 0,
+            }),
+            wit::Target::Alias(address) => Resource::Alias(address),
+            wit::Target::AllAliases => Resource::AliasSet(AliasSet::All),
+            wit::Target::OwnAliases => Resource::AliasSet(AliasSet::Own),
+            wit::Target::AliasesOf(domain) => Resource::AliasSet(AliasSet::Domain(domain)),
+        },
+        label: grant.label,
+        rights: given(&grant.rights),
+    }
+}
+
+fn target(resource: Resource) -> wit::Target {
+    match resource {
+        Resource::Mailbox => wit::Target::Mailbox,
+        Resource::Folder(folder) => wit::Target::Folder(folder.id),
+        Resource::Alias(address) => wit::Target::Alias(address),
+        Resource::AliasSet(AliasSet::All) => wit::Target::AllAliases,
+        Resource::AliasSet(AliasSet::Own) => wit::Target::OwnAliases,
+        Resource::AliasSet(AliasSet::Domain(domain)) => wit::Target::AliasesOf(domain),
+    }
+}
+
+const fn role(owner: bool) -> wit::Role {
+    if owner {
+        wit::Role::Owner
+    } else {
+        wit::Role::Guest
+    }
+}
+
+fn summary(team: Listed) -> wit::Summary {
+    wit::Summary {
+        id: team.mailbox,
+        address: team.address,
+        name: team.name,
+        role: role(team.own),
+        rights: rights(team.rights),
+    }
+}
+
+fn roster_told(roster: Roster) -> wit::Team {
+    wit::Team {
+        members: roster.members.into_iter().map(member).collect(),
+        limit: roster.at_most,
+        guests: roster.guests,
+        shared: roster.shared,
+    }
+}
+
+fn member(member: Seen) -> wit::Member {
+    wit::Member {
+        id: member.account,
+        username: member.username,
+        address: member.address,
+        role: role(member.owner),
+        rights: rights(member.rights),
+        grants: member.grants.into_iter().map(grant).collect(),
+        joined_at: member.joined_at.millis(),
+    }
+}
+
+fn grant(grant: Grant) -> wit::Grant {
+    wit::Grant {
+        id: grant.id,
+        target: target(grant.resource),
+        label: grant.label,
+        rights: rights(grant.rights),
+    }
+}
