@@ -75,7 +75,7 @@ async fn a_stack_whose_host_is_killed_leaves_no_process() {
     let mut host = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "dev::tests::lifetime::a_host_to_be_killed",
+            "tests::lifetime::a_host_to_be_killed",
             "--ignored",
             "--nocapture",
         ])

@@ -11,9 +11,12 @@ use super::{ANN, Folder, PASSWORD, PATIENCE, imap, stack};
 
 const CERTIFICATE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/src/fetch/tests/certificate.pem"
+    "/../net/src/fetch/tests/certificate.pem"
 );
-const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/fetch/tests/key.pem");
+const KEY: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../net/src/fetch/tests/key.pem"
+);
 
 /// Logs in over TLS with openssl's client, and returns its output.
 async fn told_by_tls(folder: &Folder, port: u16) -> String {
