@@ -1,14 +1,12 @@
-//! Commands that change messages of a folder: STORE, MOVE (RFC 6851), EXPUNGE of some messages (RFC 4315), and APPEND. STORE, MOVE and EXPUNGE act on the
-//! folder that is open for writing. The caller has checked its UIDVALIDITY.
+//! Commands that change messages of a folder: STORE, MOVE (RFC 6851) and EXPUNGE of some messages (RFC 4315). The commands act on the folder that is open for writing. The caller has checked its UIDVALIDITY.
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 
 use super::INBOX;
-use super::command::Command;
-use super::session::{Open, Opened, Session, Unended};
+use super::open::{Open, Opened};
+use super::session::Session;
 use super::set::{members, set};
 use super::wire::Outcome;
 use super::{Error, quoted, utf7};
@@ -53,13 +51,19 @@ impl Session {
     /// # Errors
     /// Returns the [`Error`] of the command.
     pub async fn select(&mut self, path: &str) -> Result<Option<Writable>, Error> {
-        let opening = self.open_path(Open::Select, path, None).await?;
-        let folder = opening.map(|opening| Writable {
+        let Some(opening) = self.open_path(Open::Select, path, None).await? else {
+            return Ok(None);
+        };
+        let folder = Writable {
             opened: opening.opened,
             permanent: opening.permanent,
-        });
-        self.inbox = folder.clone().filter(|_| path == INBOX);
-        Ok(folder)
+        };
+        if path == INBOX
+            && let Some(selected) = self.selected_mut()
+        {
+            selected.writable = Some(folder.clone());
+        }
+        Ok(Some(folder))
     }
 
     /// Returns `true` if STORE can be sent without opening `path` again: the folder was opened for writing with `uid_validity`, all `uids` are below its
@@ -74,7 +78,8 @@ impl Session {
         uids: &[u32],
         flags: &[Flag],
     ) -> bool {
-        let Some(folder) = &self.inbox else {
+        let selected = self.selected();
+        let Some(folder) = selected.and_then(|selected| selected.writable.as_ref()) else {
             return false;
         };
         path == INBOX
@@ -129,7 +134,7 @@ impl Session {
     async fn told(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
         let (mut there, mut gone, mut keeps) = (Vec::new(), false, true);
         let outcomes = self
-            .run(commands, &mut |reply, _| {
+            .run_in_folder(commands, &mut |reply, _| {
                 match reply {
                     Response::MailboxData(MailboxDatum::Search(uids)) => there.extend(uids),
                     Response::Expunge(_) => gone = true,
@@ -139,8 +144,8 @@ impl Session {
                 Ok(())
             })
             .await?;
-        if !keeps {
-            self.inbox = None;
+        if !keeps && let Some(selected) = self.selected_mut() {
+            selected.writable = None;
         }
         for outcome in outcomes {
             outcome.ok()?;
@@ -169,7 +174,7 @@ impl Session {
             let mut moved = None;
             let command = format!("UID MOVE {} {quoted}", set(uids));
             let outcome = self
-                .run(&[command], &mut |reply, _| {
+                .run_in_folder(&[command], &mut |reply, _| {
                     if let Response::Data { outcome, .. } = reply {
                         moved = moved.take().or(copied(outcome.code.as_ref(), uids.len()));
                     }
@@ -207,37 +212,6 @@ impl Session {
         let found = folders.into_iter().find(|f| f.selectable && f.path == path);
         Ok(found.map(|folder| folder.name))
     }
-
-    /// Uploads a message for the folder `path`, with the flag `\Seen`. The server stores it only at [`Session::end_append`], so the upload can be repeated if
-    /// this connection fails. Returns `None` if the path is not a valid folder name.
-    ///
-    /// # Errors
-    /// Returns the [`Error`] of the command.
-    pub async fn begin_append(
-        &mut self,
-        path: &str,
-        message: Bytes,
-    ) -> Result<Option<Unended>, Error> {
-        let name = utf7::name(path).and_then(|name| quoted(&name));
-        let Some(name) = name else {
-            return Ok(None);
-        };
-        let command = Command::new(format!("APPEND {name} (\\Seen) ")).literal(message);
-        Ok(Some(self.begin_command(command).await?))
-    }
-
-    /// Stores the uploaded message. Returns `false` if the folder does not exist.
-    ///
-    /// # Errors
-    /// Returns the [`Error`] of the command.
-    pub async fn end_append(&mut self, unended: Unended) -> Result<bool, Error> {
-        let outcome = self.end_command(unended).await?;
-        if outcome.status == Status::No && names_no_folder(&outcome) {
-            return Ok(false);
-        }
-        outcome.ok()?;
-        Ok(true)
-    }
 }
 
 /// Returns `true` if the reply changes the set of permanent flags of the folder.
@@ -246,7 +220,7 @@ fn is_of_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
 }
 
 /// Returns `true` if a NO means that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
-fn names_no_folder(outcome: &Outcome) -> bool {
+pub(crate) fn names_no_folder(outcome: &Outcome) -> bool {
     matches!(outcome.code, Some(ResponseCode::TryCreate))
         || outcome.says("TRYCREATE")
         || outcome.says("NONEXISTENT")

@@ -13,7 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::capabilities::Capabilities;
 use super::command::Command;
 use super::list::COUNTS;
-use super::session::{Session, Spot};
+use super::read::Spot;
+use super::session::Session;
 use super::wire::{Wire, parse};
 use super::{Error, fetch, list, quoted, utf7};
 use crate::flag::Flag;
@@ -154,8 +155,8 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     }
     let _ = changed.expunge(&[1]).await;
     let mut filed = session();
-    if let Ok(Some(unended)) = filed.begin_append(name, Bytes::from_static(b"a")).await {
-        let _: Result<bool, Error> = filed.end_append(unended).await;
+    if let Ok(true) = filed.begin_append(name, Bytes::from_static(b"a")).await {
+        let _: Result<bool, Error> = filed.end_append().await;
     }
 }
 

@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod append;
 pub mod bounds;
 pub mod capabilities;
 pub mod change;
@@ -27,20 +28,27 @@ pub mod client;
 mod command;
 pub mod fetch;
 pub mod flag;
+mod framing;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 pub mod list;
 mod log_in;
+mod open;
+mod page;
+mod read;
 mod search;
 mod server_ids;
 pub mod session;
 mod set;
+mod stream;
 pub mod utf7;
 mod wire;
 
 pub use client::Connector;
 pub use fetch::Fetched;
-pub use session::{Opened, Session, Spot, Unended};
+pub use open::Opened;
+pub use read::Spot;
+pub use session::Session;
 
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 pub const INBOX: &str = "INBOX";

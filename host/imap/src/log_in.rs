@@ -67,7 +67,7 @@ async fn with_password(
             password.as_str()
         )))
     };
-    ended(wire, tag, on).await
+    wire.finish_one(tag, on).await
 }
 
 async fn with_token(
@@ -94,7 +94,7 @@ async fn with_token(
     }
     // The server has sent the reason of the failure, and completes the command after this reply.
     wire.queue_line(mechanism.farewell());
-    ended(wire, tag, on).await
+    wire.finish_one(tag, on).await
 }
 
 /// Queues AUTHENTICATE with the client's only message and returns its tag. Without SASL-IR, the message is queued after the server has requested it.
@@ -116,14 +116,6 @@ async fn authenticate(
     }
     wire.queue_line(response);
     Ok(tag)
-}
-
-async fn ended(wire: &mut Wire, tag: String, on: On<'_>) -> Result<Outcome, Error> {
-    let outcomes = wire.finish(&[tag], on).await?;
-    outcomes
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::Protocol("no response to the log-in".into()))
 }
 
 /// Distinguishes a wrong credential from a server that accepts no log-ins at the moment (RFC 5530).

@@ -6,7 +6,8 @@ use imap_proto::{MailboxDatum, Response, Status};
 
 use super::command::Command;
 use super::fetch::{self, Fetched};
-use super::session::{Open, Opened, Session};
+use super::open::{Open, Opened};
+use super::session::Session;
 use super::set::set;
 use super::{Error, Spot};
 

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use latchmail_imap::Connector;
 use latchmail_imap::list::COUNTS;
-use latchmail_imap::{Connector, Unended};
 
 use super::pool::Lease;
 use super::{Access, Error, Mail, Role, reading, roles};
 
-/// A copy that the mail server has received except for the last line. The copy is stored by [`Filing::file`] and discarded if the value is dropped.
+/// A copy that the mail server has received except for the last line. [`Filing::file`] stores the copy. The mail server discards it if the value is dropped.
 pub struct Filing {
     mail: Arc<Mail>,
     account: String,
     lease: Lease<Connector>,
-    copy: Unended,
     path: Arc<str>,
 }
 
@@ -41,13 +40,13 @@ impl Mail {
             self.kept.keep_sent(account, &sent.path);
             sent.path.into()
         };
-        let copy = reading!(lease, session => session.begin_append(&path, message.clone()));
-        let Some(copy) = copy else { return Ok(None) };
+        if !reading!(lease, session => session.begin_append(&path, message.clone())) {
+            return Ok(None);
+        }
         Ok(Some(Filing {
             mail: Arc::clone(self),
             account: account.clone(),
             lease,
-            copy,
             path,
         }))
     }
@@ -60,7 +59,7 @@ impl Filing {
     /// Returns any [`Error`].
     pub async fn file(mut self) -> Result<Option<String>, Error> {
         let session = self.lease.as_it_is()?;
-        if session.end_append(self.copy).await? {
+        if session.end_append().await? {
             return Ok(Some(self.path.to_string()));
         }
         self.mail.kept.forget_sent(&self.account);

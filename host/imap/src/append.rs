@@ -1,0 +1,85 @@
+//! Stores a new message with APPEND (RFC 3501, section 6.3.11) in two steps. The server stores the message only after the second step, so the first step can be
+//! repeated if its connection fails.
+
+use bytes::Bytes;
+use imap_proto::Status;
+
+use super::change::names_no_folder;
+use super::command::Command;
+use super::session::{Idle, LONG, Session, State};
+use super::wire::{On, SMALL, Sent};
+use super::{Error, quoted, utf7};
+
+/// A connection on which APPEND was sent except for its last line. If the connection closes, the server discards the message.
+#[derive(Debug)]
+pub(crate) struct Appending {
+    idle: Idle,
+    sent: Sent,
+    end: String,
+}
+
+impl Session {
+    /// Uploads a message for the folder `path`, with the flag `\Seen`. No other command is possible before [`Session::end_append`] stores the message. Returns
+    /// `false` if the path is not a valid folder name.
+    ///
+    /// # Errors
+    /// Returns the [`Error`] of the command.
+    pub async fn begin_append(&mut self, path: &str, message: Bytes) -> Result<bool, Error> {
+        let Some(name) = utf7::name(path).and_then(|name| quoted(&name)) else {
+            return Ok(false);
+        };
+        let command = Command::new(format!("APPEND {name} (\\Seen) ")).literal(message);
+        let limit = if command.literals.iter().all(|(_, l)| l.len() <= SMALL) {
+            self.timeout
+        } else {
+            self.timeout * LONG
+        };
+        let literal_plus = self.capabilities.literal_plus;
+        let mut idle = self.take_idle()?;
+        let exchange = async move {
+            let wire = &mut idle.wire;
+            let on: On<'_> = &mut |_, _| Ok(());
+            // The response shows that the connection works. Without LITERAL+, the continuation request is that response. CAPABILITY is used instead of NOOP,
+            // because Dovecot may delay the response to NOOP until the next command has ended.
+            let capability = literal_plus.then(|| wire.queue("CAPABILITY"));
+            let sent = wire.queue_literals(&command, literal_plus, on).await?;
+            for outcome in wire.finish(capability.as_slice(), on).await? {
+                outcome.ok()?;
+            }
+            let end = command.end;
+            Ok((State::Appending(Appending { idle, sent, end }), true))
+        };
+        self.exchange(limit, exchange).await
+    }
+
+    /// Stores the uploaded message. Returns `false` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns the [`Error`] of the command.
+    pub async fn end_append(&mut self) -> Result<bool, Error> {
+        let State::Appending(Appending {
+            mut idle,
+            sent,
+            end,
+        }) = self.take()
+        else {
+            return Err(Error::Protocol("no message was uploaded".into()));
+        };
+        let exchange = async move {
+            let outcome = match sent {
+                Sent::Whole(tag) => {
+                    idle.wire.queue_line(&end);
+                    idle.wire.finish_one(tag, &mut |_, _| Ok(())).await?
+                }
+                Sent::Refused(outcome) => outcome,
+            };
+            Ok((State::Idle(idle), outcome))
+        };
+        let outcome = self.exchange(self.timeout * LONG, exchange).await?;
+        if outcome.status == Status::No && names_no_folder(&outcome) {
+            return Ok(false);
+        }
+        outcome.ok()?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,100 @@
+//! Reads one page of a folder: positions, UIDs and flags.
+
+use imap_proto::Status;
+
+use super::Error;
+use super::fetch::{self, Fetched};
+use super::open::{Open, Opened, Opening};
+use super::session::Session;
+
+impl Session {
+    /// Returns the UIDs and flags of the `limit` messages of `path` after the newest `offset`, in ascending order. Returns `None` if the folder does not exist.
+    ///
+    /// Needs one round trip if the folder was opened last and its number of messages has not changed, otherwise two.
+    ///
+    /// # Errors
+    /// Returns the [`Error`] of the command.
+    pub async fn window(
+        &mut self,
+        path: &str,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Option<(Opened, Vec<Fetched>)>, Error> {
+        let Some(mut name) = super::utf7::name(path) else {
+            return Ok(None);
+        };
+        let (mut sought, mut may_guess) = (false, true);
+        for _ in 0..3 {
+            let guess = self
+                .selected()
+                .filter(|selected| may_guess && selected.name == name)
+                .map(|selected| selected.exists);
+            let guessed = guess.and_then(|total| range(total, offset, limit));
+            let Opening {
+                opened,
+                outcome,
+                collected,
+                refused,
+                ..
+            } = self
+                .open(Open::Examine, &name, guessed.map(fetch::flags).as_deref())
+                .await?;
+            match refused {
+                None => {}
+                Some(no) if !sought => match self.unopened(path, &name, no).await? {
+                    Some(other) => {
+                        (name, sought) = (other, true);
+                        continue;
+                    }
+                    None => return Ok(None),
+                },
+                Some(no) => return Err(Error::No(no.text)),
+            }
+            let Some(wanted) = range(opened.exists, offset, limit) else {
+                return Ok(Some((opened, Vec::new())));
+            };
+            let (outcome, collected) = if guessed == Some(wanted) {
+                (outcome, collected)
+            } else {
+                let (outcome, collected) = self.fetch(&fetch::flags(wanted)).await?;
+                (Some(outcome), collected)
+            };
+            let mut fetched = collected.with_flags();
+            fetched.retain(|message| (wanted.0..=wanted.1).contains(&message.seq));
+            let whole = fetched.len() as u64 == u64::from(wanted.1 - wanted.0) + 1;
+            match outcome.map(|o| o.status) {
+                Some(Status::Ok) if whole => return Ok(Some((opened, fetched))),
+                Some(Status::Ok | Status::No) => {
+                    // Another session expunged messages between the two commands (RFC 5530, EXPUNGEISSUED). Try again.
+                    may_guess = false;
+                }
+                _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+            }
+        }
+        Err(Error::Unavailable(
+            "the folder changed during every attempt to read it".into(),
+        ))
+    }
+}
+
+/// Returns the positions of `limit` messages after the newest `offset` of `total`, or `None` if there are none.
+fn range(total: u32, offset: u32, limit: u32) -> Option<(u32, u32)> {
+    let high = total.checked_sub(offset).filter(|high| *high > 0)?;
+    (limit > 0).then(|| (high.saturating_sub(limit - 1).max(1), high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn pages_are_counted_from_the_newest() {
+        assert_eq!(range(10, 0, 4), Some((7, 10)));
+        assert_eq!(range(10, 8, 4), Some((1, 2)));
+        assert_eq!(range(10, 10, 4), None);
+        assert_eq!(range(10, u32::MAX, 4), None);
+        assert_eq!(range(0, 0, 4), None);
+        assert_eq!(range(10, 0, 0), None);
+        assert_eq!(range(u32::MAX, 0, 1), Some((u32::MAX, u32::MAX)));
+    }
+}

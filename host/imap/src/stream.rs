@@ -1,0 +1,236 @@
+//! Streams bytes of a message: one FETCH requests all of them, and the client reads them in pieces as they arrive.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use imap_proto::{AttributeValue, MailboxDatum, Response, ResponseCode, Status};
+
+use super::fetch;
+use super::session::{Idle, Selected, Session, State};
+use super::wire::{Next, Wire, parse};
+use super::{Error, Spot};
+
+/// A connection on which the server is sending bytes of a message.
+#[derive(Debug)]
+pub(crate) struct Streaming {
+    wire: Wire,
+    selected: Selected,
+    /// The tag of the FETCH command.
+    tag: String,
+    /// The number of bytes that have not been read.
+    left: usize,
+}
+
+impl Session {
+    /// Requests a range of bytes of a message in the open folder with one command. [`Session::some`] returns them as they arrive. No other command is possible
+    /// before the last of them. Returns their number, which is smaller than the range if the message is shorter, or `None` if the message is not there.
+    ///
+    /// # Errors
+    /// Returns the [`Error`] of the command.
+    pub async fn send_for(
+        &mut self,
+        uid: u32,
+        range: &Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let (wire, selected) = self.take_selected()?;
+        self.start(wire, selected, Head::of(uid, None), range).await
+    }
+
+    /// Requests a range of bytes of the message at `spot`, and opens its folder in the same write. Otherwise like [`Session::send_for`]. After `None`, use
+    /// [`Session::piece_of`] to check whether the message is there.
+    ///
+    /// # Errors
+    /// Returns the [`Error`] of the command.
+    pub async fn send_for_at(
+        &mut self,
+        spot: Spot<'_>,
+        range: &Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let Some(name) = super::utf7::name(spot.path) else {
+            return Ok(None);
+        };
+        let Some(quoted) = super::quoted(&name) else {
+            return Ok(None);
+        };
+        let Idle { mut wire, .. } = self.take_idle()?;
+        wire.queue(&format!("EXAMINE {quoted}"));
+        let selected = Selected {
+            name,
+            exists: 0,
+            writable: None,
+        };
+        let head = Head::of(spot.uid, Some(spot.uid_validity));
+        self.start(wire, selected, head, range).await
+    }
+
+    /// Sends the queued commands and FETCH, and reads up to the requested bytes. `selected` is the folder that is open afterwards, if `head` opens one.
+    async fn start(
+        &mut self,
+        mut wire: Wire,
+        mut selected: Selected,
+        mut head: Head,
+        range: &Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let exchange = async move {
+            let tag = wire.queue(&fetch::piece(head.uid, range));
+            let start = head.read(&mut wire, &tag).await?;
+            if head.uid_validity.is_some() {
+                selected.exists = head.exists;
+            }
+            let (left, selected) = match start {
+                Start::Bytes(left) if left > range.len() => {
+                    return Err(Error::Protocol(
+                        "the server announced more bytes than requested".into(),
+                    ));
+                }
+                Start::Bytes(left) => {
+                    let streaming = Streaming {
+                        wire,
+                        selected,
+                        tag,
+                        left,
+                    };
+                    return Ok((State::Streaming(streaming), Some(left)));
+                }
+                // Closing the connection is faster than reading the bytes of the other message.
+                Start::Another => return Ok((State::Broken, None)),
+                Start::Empty => (Some(0), Some(selected)),
+                Start::Nothing => (None, head.is_open.then_some(selected)),
+            };
+            Ok((State::Idle(Idle { wire, selected }), left))
+        };
+        self.exchange(self.timeout, exchange).await
+    }
+
+    /// Returns the next requested bytes, at least one.
+    ///
+    /// # Errors
+    /// Returns the [`Error`] of the connection.
+    pub async fn some(&mut self) -> Result<Bytes, Error> {
+        let State::Streaming(streaming) = self.take() else {
+            return Err(Error::Protocol("no bytes were requested".into()));
+        };
+        self.exchange(self.timeout, streaming.advance()).await
+    }
+}
+
+impl Streaming {
+    /// Returns the next bytes and the state after them: idle after the last bytes, otherwise streaming.
+    async fn advance(mut self) -> Result<(State, Bytes), Error> {
+        let bytes = self.wire.some(self.left).await?;
+        self.left -= bytes.len();
+        if self.left > 0 {
+            return Ok((State::Streaming(self), bytes));
+        }
+        let Self {
+            mut wire,
+            selected,
+            tag,
+            ..
+        } = self;
+        // Read the rest of the FETCH reply and the end of the command.
+        wire.reply().await?;
+        wire.finish_one(tag, &mut |_, _| Ok(())).await?.ok()?;
+        let selected = Some(selected);
+        Ok((State::Idle(Idle { wire, selected }), bytes))
+    }
+}
+
+/// The server's reply to a request for bytes of a message.
+enum Start {
+    /// The server is sending this number of bytes.
+    Bytes(usize),
+    /// The message has no bytes in the range.
+    Empty,
+    /// The message is not there.
+    Nothing,
+    /// The server is sending bytes of another message, because the folder was created again.
+    Another,
+}
+
+/// Reads the replies before the requested bytes of a message.
+struct Head {
+    uid: u32,
+    /// The expected UIDVALIDITY, if the folder is opened in the same write.
+    uid_validity: Option<u32>,
+    /// The UIDVALIDITY that the server has sent.
+    opened: Option<u32>,
+    /// The number of messages that the server has sent.
+    exists: u32,
+    /// `true` if the folder was open already, or once the server has opened it.
+    is_open: bool,
+    /// `true` once the server has sent data of the message.
+    there: bool,
+}
+
+impl Head {
+    fn of(uid: u32, uid_validity: Option<u32>) -> Self {
+        Self {
+            uid,
+            uid_validity,
+            opened: None,
+            exists: 0,
+            is_open: uid_validity.is_none(),
+            there: false,
+        }
+    }
+
+    /// Writes the queued commands and reads up to the bytes that command `tag` requested, or to the end of that command.
+    async fn read(&mut self, wire: &mut Wire, tag: &str) -> Result<Start, Error> {
+        wire.flush().await?;
+        loop {
+            let frame = match wire.next().await? {
+                // Only the requested bytes are sent as a literal.
+                Next::Literal(0) => {
+                    self.there = true;
+                    wire.reply().await?
+                }
+                Next::Literal(length) if self.uid_validity == self.opened => {
+                    return Ok(Start::Bytes(length));
+                }
+                Next::Literal(_) => return Ok(Start::Another),
+                Next::Reply(frame) => frame,
+            };
+            match parse(&frame) {
+                Ok(Response::Done {
+                    tag: answered,
+                    status,
+                    ..
+                }) => match status {
+                    Status::Ok | Status::No if answered.0 == tag => {
+                        return Ok(if self.there && self.uid_validity == self.opened {
+                            Start::Empty
+                        } else {
+                            Start::Nothing
+                        });
+                    }
+                    // The outcome of EXAMINE.
+                    Status::Ok => self.is_open = true,
+                    Status::No => {}
+                    // If no folder is open, the server rejects FETCH with BAD.
+                    Status::Bad if answered.0 == tag && self.opened.is_none() => {
+                        return Ok(Start::Nothing);
+                    }
+                    _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+                },
+                Ok(Response::Data {
+                    status: Status::Ok,
+                    outcome,
+                }) => {
+                    if let Some(ResponseCode::UidValidity(validity)) = outcome.code {
+                        self.opened = Some(validity);
+                    }
+                }
+                Ok(Response::MailboxData(MailboxDatum::Exists(n))) => self.exists = n,
+                Ok(Response::Fetch(_, attributes)) => {
+                    let uid = AttributeValue::Uid(self.uid);
+                    self.there |= attributes.contains(&uid);
+                }
+                Ok(_) => {}
+                // The rest of a reply after an empty literal.
+                Err(Error::Protocol(_)) if self.there => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
