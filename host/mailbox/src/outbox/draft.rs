@@ -161,9 +161,9 @@ impl Checked {
         let mut message = MessageBuilder::new()
             .date(Date::new(date.seconds()))
             .from(Named::from(self.envelope.from.to_string()))
-            .to(named(&draft.to));
+            .header("To", recipients(&draft.to));
         if !draft.cc.is_empty() {
-            message = message.cc(named(&draft.cc));
+            message = message.header("Cc", recipients(&draft.cc));
         }
         message = message
             .header("Subject", subject(&draft.subject))
@@ -230,28 +230,47 @@ impl Checked {
     }
 }
 
-fn named(people: &[Address]) -> Named<'_> {
-    let one = |one: &Address| {
+/// Returns the value of To or Cc. mail-builder writes an ASCII name unchanged in quotes, and many receivers decode text like an encoded word (RFC 2047) even
+/// in quotes. If a name contains such text, this function encodes all names of the field.
+fn recipients(people: &[Address]) -> HeaderType<'_> {
+    // The address has been validated.
+    let address = |one: &Address| mailbox(&one.address).map_or_else(String::new, |a| a.to_string());
+    if people.iter().any(|one| one.name.contains("=?")) {
+        let field: Vec<String> = people
+            .iter()
+            .map(|one| match encoded_words(&one.name) {
+                name if name.is_empty() => format!("<{}>", address(one)),
+                name => format!("{name} <{}>", address(one)),
+            })
+            .collect();
+        return HeaderType::Raw(Raw::new(field.join(", ")));
+    }
+    let named = |one: &Address| {
         let name = Some(one.name.clone()).filter(|name| !name.is_empty());
-        // The address has been validated.
-        let address = mailbox(&one.address).map_or_else(String::new, |one| one.to_string());
-        Named::new_address(name, address)
+        Named::new_address(name, address(one))
     };
-    Named::new_list(people.iter().map(one).collect())
+    HeaderType::Address(Named::new_list(people.iter().map(named).collect()))
 }
 
-/// Returns the subject header. A subject that contains text like an encoded word (RFC 2047) is encoded completely, because the library writes ASCII unchanged
-/// and receivers would decode it.
+/// Returns the value of Subject. mail-builder writes ASCII unchanged, and receivers would decode text like an encoded word (RFC 2047). A subject with such text
+/// is encoded completely.
 fn subject(text: &str) -> HeaderType<'_> {
     if !text.is_ascii() || !text.contains("=?") {
         return HeaderType::Text(text.into());
     }
-    let words: Vec<String> = text
-        .as_bytes()
-        .chunks(42)
-        .map(|piece| format!("=?utf-8?B?{}?=", STANDARD.encode(piece)))
-        .collect();
-    HeaderType::Raw(Raw::new(words.join(" ")))
+    HeaderType::Raw(Raw::new(encoded_words(text)))
+}
+
+/// Encodes a text completely as encoded words of at most 75 characters (RFC 2047, section 2).
+fn encoded_words(text: &str) -> String {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, others) = rest.split_at(rest.floor_char_boundary(42));
+        words.push(format!("=?utf-8?B?{}?=", STANDARD.encode(piece)));
+        rest = others;
+    }
+    words.join(" ")
 }
 
 /// Returns a text of the message. mail-builder writes control characters unencoded, but a message must not contain NUL or a carriage return without a line feed

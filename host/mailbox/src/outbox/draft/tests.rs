@@ -113,6 +113,50 @@ fn a_text_with_control_characters_is_encoded() {
 }
 
 #[test]
+fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
+    let long = "=?utf-8?Q?a?= ".repeat(20) + "x";
+    let names = [
+        "=?utf-8?Q?a?=",
+        "6?Q?a1= =?u;f-4?Q?a?= >?=Q;f-4?Q?a?= >?=Qu",
+        "M\u{fc}ller =?utf-8?B?YQ==?=",
+        "\"=?utf-8?Q?a?=\" \\",
+        "a=?b",
+        &long,
+    ];
+    for name in names {
+        for to in [
+            vec![person(name, "bo@example.net")],
+            vec![person("", "x@example.com"), person(name, "bo@example.net")],
+            vec![
+                person(name, "bo@example.net"),
+                person("J\u{fc}rgen, M.", "j@example.com"),
+            ],
+        ] {
+            let cc = to.clone();
+            let message = written(Draft {
+                to: to.clone(),
+                cc,
+                ..draft()
+            });
+            for line in headers(&message).lines() {
+                assert!(line.len() <= 78, "{line}");
+            }
+            let parsed = mail_parser::MessageParser::new()
+                .parse(&message[..])
+                .unwrap();
+            for field in [parsed.to().unwrap(), parsed.cc().unwrap()] {
+                let read: Vec<Address> = field
+                    .iter()
+                    .map(|one| person(one.name().unwrap_or_default(), one.address().unwrap()))
+                    .collect();
+                assert_eq!(read, to);
+            }
+        }
+        crate::outbox::fuzzing::draft(name, "s", "f", "t", b"c");
+    }
+}
+
+#[test]
 fn everybody_is_in_the_envelope_once() {
     let checked = Draft {
         cc: vec![person("Bo", "bo@EXAMPLE.net")],
