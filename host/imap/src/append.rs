@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use imap_proto::Status;
 
-use super::change::names_no_folder;
+use super::change::is_missing_folder;
 use super::command::Command;
-use super::session::{Idle, LONG, Session, State};
-use super::wire::{On, SMALL, Sent};
+use super::session::{Idle, LITERAL_TIMEOUT_FACTOR, Session, State};
+use super::wire::{OnReply, SMALL_LITERAL, Sent};
 use super::{Error, quoted, utf7};
 
 /// A connection on which APPEND was sent except for its last line. If the connection closes, the server discards the message.
@@ -29,16 +29,20 @@ impl Session {
             return Ok(false);
         };
         let command = Command::new(format!("APPEND {name} (\\Seen) ")).literal(message);
-        let limit = if command.literals.iter().all(|(_, l)| l.len() <= SMALL) {
+        let limit = if command
+            .literals
+            .iter()
+            .all(|(_, l)| l.len() <= SMALL_LITERAL)
+        {
             self.timeout
         } else {
-            self.timeout * LONG
+            self.timeout * LITERAL_TIMEOUT_FACTOR
         };
         let literal_plus = self.capabilities.literal_plus;
         let mut idle = self.take_idle()?;
         let exchange = async move {
             let wire = &mut idle.wire;
-            let on: On<'_> = &mut |_, _| Ok(());
+            let on: OnReply<'_> = &mut |_, _| Ok(());
             // The response shows that the connection works. Without LITERAL+, the continuation request is that response. CAPABILITY is used instead of NOOP,
             // because Dovecot may delay the response to NOOP until the next command has ended.
             let capability = literal_plus.then(|| wire.queue("CAPABILITY"));
@@ -67,7 +71,7 @@ impl Session {
         };
         let exchange = async move {
             let outcome = match sent {
-                Sent::Whole(tag) => {
+                Sent::Complete(tag) => {
                     idle.wire.queue_line(&end);
                     idle.wire.finish_one(tag, &mut |_, _| Ok(())).await?
                 }
@@ -75,8 +79,10 @@ impl Session {
             };
             Ok((State::Idle(idle), outcome))
         };
-        let outcome = self.exchange(self.timeout * LONG, exchange).await?;
-        if outcome.status == Status::No && names_no_folder(&outcome) {
+        let outcome = self
+            .exchange(self.timeout * LITERAL_TIMEOUT_FACTOR, exchange)
+            .await?;
+        if outcome.status == Status::No && is_missing_folder(&outcome) {
             return Ok(false);
         }
         outcome.ok()?;

@@ -11,11 +11,11 @@ pub const REPLY: usize = 4 * BODY + 1024 * 1024;
 /// Maximum length of one line of a reply without its literals, in bytes: enough for the UIDs of a million search results.
 pub const REPLY_LINE: usize = 12 * 1024 * 1024;
 
-/// If a folder has more recent messages than this, the session makes the server clear `\Recent`. Otherwise Dovecot collects these messages again for every
-/// session that opens the folder read-only.
+/// If a folder has more recent messages than this, the session makes the server clear `\Recent`. Otherwise Dovecot collects the recent messages each time that
+/// a session opens the folder read-only.
 pub const RECENT: u32 = 1000;
 
-/// Bytes of a message's header fields that a listing reads first. For a longer header it then reads up to [`HEADER`].
+/// Bytes of a message's header fields that a listing reads first. For a longer header, the listing then reads up to `HEADER` of `latchmail-mime`.
 pub const LISTED_HEADER: usize = 64 * 1024;
 
 /// Maximum size of a message's flags in a response, in bytes.

@@ -1,9 +1,9 @@
-//! The extensions that a server offers, as far as the client uses them.
+//! The IMAP extensions of the server that this client uses.
 
 use imap_proto::Capability;
 use latchmail_net::sasl::Mechanism;
 
-/// The extensions that the client uses.
+/// The extensions that the server offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -14,7 +14,7 @@ pub struct Capabilities {
     pub auth_plain: bool,
     /// `AUTH=OAUTHBEARER` (RFC 7628).
     pub auth_oauthbearer: bool,
-    /// `AUTH=XOAUTH2`, its predecessor.
+    /// `AUTH=XOAUTH2`, the predecessor of OAUTHBEARER.
     pub auth_xoauth2: bool,
     /// `SASL-IR`: AUTHENTICATE can include the initial response (RFC 4959).
     pub sasl_ir: bool,
@@ -32,7 +32,7 @@ pub struct Capabilities {
     pub r#move: bool,
     /// `OBJECTID`: folders and messages have ids (RFC 8474).
     pub object_id: bool,
-    /// Dovecot's `X-GUID`: ids of folders and messages. The server does not list it in CAPABILITY, so the client tests for it.
+    /// Dovecot's `X-GUID`: ids of folders and messages. CAPABILITY does not list it, so the client tests for it at log-in.
     pub guid: bool,
     /// `UNSELECT` (RFC 3691).
     pub unselect: bool,
@@ -41,8 +41,9 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Returns the required extensions that the server does not offer, each with the effect. Some servers list extensions only after log-in.
-    pub fn lacks(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    /// Returns the required extensions that the server does not offer, and what is not possible without each of them. Call this after the log-in, because some
+    /// servers list extensions only then.
+    pub fn missing_extensions(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         [
             (
                 self.r#move,
@@ -56,7 +57,7 @@ impl Capabilities {
             ),
         ]
         .into_iter()
-        .filter(|(there, ..)| !there)
+        .filter(|(offered, ..)| !offered)
         .map(|(_, extension, effect)| (extension, effect))
     }
 

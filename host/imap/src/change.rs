@@ -1,37 +1,40 @@
-//! Commands that change messages of a folder: STORE, MOVE (RFC 6851) and EXPUNGE of some messages (RFC 4315). The commands act on the folder that is open for writing. The caller has checked its UIDVALIDITY.
+//! Commands that change messages: STORE, MOVE (RFC 6851) and UID EXPUNGE (RFC 4315). They act on the folder that is open for writing. They do not check the
+//! UIDVALIDITY of the folder.
 
 use std::collections::BTreeSet;
 
 use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 
 use super::INBOX;
-use super::open::{Open, Opened};
+use super::open::{OpenMode, Opened};
 use super::session::Session;
 use super::set::{members, set};
 use super::wire::Outcome;
 use super::{Error, quoted, utf7};
 use crate::flag::Flag;
 
-/// A folder that is open for writing.
+/// The server's response to SELECT.
 #[derive(Clone, Debug)]
 pub struct Writable {
-    /// What the server reported about the folder.
+    /// The state of the folder when it was opened.
     pub opened: Opened,
-    /// The flags that the server stores permanently, or `None` if it does not say. In that case it stores all flags (RFC 3501, section 6.3.1).
+    /// The flags that the server stores permanently. `None` if the server does not say, which means that it stores all flags (RFC 3501, section 6.3.1).
     permanent: Option<Vec<String>>,
 }
 
 impl Writable {
     /// Returns the first of `flags` that the server does not store permanently.
     #[must_use]
-    pub fn forgets<'f>(&self, flags: &'f [Flag]) -> Option<&'f Flag> {
+    pub fn first_unsupported<'f>(&self, flags: &'f [Flag]) -> Option<&'f Flag> {
         let permanent = self.permanent.as_ref()?;
-        let any = permanent.iter().any(|kept| kept == "\\*");
+        let any_keyword = permanent
+            .iter()
+            .any(|permanent_flag| permanent_flag == "\\*");
         flags.iter().find(|flag| {
-            let kept = permanent
+            let permanent_flag = permanent
                 .iter()
-                .any(|kept| kept.eq_ignore_ascii_case(flag.as_str()));
-            !(kept || (any && flag.is_keyword()))
+                .any(|permanent_flag| permanent_flag.eq_ignore_ascii_case(flag.as_str()));
+            !(permanent_flag || (any_keyword && flag.is_keyword()))
         })
     }
 }
@@ -51,7 +54,7 @@ impl Session {
     /// # Errors
     /// Returns the [`Error`] of the command.
     pub async fn select(&mut self, path: &str) -> Result<Option<Writable>, Error> {
-        let Some(opening) = self.open_path(Open::Select, path, None).await? else {
+        let Some(opening) = self.open_path(OpenMode::Select, path, None).await? else {
             return Ok(None);
         };
         let folder = Writable {
@@ -66,12 +69,13 @@ impl Session {
         Ok(Some(folder))
     }
 
-    /// Returns `true` if STORE can be sent without opening `path` again: the folder was opened for writing with `uid_validity`, all `uids` are below its
-    /// UIDNEXT, it stores `flags` permanently, and the server has sent nothing since. Such a message exists, or the next command reports its removal.
+    /// Returns `true` if STORE can be sent without opening `path` again. This requires that the folder was opened for writing with `uid_validity`, that all
+    /// `uids` are below its UIDNEXT, that the server stores `flags` permanently, and that the server has sent nothing since. Then each message exists, or the
+    /// server reports its removal in the response to the next command.
     ///
-    /// Only for INBOX, which cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Another name may belong to a new folder by now, and
-    /// Dovecot, which finds a folder's log by name, would write to the log of the new folder.
-    pub fn can_flag_as_open(
+    /// Returns `false` for every folder except INBOX. INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Another folder may have
+    /// been replaced by a new one with the same name. Dovecot finds the log of a folder by name, so it would write to the log of the new folder.
+    pub fn can_store_without_select(
         &mut self,
         path: &str,
         uid_validity: u32,
@@ -85,13 +89,14 @@ impl Session {
         path == INBOX
             && folder.opened.uid_validity == uid_validity
             && uids.iter().all(|uid| *uid < folder.opened.uid_next)
-            && folder.forgets(flags).is_none()
+            && folder.first_unsupported(flags).is_none()
             && self.is_quiet()
     }
 
     /// Adds or removes flags. Returns the UIDs of the messages that exist.
     ///
-    /// Dovecot may execute the search before it reports, after both responses, that another client removed messages. In that case the search is repeated.
+    /// Dovecot can return a search result that includes messages that another client has just removed, and report the removal after it. In that case the search
+    /// is repeated.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -106,20 +111,20 @@ impl Session {
         let uids = set(uids);
         let store = format!("UID STORE {uids} {sign}FLAGS.SILENT ({})", flags.join(" "));
         let search = format!("UID SEARCH UID {uids}");
-        let (there, gone) = self.told(&[store, search.clone()]).await?;
-        if gone {
-            return Ok(self.told(&[search]).await?.0);
+        let (found, expunged) = self.run_search(&[store, search.clone()]).await?;
+        if expunged {
+            return Ok(self.run_search(&[search]).await?.0);
         }
-        Ok(there)
+        Ok(found)
     }
 
-    /// Deletes exactly these messages permanently. Returns the UIDs of those that existed.
+    /// Deletes messages permanently. Returns the UIDs of the messages that existed.
     ///
     /// # Errors
-    /// Returns [`Error::Lacks`] if the server has no UIDPLUS, or the [`Error`] of the command.
+    /// Returns [`Error::MissingExtension`] if the server has no UIDPLUS, or the [`Error`] of the command.
     pub async fn expunge(&mut self, uids: &[u32]) -> Result<BTreeSet<u32>, Error> {
         if !self.capabilities.uid_plus {
-            return Err(lacks("UIDPLUS (RFC 4315)"));
+            return Err(missing_extension("UIDPLUS (RFC 4315)"));
         }
         let uids = set(uids);
         let commands = [
@@ -127,48 +132,51 @@ impl Session {
             format!("UID SEARCH UID {uids}"),
             format!("UID EXPUNGE {uids}"),
         ];
-        Ok(self.told(&commands).await?.0)
+        Ok(self.run_search(&commands).await?.0)
     }
 
-    /// Runs commands, one of which is a search. All must succeed. Returns the search result, and `true` if the server reported that messages were removed.
-    async fn told(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
-        let (mut there, mut gone, mut keeps) = (Vec::new(), false, true);
+    /// Runs commands that include one search. Returns the search result, and `true` if the server reported that messages were removed. Returns an error if a
+    /// command fails.
+    async fn run_search(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
+        let (mut found, mut expunged, mut flags_unchanged) = (Vec::new(), false, true);
         let outcomes = self
             .run_in_folder(commands, &mut |reply, _| {
                 match reply {
-                    Response::MailboxData(MailboxDatum::Search(uids)) => there.extend(uids),
-                    Response::Expunge(_) => gone = true,
-                    Response::Data { outcome, .. } if is_of_flags(outcome) => keeps = false,
+                    Response::MailboxData(MailboxDatum::Search(uids)) => found.extend(uids),
+                    Response::Expunge(_) => expunged = true,
+                    Response::Data { outcome, .. } if has_permanent_flags(outcome) => {
+                        flags_unchanged = false;
+                    }
                     _ => {}
                 }
                 Ok(())
             })
             .await?;
-        if !keeps && let Some(selected) = self.selected_mut() {
+        if !flags_unchanged && let Some(selected) = self.selected_mut() {
             selected.writable = None;
         }
         for outcome in outcomes {
             outcome.ok()?;
         }
-        Ok((there.into_iter().collect(), gone))
+        Ok((found.into_iter().collect(), expunged))
     }
 
     /// Moves messages to the folder with the path `destination`. Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::Lacks`] if the server has no MOVE or UIDPLUS, or the [`Error`] of the command.
+    /// Returns [`Error::MissingExtension`] if the server has no MOVE or UIDPLUS, or the [`Error`] of the command.
     pub async fn move_to(
         &mut self,
         uids: &[u32],
         destination: &str,
     ) -> Result<Option<Moved>, Error> {
         if !self.capabilities.r#move || !self.capabilities.uid_plus {
-            return Err(lacks("MOVE (RFC 6851) with UIDPLUS (RFC 4315)"));
+            return Err(missing_extension("MOVE (RFC 6851) with UIDPLUS (RFC 4315)"));
         }
         let Some(mut name) = utf7::name(destination) else {
             return Ok(None);
         };
-        for sought in [false, true] {
+        for retried in [false, true] {
             let quoted =
                 quoted(&name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
             let mut moved = None;
@@ -176,7 +184,9 @@ impl Session {
             let outcome = self
                 .run_in_folder(&[command], &mut |reply, _| {
                     if let Response::Data { outcome, .. } = reply {
-                        moved = moved.take().or(copied(outcome.code.as_ref(), uids.len()));
+                        moved = moved
+                            .take()
+                            .or(parse_copyuid(outcome.code.as_ref(), uids.len()));
                     }
                     Ok(())
                 })
@@ -189,11 +199,11 @@ impl Session {
                         uid_validity: 0,
                         uids: Vec::new(),
                     };
-                    let tagged = copied(outcome.code.as_ref(), uids.len());
+                    let tagged = parse_copyuid(outcome.code.as_ref(), uids.len());
                     return Ok(Some(moved.or(tagged).unwrap_or_else(none)));
                 }
-                Status::No if !sought && names_no_folder(&outcome) => {
-                    match self.listed_as(destination).await? {
+                Status::No if !retried && is_missing_folder(&outcome) => {
+                    match self.find_name(destination).await? {
                         Some(other) if other != name => name = other,
                         _ => return Ok(None),
                     }
@@ -206,8 +216,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Returns the server's name of a folder that can be opened, or `None` if there is none.
-    async fn listed_as(&mut self, path: &str) -> Result<Option<String>, Error> {
+    /// Returns the server's name of the folder with the path `path`, or `None` if no such folder can be opened.
+    async fn find_name(&mut self, path: &str) -> Result<Option<String>, Error> {
         let folders = self.list().await?;
         let found = folders.into_iter().find(|f| f.selectable && f.path == path);
         Ok(found.map(|folder| folder.name))
@@ -215,30 +225,30 @@ impl Session {
 }
 
 /// Returns `true` if the reply changes the set of permanent flags of the folder.
-fn is_of_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
+fn has_permanent_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
     matches!(outcome.code, Some(ResponseCode::PermanentFlags(_)))
 }
 
-/// Returns `true` if a NO means that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
-pub(crate) fn names_no_folder(outcome: &Outcome) -> bool {
+/// Returns `true` if the response code of a NO says that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
+pub(crate) fn is_missing_folder(outcome: &Outcome) -> bool {
     matches!(outcome.code, Some(ResponseCode::TryCreate))
-        || outcome.says("TRYCREATE")
-        || outcome.says("NONEXISTENT")
-        || outcome.says("CANNOT")
+        || outcome.has_code("TRYCREATE")
+        || outcome.has_code("NONEXISTENT")
+        || outcome.has_code("CANNOT")
 }
 
-fn copied(code: Option<&ResponseCode<'_>>, most: usize) -> Option<Moved> {
+/// Returns the new locations in a COPYUID response code (RFC 4315, section 3). Returns `None` if the code lists more than `limit` messages.
+fn parse_copyuid(code: Option<&ResponseCode<'_>>, limit: usize) -> Option<Moved> {
     let Some(ResponseCode::CopyUid(uid_validity, from, to)) = code else {
         return None;
     };
-    let (from, to) = (members(from, most)?, members(to, most)?);
+    let (from, to) = (members(from, limit)?, members(to, limit)?);
     (from.len() == to.len()).then(|| Moved {
         uid_validity: *uid_validity,
         uids: from.into_iter().zip(to).collect(),
     })
 }
 
-/// The error for a missing extension. Nothing has been sent.
-fn lacks(extension: &str) -> Error {
-    Error::Lacks(format!("the mail server does not offer {extension}"))
+fn missing_extension(extension: &str) -> Error {
+    Error::MissingExtension(format!("the mail server does not offer {extension}"))
 }

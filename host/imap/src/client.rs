@@ -1,4 +1,4 @@
-//! Opens connections: TCP, TLS if configured, the greeting and the capabilities. [`super::log_in`] does the log-in.
+//! Opens connections: connects with TCP and TLS, reads the greeting and the capabilities, and logs in with [`super::log_in`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,9 +22,9 @@ use super::wire::{Wire, parse};
 pub struct Connector {
     dial: Dial,
     timeout: Duration,
-    /// Set when the missing required extensions have been logged.
-    told: Arc<AtomicBool>,
-    /// Whether a server with these capabilities supports X-GUID. `None` before the first test.
+    /// `true` after the missing extensions have been logged.
+    logged_missing: Arc<AtomicBool>,
+    /// The result of the last test for X-GUID, and the capabilities that the server had then. `None` before the first test.
     guid: Arc<Mutex<Option<(Capabilities, bool)>>>,
 }
 
@@ -37,7 +37,7 @@ impl Connector {
         Ok(Self {
             dial: Dial::new("imap.address", &config.address, config.tls)?,
             timeout: config.timeout,
-            told: Arc::default(),
+            logged_missing: Arc::default(),
             guid: Arc::default(),
         })
     }
@@ -48,7 +48,7 @@ impl Connector {
     /// Returns the [`Error`] of the command.
     pub async fn ping(&self) -> Result<(), Error> {
         self.within(async {
-            let (mut wire, _) = self.greeted().await?;
+            let (mut wire, _) = self.greet().await?;
             // The response does not matter, because the greeting has arrived.
             wire.queue("LOGOUT");
             wire.flush().await
@@ -62,59 +62,64 @@ impl Connector {
     /// Returns the [`Error`] of the command.
     pub async fn logged_in(&self, credential: &MailCredential) -> Result<Session, Error> {
         self.within(async {
-            let (mut wire, greeted) = self.greeted().await?;
+            let (mut wire, greeted) = self.greet().await?;
             let before = match greeted {
                 Some(capabilities) => capabilities,
-                None => asked(&mut wire).await?,
+                None => query_capabilities(&mut wire).await?,
             };
             let after = log_in(&mut wire, before, credential).await?;
             let mut capabilities = match after {
                 Some(capabilities) => capabilities,
-                None => asked(&mut wire).await?,
+                None => query_capabilities(&mut wire).await?,
             };
-            capabilities.guid = self.knows_guid(&mut wire, capabilities).await?;
-            self.tell_what_is_missing(capabilities);
+            capabilities.guid = self.supports_guid(&mut wire, capabilities).await?;
+            self.log_missing_extensions(capabilities);
             Ok(Session::new(wire, capabilities, self.timeout))
         })
         .await
     }
 
-    /// Returns `true` if the server supports X-GUID. This is tested at the first log-in and again when the capabilities change, because the server was then
-    /// updated or replaced.
-    async fn knows_guid(&self, wire: &mut Wire, can: Capabilities) -> Result<bool, Error> {
+    /// Returns `true` if the server supports X-GUID. Tests the server at the first log-in. Repeats the test when the capabilities change, because the server
+    /// was then updated or replaced.
+    async fn supports_guid(
+        &self,
+        wire: &mut Wire,
+        capabilities: Capabilities,
+    ) -> Result<bool, Error> {
         let before = *self.guid.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, knows)) = before
-            && of == can
+        if let Some((of, supports)) = before
+            && of == capabilities
         {
-            return Ok(knows);
+            return Ok(supports);
         }
         let tags = [wire.queue("STATUS INBOX (X-GUID)")];
-        let mut knows = false;
+        let mut supports = false;
         let outcomes = wire
             .finish(&tags, &mut |_, frame| {
-                knows |= frame.id.is_some();
+                supports |= frame.id.is_some();
                 Ok(())
             })
             .await?;
-        // NO concerns the folder, not the item.
+        // A NO says nothing about the item: the server cannot open the folder.
         if !outcomes.iter().any(|o| matches!(o.status, Status::No)) {
             let mut guid = self.guid.lock().unwrap_or_else(PoisonError::into_inner);
-            *guid = Some((can, knows));
+            *guid = Some((capabilities, supports));
         }
-        Ok(knows)
+        Ok(supports)
     }
 
-    /// Logs the missing required extensions, once after each start.
-    fn tell_what_is_missing(&self, capabilities: Capabilities) {
-        if self.told.swap(true, Ordering::Relaxed) {
+    /// Logs the required extensions that the server does not offer, once per process.
+    fn log_missing_extensions(&self, capabilities: Capabilities) {
+        if self.logged_missing.swap(true, Ordering::Relaxed) {
             return;
         }
-        for (extension, effect) in capabilities.lacks() {
+        for (extension, effect) in capabilities.missing_extensions() {
             tracing::warn!(server = %self.dial, "the mail server does not offer {extension}: {effect}");
         }
     }
 
-    /// Runs work up to the log-in with a timeout. All failures become [`Error::Unavailable`], because nothing has started.
+    /// Runs `work`, which ends with the log-in at the latest, with a timeout. Every failure except a rejected credential becomes [`Error::Unavailable`],
+    /// because no command of the caller has been sent.
     async fn within<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match timeout(self.timeout, work).await {
             Ok(Err(Error::Lost(why) | Error::Protocol(why) | Error::No(why))) => {
@@ -128,7 +133,7 @@ impl Connector {
         }
     }
 
-    async fn greeted(&self) -> Result<(Wire, Option<Capabilities>), Error> {
+    async fn greet(&self) -> Result<(Wire, Option<Capabilities>), Error> {
         let io = self
             .dial
             .connect()
@@ -140,7 +145,7 @@ impl Connector {
             Response::Data {
                 status: Status::Ok,
                 outcome,
-            } => Ok((wire, named(outcome.code.as_ref()))),
+            } => Ok((wire, listed_capabilities(outcome.code.as_ref()))),
             _ => Err(Error::Unavailable(format!(
                 "{} did not send an IMAP greeting",
                 self.dial
@@ -149,14 +154,15 @@ impl Connector {
     }
 }
 
-pub(crate) fn named(code: Option<&ResponseCode<'_>>) -> Option<Capabilities> {
+/// Returns the capabilities in a response code.
+pub(crate) fn listed_capabilities(code: Option<&ResponseCode<'_>>) -> Option<Capabilities> {
     match code {
         Some(ResponseCode::Capabilities(named)) => Some(Capabilities::of(named)),
         _ => None,
     }
 }
 
-async fn asked(wire: &mut Wire) -> Result<Capabilities, Error> {
+async fn query_capabilities(wire: &mut Wire) -> Result<Capabilities, Error> {
     let tags = [wire.queue("CAPABILITY")];
     let mut capabilities = Capabilities::default();
     let outcomes = wire

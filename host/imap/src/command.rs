@@ -37,14 +37,14 @@ impl Command {
     /// Appends a string (RFC 3501, section 4.3), quoted if possible, otherwise as a literal.
     pub(crate) fn string(self, text: &str) -> Self {
         match quoted(text) {
-            Some(quoted) if text.len() <= LONGEST_QUOTED => self.text(&quoted),
+            Some(quoted) if text.len() <= MAX_QUOTED => self.text(&quoted),
             _ => self.literal(Bytes::copy_from_slice(text.as_bytes())),
         }
     }
 }
 
 /// Maximum length of a quoted string, in bytes. Servers limit the length of a line: RFC 7162, section 4, requires support of only 8192 bytes.
-const LONGEST_QUOTED: usize = 1000;
+const MAX_QUOTED: usize = 1000;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! FETCH commands and the collection of their responses.
 //!
-//! Header fields are read from the message instead of ENVELOPE. So one parser serves listings and single messages, and the result does not depend on how a
-//! server escapes strings (`imap-proto` does not unescape quoted strings). BODY.PEEK does not set `\Seen`.
+//! The commands request header fields of the message instead of ENVELOPE. So listings and single messages use the same parser, and the result does not depend
+//! on how a server escapes strings (`imap-proto` does not unescape quoted strings). BODY.PEEK does not set `\Seen`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,11 +15,11 @@ use super::bounds;
 use super::set::set;
 use super::wire::Frame;
 
-/// The header fields for listings, previews and identities ([`latchmail_mailbox::identity`]).
+/// The header fields for listings, previews and identities (`identity` in `latchmail-mailbox`).
 const FIELDS: &str =
     "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION";
 
-/// A fetched message. Only messages with all requested data are returned to the caller.
+/// A fetched message. Fields that were not requested are empty.
 #[derive(Clone, Debug, Default)]
 pub struct Fetched {
     /// The position in the folder, from 1.
@@ -42,7 +42,7 @@ pub struct Fetched {
     pub whole: Bytes,
 }
 
-/// Returns the command for summaries. `ids` is the item for the server's ids, if it has any.
+/// Returns the command for summaries. `ids` is the item for the server's ids of messages, or `None` if the server has no ids.
 pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     format!(
         "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -69,7 +69,7 @@ pub(crate) fn longer(uids: &[u32]) -> String {
     )
 }
 
-/// Returns the command for the data of identities ([`latchmail_mailbox::identity`]) and for flags.
+/// Returns the command for flags and the data of identities (`identity` in `latchmail-mailbox`).
 pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     if let Some(ids) = ids {
         return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
@@ -103,23 +103,26 @@ pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
     )
 }
 
-/// Merges the responses to a FETCH, by position. A server may split the data of one message over several responses, and may send data of other messages.
+/// Merges the responses to a FETCH by position. A server can split the data of one message over several responses, and can send data of messages that were not
+/// requested.
 #[derive(Debug, Default)]
-pub(crate) struct Collected(BTreeMap<u32, (Fetched, Told)>);
+pub(crate) struct Collected(BTreeMap<u32, (Fetched, Received)>);
 
+/// The kinds of data that have arrived of a message.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct Received {
     flags: bool,
     sections: usize,
 }
 
 impl Collected {
-    pub(crate) fn begun(&self) -> bool {
+    /// Returns `true` if data of a message has arrived.
+    pub(crate) fn has_messages(&self) -> bool {
         !self.0.is_empty()
     }
 
     pub(crate) fn add(&mut self, seq: u32, attributes: &[AttributeValue<'_>], frame: &Frame) {
-        let (message, told) = self.0.entry(seq).or_default();
+        let (message, received) = self.0.entry(seq).or_default();
         message.seq = seq;
         if frame.id.is_some() {
             message.id.clone_from(&frame.id);
@@ -128,7 +131,7 @@ impl Collected {
             match attribute {
                 AttributeValue::Uid(uid) => message.uid = *uid,
                 AttributeValue::Flags(set) => {
-                    told.flags = true;
+                    received.flags = true;
                     message.flags = set
                         .iter()
                         .filter(|flag| !flag.eq_ignore_ascii_case("\\Recent"))
@@ -142,10 +145,10 @@ impl Collected {
                 AttributeValue::InternalDate(date) => message.internal_date = date_time(date),
                 AttributeValue::Rfc822Size(size) => message.size = *size,
                 AttributeValue::BodySection { section, data, .. } => {
-                    told.sections += 1;
+                    received.sections += 1;
                     let data = data
                         .as_ref()
-                        .map(|data| shared(&frame.bytes, data))
+                        .map(|data| slice_of(&frame.bytes, data))
                         .unwrap_or_default();
                     match section {
                         None => message.whole = data,
@@ -159,42 +162,42 @@ impl Collected {
         }
     }
 
-    /// Removes and returns a message if its UID, header and text are complete, and its id if the server has `ids`. So its bytes are not held until the command
-    /// ends.
+    /// Removes and returns a message if its UID, header and text have arrived, and also its id if `ids` is `true`. So the bytes of the message need not be held
+    /// until the command ends.
     pub(crate) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
-        let (message, told) = self.0.get(&seq)?;
-        let complete = message.uid != 0 && told.sections >= 2 && (message.id.is_some() || !ids);
+        let (message, received) = self.0.get(&seq)?;
+        let complete = message.uid != 0 && received.sections >= 2 && (message.id.is_some() || !ids);
         complete.then(|| self.0.remove(&seq).map(|(message, _)| message))?
     }
 
     /// Returns the messages with received body data, in ascending order of position.
-    pub(crate) fn with_bytes(self) -> Vec<Fetched> {
-        self.told(|told| told.sections > 0)
+    pub(crate) fn with_body(self) -> Vec<Fetched> {
+        self.received(|received| received.sections > 0)
     }
 
     /// Returns the messages with received ids and flags, in ascending order of position.
     pub(crate) fn with_ids(self) -> Vec<Fetched> {
-        let mut told = self.with_flags();
-        told.retain(|message| message.id.is_some());
-        told
+        let mut messages = self.with_flags();
+        messages.retain(|message| message.id.is_some());
+        messages
     }
 
     /// Returns the messages with received flags, in ascending order of position.
     pub(crate) fn with_flags(self) -> Vec<Fetched> {
-        self.told(|told| told.flags)
+        self.received(|received| received.flags)
     }
 
-    fn told(self, what: fn(Told) -> bool) -> Vec<Fetched> {
+    fn received(self, is_complete: fn(Received) -> bool) -> Vec<Fetched> {
         self.0
             .into_values()
-            .filter(|(message, told)| what(*told) && message.uid != 0)
+            .filter(|(message, received)| is_complete(*received) && message.uid != 0)
             .map(|(message, _)| message)
             .collect()
     }
 }
 
 /// Returns a part of a reply without copying it.
-fn shared(frame: &Bytes, piece: &[u8]) -> Bytes {
+fn slice_of(frame: &Bytes, piece: &[u8]) -> Bytes {
     let (whole, part) = (frame.as_ptr_range(), piece.as_ptr_range());
     if whole.start <= part.start && part.end <= whole.end {
         frame.slice_ref(piece)
@@ -227,7 +230,7 @@ mod tests {
             };
             collected.add(seq, &attributes, &frame);
         }
-        collected.with_bytes()
+        collected.with_body()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The flags that a client can set (RFC 3501, section 2.3.2): four system flags, and keywords. Other text never reaches IMAP.
+//! The flags that an API client can set (RFC 3501, section 2.3.2): four system flags, and keywords. A name that is not valid is never sent to the mail server.
 
 /// A valid flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,17 +8,17 @@ pub struct Flag(String);
 const SYSTEM: [&str; 4] = ["\\Seen", "\\Answered", "\\Flagged", "\\Draft"];
 
 /// Maximum length of a keyword, in bytes.
-const LONGEST: usize = 100;
+const MAX_KEYWORD: usize = 100;
 
 impl Flag {
-    /// Returns the flag with this name. Returns `None` if a client cannot set it or the name is not an atom (RFC 3501, section 9).
+    /// Returns the flag with this name. Returns `None` if a client cannot set the flag, or if the name is not an atom (RFC 3501, section 9).
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         if name.starts_with('\\') {
             let known = SYSTEM.iter().find(|flag| flag.eq_ignore_ascii_case(name))?;
             return Some(Self((*known).to_owned()));
         }
-        let atom = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_atom);
+        let atom = !name.is_empty() && name.len() <= MAX_KEYWORD && name.bytes().all(is_atom);
         atom.then(|| Self(name.to_owned()))
     }
 

@@ -1,4 +1,4 @@
-//! Properties that hold whatever a mail server sends and whatever a folder is called. See [`latchmail_core::fuzzing`].
+//! Properties that hold for any reply of a mail server and for any folder name. See [`latchmail_core::fuzzing`].
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,19 +13,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::capabilities::Capabilities;
 use super::command::Command;
 use super::list::COUNTS;
-use super::read::Spot;
+use super::read::MessageRef;
 use super::session::Session;
 use super::wire::{Wire, parse};
 use super::{Error, fetch, list, quoted, utf7};
 use crate::flag::Flag;
 
-/// No reply is waited for; the connection ends where the replies end.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The timeout has no effect, because the connection closes after the last reply.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Checks that any folder name survives the encoding of the wire, and that nothing in it ends a line or a string.
+/// Checks that decoding an encoded folder name returns the name, and that no character of the name ends a line or a string of the command.
 ///
 /// # Panics
-/// If a name changes, or if the command contains a character that is not printable ASCII.
+/// Panics if the name changes, or if the command contains a character that is not printable ASCII.
 pub fn encoded_name(name: &str) {
     let encoded = utf7::encode(name);
     let inner = quoted(&encoded).map(|text| text[1..text.len() - 1].to_owned());
@@ -37,7 +37,7 @@ pub fn encoded_name(name: &str) {
         escaped = c == '\\' && !escaped;
     }
     assert!(!escaped, "{inner:?} escapes its end");
-    // A client's name for the inbox is the server's, in any case (RFC 3501, section 5.1).
+    // The name INBOX is case-insensitive (RFC 3501, section 5.1).
     if !encoded.eq_ignore_ascii_case("INBOX") {
         assert_eq!(utf7::decode(&encoded), name);
     }
@@ -56,13 +56,13 @@ pub fn encoded_name(name: &str) {
     }
 }
 
-/// Reads replies of a mail server and checks that it does not matter where the network cuts them.
+/// Reads replies of a mail server. Checks that the result does not depend on how the network splits the replies.
 ///
 /// # Panics
-/// If it matters.
+/// Panics if the result depends on it.
 pub fn imap_replies(bytes: &[u8]) {
     let read = |size: usize| {
-        let server = Server::saying(bytes.chunks(size).map(<[u8]>::to_vec).collect());
+        let server = Server::sending(bytes.chunks(size).map(<[u8]>::to_vec).collect());
         let mut wire = Wire::new(Box::new(server));
         let mut folders = list::Collected::default();
         let mut messages = fetch::Collected::default();
@@ -85,11 +85,11 @@ pub fn imap_replies(bytes: &[u8]) {
     assert_eq!(whole, read(7));
 }
 
-/// Runs every operation on a mailbox against a server that gives one of `replies` to each command, whatever the command is. Bits of `can` are the
-/// server's capabilities; `name` is what a client calls a folder and what it searches for.
+/// Runs every operation of a session against a server that sends the next of `replies` in response to each command. The bits of `can` are the capabilities of
+/// the server. `name` is the name of the folder and the search term.
 ///
 /// # Panics
-/// If a command contains a character that is not printable ASCII.
+/// Panics if a command contains a character that is not printable ASCII.
 pub fn imap_session(can: u8, name: &str, replies: &[Vec<u8>]) {
     let bit = |n: u8| can & (1 << n) != 0;
     let capabilities = Capabilities {
@@ -107,40 +107,40 @@ pub fn imap_session(can: u8, name: &str, replies: &[Vec<u8>]) {
     block_on(operations(capabilities, name, replies));
 }
 
-/// Each operation has a connection of its own: after an unreadable reply, nothing else is possible on one.
+/// Runs the operations on several connections, because a connection cannot be used after an invalid reply.
 async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>]) {
     let session = || {
         let wire = Wire::new(Box::new(Server::replying(replies)));
-        Session::new(wire, capabilities, PATIENCE)
+        Session::new(wire, capabilities, TIMEOUT)
     };
-    let spot = Spot {
+    let message = MessageRef {
         path: name,
         uid_validity: 1,
         uid: 1,
     };
     let mut listed = session();
     let _ = listed.folders(COUNTS).await;
-    let _ = listed.window(name, 0, 2).await;
+    let _ = listed.page(name, 0, 2).await;
     let mut one = session();
-    let _ = one.message(spot).await;
+    let _ = one.message(message).await;
     let _ = one.summaries(&[1, 2], &mut |_| {}).await;
-    let _ = one.longer(&[1]).await;
+    let _ = one.longer_headers(&[1]).await;
     let mut found = session();
-    let _ = found.matching(name, name).await;
+    let _ = found.search(name, name).await;
     if let Ok(positions) = found.positions(&[1]).await {
         assert!(positions.iter().all(|message| message.uid == 1));
     }
     let mut met = session();
-    let _ = met.present(name, 1, &[1]).await;
+    let _ = met.existing(name, 1, &[1]).await;
     if let Ok(Some((_, uids))) = met.arrivals(name, 2).await {
         assert!(uids.iter().all(|uid| *uid >= 2));
     }
-    let _ = met.identities_at(&[spot]).await;
+    let _ = met.identities_at(&[message]).await;
     let mut sent = session();
-    if let Ok(Some(length)) = sent.send_for_at(spot, &(0..100)).await {
+    if let Ok(Some(length)) = sent.start_stream_at(message, &(0..100)).await {
         let mut left = length;
         while left > 0
-            && let Ok(bytes) = sent.some().await
+            && let Ok(bytes) = sent.next_bytes().await
         {
             assert!((1..=left).contains(&bytes.len()));
             left -= bytes.len();
@@ -164,7 +164,7 @@ fn printable(text: &[u8]) -> bool {
     text.iter().all(|byte| (b' '..=b'~').contains(byte))
 }
 
-/// Runs what never waits for another thread.
+/// Runs a future that does not wait for another thread.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -173,21 +173,21 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// A mail server that sends given replies. It closes the connection when there are no more of them.
+/// A mail server that sends given replies. The server closes the connection after the last reply.
 #[derive(Debug, Default)]
 struct Server {
-    /// The replies to the commands that are to come.
+    /// The replies to the next commands.
     replies: VecDeque<Vec<u8>>,
-    /// Pieces to be read, each by itself.
+    /// The bytes that the client has not read, in the pieces in which they arrive.
     unread: VecDeque<Vec<u8>>,
-    /// The line that a client is writing.
+    /// The beginning of a line that the client is writing.
     line: Vec<u8>,
-    /// Bytes of a literal that a client is writing.
+    /// The number of bytes that are missing from a literal that the client is writing.
     literal: usize,
 }
 
 impl Server {
-    fn saying(unread: VecDeque<Vec<u8>>) -> Self {
+    fn sending(unread: VecDeque<Vec<u8>>) -> Self {
         Self {
             unread,
             ..Self::default()
@@ -227,7 +227,7 @@ impl Server {
         let Some(mut reply) = self.replies.pop_front() else {
             return;
         };
-        // Replies can end with NO, BAD, or a code. `!` separates that end from them, and may be missing.
+        // The text after `!` is the status of the command. Without `!`, the status is OK.
         let end = memchr::memchr(b'!', &reply).map(|at| reply.split_off(at).split_off(1));
         let tag = line.split(' ').next().unwrap_or_default();
         reply.extend_from_slice(tag.as_bytes());

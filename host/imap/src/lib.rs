@@ -1,9 +1,9 @@
 //! An IMAP client (RFC 3501) for the commands that mailboxes need.
 //!
-//! `imap-proto` parses the replies. This crate frames them itself (`wire`), so that several commands can be sent in one write, every reply has a maximum size,
-//! and a NO keeps its response code. Client input is always encoded before it is written: see [`quoted`].
+//! `imap-proto` parses the replies. This crate finds the end of each reply itself (`framing`), so that it can send several commands in one write, limit the
+//! size of replies, and keep the response code of a NO. It encodes client input before it writes a command: see [`quoted`].
 //!
-//! This crate has no pool of connections, no cache and no message numbers: it returns the UIDs of the server. It does not parse messages.
+//! This crate has no pool of connections and no cache. It identifies messages by the UIDs of the server, and does not parse messages.
 //!
 //! ```no_run
 //! # async fn example(credential: latchmail_core::caller::MailCredential) -> Result<(), Box<dyn std::error::Error>> {
@@ -47,13 +47,13 @@ mod wire;
 pub use client::Connector;
 pub use fetch::Fetched;
 pub use open::Opened;
-pub use read::Spot;
+pub use read::MessageRef;
 pub use session::Session;
 
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 pub const INBOX: &str = "INBOX";
 
-/// The reason why a command failed. Only after [`Error::Refused`], [`Error::No`] and [`Error::Lacks`] can the connection be used again.
+/// The reason why a command failed. The connection can be used again only after [`Error::Refused`], [`Error::No`] and [`Error::MissingExtension`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server rejected the credential.
@@ -73,7 +73,7 @@ pub enum Error {
     Protocol(String),
     /// The server lacks a required extension. Nothing has been sent.
     #[error("{0}")]
-    Lacks(String),
+    MissingExtension(String),
 }
 
 impl From<std::io::Error> for Error {

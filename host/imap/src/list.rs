@@ -44,15 +44,15 @@ pub struct Listed {
     pub selectable: bool,
     /// The roles that the server assigns.
     pub roles: Vec<Role>,
-    /// The STATUS data, once received.
-    pub standing: Option<Standing>,
+    /// The STATUS data, or `None` if the server has not sent them.
+    pub status: Option<FolderStatus>,
     /// The server's id of the folder, if the server has ids: MAILBOXID (RFC 8474) or X-GUID.
     pub object_id: Option<String>,
 }
 
-/// The STATUS data of a folder (RFC 3501, section 6.3.10). Items that were not requested are 0.
+/// The STATUS data of a folder (RFC 3501, section 6.3.10). An item that was not requested is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct FolderStatus {
     /// The number of messages.
     pub messages: u32,
     /// The number of unread messages.
@@ -86,17 +86,17 @@ impl Collected {
             Response::MailboxData(MailboxDatum::Status { mailbox, status }) => {
                 let name = unescaped(mailbox, &frame.bytes);
                 if let Some(folder) = self.folders.iter_mut().find(|known| known.name == name) {
-                    let mut standing = Standing::default();
+                    let mut counts = FolderStatus::default();
                     for item in status {
                         match item {
-                            StatusAttribute::Messages(n) => standing.messages = *n,
-                            StatusAttribute::Unseen(n) => standing.unseen = *n,
-                            StatusAttribute::UidValidity(n) => standing.uid_validity = *n,
-                            StatusAttribute::UidNext(n) => standing.uid_next = *n,
+                            StatusAttribute::Messages(n) => counts.messages = *n,
+                            StatusAttribute::Unseen(n) => counts.unseen = *n,
+                            StatusAttribute::UidValidity(n) => counts.uid_validity = *n,
+                            StatusAttribute::UidNext(n) => counts.uid_next = *n,
                             _ => {}
                         }
                     }
-                    folder.standing = Some(standing);
+                    folder.status = Some(counts);
                     folder.object_id.clone_from(&frame.id);
                 }
             }
@@ -110,19 +110,20 @@ impl Session {
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn folders(&mut self, asked: &str) -> Result<Vec<Listed>, Error> {
-        let can = self.capabilities;
-        let asked = &match can.folder_ids() {
-            Some(ids) => format!("{asked} {ids}"),
-            None => asked.to_owned(),
+    pub async fn folders(&mut self, items: &str) -> Result<Vec<Listed>, Error> {
+        let capabilities = self.capabilities;
+        let items = &match capabilities.folder_ids() {
+            Some(ids) => format!("{items} {ids}"),
+            None => items.to_owned(),
         };
-        let list = if can.list_extended && can.list_status && can.special_use {
-            format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({asked}))"#)
-        } else if can.list_extended && can.special_use {
-            r#"LIST "" "*" RETURN (SPECIAL-USE)"#.to_owned()
-        } else {
-            r#"LIST "" "*""#.to_owned()
-        };
+        let list =
+            if capabilities.list_extended && capabilities.list_status && capabilities.special_use {
+                format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({items}))"#)
+            } else if capabilities.list_extended && capabilities.special_use {
+                r#"LIST "" "*" RETURN (SPECIAL-USE)"#.to_owned()
+            } else {
+                r#"LIST "" "*""#.to_owned()
+            };
         let mut collected = Collected::default();
         let mut commands = self.closing();
         commands.push(list);
@@ -136,15 +137,15 @@ impl Session {
             listed.ok()?;
         }
         collected.folders.retain(|folder| folder.selectable);
-        // Without LIST-STATUS these are all folders. With it, these are the folders whose counts the server did not include.
-        let untold: Vec<String> = collected
+        // Without LIST-STATUS, no folder has STATUS data yet. With LIST-STATUS, a server can leave out the data of some folders.
+        let without_status: Vec<String> = collected
             .folders
             .iter()
-            .filter(|folder| folder.standing.is_none())
+            .filter(|folder| folder.status.is_none())
             .filter_map(|folder| quoted(&folder.name))
-            .map(|name| format!("STATUS {name} ({asked})"))
+            .map(|name| format!("STATUS {name} ({items})"))
             .collect();
-        for commands in untold.chunks(STATUS_AT_ONCE) {
+        for commands in without_status.chunks(STATUS_AT_ONCE) {
             let outcomes = self
                 .run(commands, &mut |reply, frame| {
                     collected.add(reply, frame);
@@ -157,8 +158,8 @@ impl Session {
                 ));
             }
         }
-        // The STATUS of a folder that was just deleted returned NO.
-        collected.folders.retain(|folder| folder.standing.is_some());
+        // A folder without STATUS data was deleted after the LIST.
+        collected.folders.retain(|folder| folder.status.is_some());
         Ok(collected.folders)
     }
 }
@@ -194,14 +195,14 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
         selectable: !data.name_attributes.contains(&NameAttribute::NoSelect)
             && !has("\\NonExistent"),
         roles,
-        standing: None,
+        status: None,
         object_id: None,
         name,
     }
 }
 
-/// Removes the escapes of a quoted string (RFC 3501, section 4.3). `imap-proto` keeps them, and only the byte before the text distinguishes a quoted string
-/// from a literal.
+/// Removes the escapes of a quoted string (RFC 3501, section 4.3), which `imap-proto` keeps. Only the byte before the text distinguishes a quoted string from a
+/// literal.
 fn unescaped(text: &str, frame: &Bytes) -> String {
     let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
     let was_quoted = start
@@ -247,8 +248,8 @@ mod tests {
             b"* STATUS \"a\\\"b\\\\c\" (MESSAGES 3 UNSEEN 1)\r\n",
         ]);
         assert_eq!(all[0].path, r#"a"b\c"#);
-        let standing = all[0].standing.unwrap();
-        assert_eq!((standing.messages, standing.unseen), (3, 1));
+        let status = all[0].status.unwrap();
+        assert_eq!((status.messages, status.unseen), (3, 1));
         assert_eq!(all[1].path, r#"a\"b""#);
         assert_eq!(all[1].delimiter, "\\");
     }

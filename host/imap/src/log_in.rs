@@ -1,5 +1,5 @@
-//! Logs in: with an app password (PLAIN or LOGIN) or an access token (OAUTHBEARER or XOAUTH2). Distinguishes a wrong credential from a server that accepts no
-//! log-ins at the moment.
+//! Logs in with an app password (PLAIN or LOGIN) or an access token (OAUTHBEARER or XOAUTH2). Returns different errors for a wrong credential and for a server
+//! that accepts no log-ins at the moment.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,50 +10,54 @@ use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
 use super::capabilities::Capabilities;
-use super::client::named;
-use super::wire::{On, Outcome, Wire};
+use super::client::listed_capabilities;
+use super::wire::{OnReply, Outcome, Wire};
 use super::{Error, quoted};
 
 /// Logs in. Returns the capabilities that the server sent during the log-in, if any.
 pub(crate) async fn log_in(
     wire: &mut Wire,
-    can: Capabilities,
+    capabilities: Capabilities,
     credential: &MailCredential,
 ) -> Result<Option<Capabilities>, Error> {
-    let mut told = None;
-    let on: On<'_> = &mut |reply, _| {
+    let mut untagged = None;
+    let on: OnReply<'_> = &mut |reply, _| {
         if let Response::Capabilities(all) = reply {
-            told = Some(Capabilities::of(all));
+            untagged = Some(Capabilities::of(all));
         }
         Ok(())
     };
     let username = &credential.username;
     let outcome = match &credential.proof {
-        Proof::AppPassword(password) => with_password(wire, can, username, password, on).await?,
-        Proof::AccessToken { token, .. } => with_token(wire, can, username, token, on).await?,
+        Proof::AppPassword(password) => {
+            with_password(wire, capabilities, username, password, on).await?
+        }
+        Proof::AccessToken { token, .. } => {
+            with_token(wire, capabilities, username, token, on).await?
+        }
     };
-    let named = named(outcome.code.as_ref());
-    accepted(outcome)?;
-    Ok(named.or(told))
+    let listed = listed_capabilities(outcome.code.as_ref());
+    check_outcome(outcome)?;
+    Ok(listed.or(untagged))
 }
 
 async fn with_password(
     wire: &mut Wire,
-    can: Capabilities,
+    capabilities: Capabilities,
     username: &str,
     password: &SecretString,
-    on: On<'_>,
+    on: OnReply<'_>,
 ) -> Result<Outcome, Error> {
     let password = password.expose_secret();
     if username.contains('\0') || password.contains('\0') {
         return Err(Error::Refused);
     }
-    let tag = if can.auth_plain {
+    let tag = if capabilities.auth_plain {
         // RFC 4616: an empty authorization identity, the user name, the password.
         let plain = Zeroizing::new(format!("\0{username}\0{password}"));
         let response = Zeroizing::new(STANDARD.encode(plain.as_bytes()));
-        authenticate(wire, can, "PLAIN", &response, on).await?
-    } else if can.login_disabled {
+        authenticate(wire, capabilities, "PLAIN", &response, on).await?
+    } else if capabilities.login_disabled {
         return Err(Error::Unavailable(
             "the mail server does not allow log-in without TLS".into(),
         ));
@@ -72,14 +76,14 @@ async fn with_password(
 
 async fn with_token(
     wire: &mut Wire,
-    can: Capabilities,
+    capabilities: Capabilities,
     username: &str,
     token: &SecretString,
-    on: On<'_>,
+    on: OnReply<'_>,
 ) -> Result<Outcome, Error> {
     let offered = |mechanism| match mechanism {
-        Mechanism::OAuthBearer => can.auth_oauthbearer,
-        Mechanism::XOAuth2 => can.auth_xoauth2,
+        Mechanism::OAuthBearer => capabilities.auth_oauthbearer,
+        Mechanism::XOAuth2 => capabilities.auth_xoauth2,
     };
     let mechanism = Mechanism::best(offered).ok_or_else(|| {
         Error::Unavailable(
@@ -87,42 +91,42 @@ async fn with_token(
         )
     })?;
     let response = mechanism.response(username, token).ok_or(Error::Refused)?;
-    let tag = authenticate(wire, can, mechanism.name(), &response, on).await?;
+    let tag = authenticate(wire, capabilities, mechanism.name(), &response, on).await?;
     wire.flush().await?;
-    if let Some(outcome) = wire.asked(on).await? {
+    if let Some(outcome) = wire.continuation(on).await? {
         return Ok(outcome);
     }
-    // The server has sent the reason of the failure, and completes the command after this reply.
+    // The server has sent the reason of the failure as a continuation request. The server completes the command after the client's response.
     wire.queue_line(mechanism.farewell());
     wire.finish_one(tag, on).await
 }
 
-/// Queues AUTHENTICATE with the client's only message and returns its tag. Without SASL-IR, the message is queued after the server has requested it.
+/// Queues AUTHENTICATE with the initial response of the client and returns the tag. Without SASL-IR, queues the response after the server has requested it.
 async fn authenticate(
     wire: &mut Wire,
-    can: Capabilities,
+    capabilities: Capabilities,
     mechanism: &str,
     response: &str,
-    on: On<'_>,
+    on: OnReply<'_>,
 ) -> Result<String, Error> {
-    if can.sasl_ir {
+    if capabilities.sasl_ir {
         let command = Zeroizing::new(format!("AUTHENTICATE {mechanism} {response}"));
         return Ok(wire.queue(&command));
     }
     let tag = wire.queue(&format!("AUTHENTICATE {mechanism}"));
     wire.flush().await?;
-    if let Some(outcome) = wire.asked(on).await? {
+    if let Some(outcome) = wire.continuation(on).await? {
         return Err(Error::Unavailable(outcome.text));
     }
     wire.queue_line(response);
     Ok(tag)
 }
 
-/// Distinguishes a wrong credential from a server that accepts no log-ins at the moment (RFC 5530).
-fn accepted(outcome: Outcome) -> Result<(), Error> {
+/// Converts the outcome of the log-in. A wrong credential and a server that accepts no log-ins at the moment have different response codes (RFC 5530).
+fn check_outcome(outcome: Outcome) -> Result<(), Error> {
     let refused = ["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED"]
         .iter()
-        .any(|code| outcome.says(code));
+        .any(|code| outcome.has_code(code));
     match outcome.status {
         Status::Ok => Ok(()),
         Status::No if refused || !outcome.text.starts_with('[') => Err(Error::Refused),

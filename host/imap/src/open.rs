@@ -24,14 +24,14 @@ pub struct Opened {
 
 /// The mode in which a folder is opened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Open {
+pub(crate) enum OpenMode {
     /// Read-only.
     Examine,
     /// For writing.
     Select,
 }
 
-impl fmt::Display for Open {
+impl fmt::Display for OpenMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Examine => "EXAMINE",
@@ -42,7 +42,7 @@ impl fmt::Display for Open {
 
 /// The result of opening a folder and of the command that was sent with it.
 #[derive(Debug, Default)]
-pub(crate) struct Opening {
+pub(crate) struct OpenResult {
     pub(crate) opened: Opened,
     /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does not say.
     pub(crate) permanent: Option<Vec<String>>,
@@ -58,11 +58,11 @@ pub(crate) struct Opening {
     pub(crate) searched: Vec<u32>,
 }
 
-impl Opening {
-    fn see(&mut self, reply: &Response<'_>, frame: &Frame) {
+impl OpenResult {
+    fn add(&mut self, reply: &Response<'_>, frame: &Frame) {
         match reply {
-            // The first EXISTS is the state at opening. A later one includes messages that arrived after it.
-            Response::MailboxData(MailboxDatum::Exists(n)) if !self.collected.begun() => {
+            // The first EXISTS is the state at opening. A later EXISTS includes messages that arrived after the opening.
+            Response::MailboxData(MailboxDatum::Exists(n)) if !self.collected.has_messages() => {
                 self.opened.exists = *n;
             }
             Response::MailboxData(MailboxDatum::Recent(n)) => self.recent = *n,
@@ -87,37 +87,37 @@ impl Opening {
 impl Session {
     /// Opens the folder `name` and sends `command` in the same write.
     ///
-    /// The folder is opened again for every use, even if it is already open. Otherwise a folder that was renamed or created again would go unnoticed, and so
-    /// could new messages and flags. Together with a FETCH this costs 0.2 ms and no additional round trip.
+    /// Opens the folder even if it is already open. Otherwise the client could miss new messages and flags, and that the folder was renamed or replaced by
+    /// another one. Together with a FETCH, this takes 0.2 ms and no additional round trip.
     pub(crate) async fn open(
         &mut self,
-        how: Open,
+        mode: OpenMode,
         name: &str,
         command: Option<&str>,
-    ) -> Result<Opening, Error> {
+    ) -> Result<OpenResult, Error> {
         let quoted =
             super::quoted(name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
-        // Opening the folder once with SELECT clears `\Recent` and changes nothing else.
-        let how = if self.slow_folder.take_if(|slow| slow == name).is_some() {
-            Open::Select
+        // One SELECT of the folder clears `\Recent` and changes nothing else.
+        let mode = if self.slow_folder.take_if(|slow| slow == name).is_some() {
+            OpenMode::Select
         } else {
-            how
+            mode
         };
         let Idle { mut wire, .. } = self.take_idle()?;
         let exchange = async move {
-            let mut tags = vec![wire.queue(&format!("{how} {quoted}"))];
+            let mut tags = vec![wire.queue(&format!("{mode} {quoted}"))];
             tags.extend(command.map(|command| wire.queue(command)));
-            let mut opening = Opening::default();
+            let mut opening = OpenResult::default();
             let outcomes = wire
                 .finish(&tags, &mut |reply, frame| {
-                    opening.see(reply, frame);
+                    opening.add(reply, frame);
                     Ok(())
                 })
                 .await?;
             let mut outcomes = outcomes.into_iter();
             let opened = outcomes
                 .next()
-                .ok_or_else(|| Error::Protocol(format!("no response to {how}")))?;
+                .ok_or_else(|| Error::Protocol(format!("no response to {mode}")))?;
             opening.outcome = outcomes.next();
             let selected = match opened.status {
                 Status::Ok => Some(Selected {
@@ -127,15 +127,15 @@ impl Session {
                 }),
                 // After a NO, no folder is open (RFC 3501, section 6.3.1).
                 Status::No => {
-                    opening = Opening {
+                    opening = OpenResult {
                         refused: Some(opened),
-                        ..Opening::default()
+                        ..OpenResult::default()
                     };
                     None
                 }
                 _ => {
                     return Err(Error::Protocol(format!(
-                        "the server rejected {how} with BAD: {}",
+                        "the server rejected {mode} with BAD: {}",
                         opened.text
                     )));
                 }
@@ -143,7 +143,7 @@ impl Session {
             Ok((State::Idle(Idle { wire, selected }), opening))
         };
         let opening = self.exchange(self.timeout, exchange).await?;
-        if matches!(how, Open::Examine) && opening.recent > bounds::RECENT {
+        if matches!(mode, OpenMode::Examine) && opening.recent > bounds::RECENT {
             self.slow_folder = Some(name.to_owned());
         }
         Ok(opening)
@@ -152,18 +152,18 @@ impl Session {
     /// Opens the folder with the path `path`. Returns `None` if the folder does not exist.
     pub(crate) async fn open_path(
         &mut self,
-        how: Open,
+        mode: OpenMode,
         path: &str,
         command: Option<&str>,
-    ) -> Result<Option<Opening>, Error> {
+    ) -> Result<Option<OpenResult>, Error> {
         let Some(mut name) = super::utf7::name(path) else {
             return Ok(None);
         };
-        for sought in [false, true] {
-            let mut opening = self.open(how, &name, command).await?;
+        for retried in [false, true] {
+            let mut opening = self.open(mode, &name, command).await?;
             match opening.refused.take() {
                 None => return Ok(Some(opening)),
-                Some(no) if !sought => match self.unopened(path, &name, no).await? {
+                Some(no) if !retried => match self.resolve_refused(path, &name, no).await? {
                     Some(other) => name = other,
                     None => return Ok(None),
                 },
@@ -173,17 +173,17 @@ impl Session {
         Ok(None)
     }
 
-    /// Finds out why `name` could not be opened. Returns `None` if no folder `path` can be opened, or the server's name for `path` if it differs. Returns an
-    /// error if the folder is listed under this name and the server still does not open it.
+    /// Finds out why the server refused to open `name`. Returns the server's name for `path` if that name differs from `name`. Returns `None` if no folder with
+    /// the path `path` can be opened. Returns an error if the server lists the folder under this name.
     ///
-    /// The list decides, because the text of a NO is for people and some servers send no response code.
-    pub(crate) async fn unopened(
+    /// Uses LIST, because the text of a NO is not standardized and some servers send no response code.
+    pub(crate) async fn resolve_refused(
         &mut self,
         path: &str,
         name: &str,
         no: Outcome,
     ) -> Result<Option<String>, Error> {
-        if no.says("NONEXISTENT") || no.says("CANNOT") {
+        if no.has_code("NONEXISTENT") || no.has_code("CANNOT") {
             return Ok(None);
         }
         let found = self
@@ -198,6 +198,7 @@ impl Session {
         }
     }
 
+    /// Returns all folders, without STATUS data.
     pub(crate) async fn list(&mut self) -> Result<Vec<Listed>, Error> {
         let mut listed = list::Collected::default();
         let outcomes = self

@@ -4,17 +4,18 @@ use imap_proto::Status;
 
 use super::Error;
 use super::fetch::{self, Fetched};
-use super::open::{Open, Opened, Opening};
+use super::open::{OpenMode, OpenResult, Opened};
 use super::session::Session;
 
 impl Session {
-    /// Returns the UIDs and flags of the `limit` messages of `path` after the newest `offset`, in ascending order. Returns `None` if the folder does not exist.
+    /// Skips the newest `offset` messages of the folder `path` and returns the UIDs and flags of the next `limit` messages, in ascending order. Returns `None`
+    /// if the folder does not exist.
     ///
-    /// Needs one round trip if the folder was opened last and its number of messages has not changed, otherwise two.
+    /// Needs one round trip if the folder is open already and its number of messages has not changed, otherwise two.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn window(
+    pub async fn page(
         &mut self,
         path: &str,
         offset: u32,
@@ -23,27 +24,31 @@ impl Session {
         let Some(mut name) = super::utf7::name(path) else {
             return Ok(None);
         };
-        let (mut sought, mut may_guess) = (false, true);
+        let (mut retried, mut may_guess) = (false, true);
         for _ in 0..3 {
             let guess = self
                 .selected()
                 .filter(|selected| may_guess && selected.name == name)
                 .map(|selected| selected.exists);
             let guessed = guess.and_then(|total| range(total, offset, limit));
-            let Opening {
+            let OpenResult {
                 opened,
                 outcome,
                 collected,
                 refused,
                 ..
             } = self
-                .open(Open::Examine, &name, guessed.map(fetch::flags).as_deref())
+                .open(
+                    OpenMode::Examine,
+                    &name,
+                    guessed.map(fetch::flags).as_deref(),
+                )
                 .await?;
             match refused {
                 None => {}
-                Some(no) if !sought => match self.unopened(path, &name, no).await? {
+                Some(no) if !retried => match self.resolve_refused(path, &name, no).await? {
                     Some(other) => {
-                        (name, sought) = (other, true);
+                        (name, retried) = (other, true);
                         continue;
                     }
                     None => return Ok(None),
@@ -77,7 +82,8 @@ impl Session {
     }
 }
 
-/// Returns the positions of `limit` messages after the newest `offset` of `total`, or `None` if there are none.
+/// Returns the first and the last position of a page that skips the newest `offset` of `total` messages and has at most `limit` messages. Returns `None` if the
+/// page is empty.
 fn range(total: u32, offset: u32, limit: u32) -> Option<(u32, u32)> {
     let high = total.checked_sub(offset).filter(|high| *high > 0)?;
     (limit > 0).then(|| (high.saturating_sub(limit - 1).max(1), high))

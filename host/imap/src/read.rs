@@ -7,13 +7,13 @@ use imap_proto::{Response, Status};
 
 use super::Error;
 use super::fetch::{self, Collected, Fetched};
-use super::open::Open;
+use super::open::OpenMode;
 use super::session::Session;
 use super::wire::Outcome;
 
-/// The location of a message. In IMAP only these three values together identify a message (RFC 3501, section 2.3.1.1).
+/// The location of a message. Only the three values together identify a message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
-pub struct Spot<'a> {
+pub struct MessageRef<'a> {
     /// The folder's path.
     pub path: &'a str,
     /// The UIDVALIDITY for which `uid` is valid.
@@ -23,62 +23,73 @@ pub struct Spot<'a> {
 }
 
 impl Session {
-    /// Returns the message at `spot`, up to [`super::bounds::FIRST`] bytes, or `None` if it is not there. Needs one round trip.
+    /// Returns a message, up to [`super::bounds::FIRST`] bytes, or `None` if the message does not exist. Needs one round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn message(&mut self, spot: Spot<'_>) -> Result<Option<Fetched>, Error> {
-        self.one(spot, &fetch::whole(spot.uid)).await
+    pub async fn message(&mut self, message: MessageRef<'_>) -> Result<Option<Fetched>, Error> {
+        self.fetch_one(message, &fetch::whole(message.uid)).await
     }
 
-    /// Returns a range of bytes of the message at `spot`, fewer if the message is shorter, or `None` if it is not there. Needs one round trip.
+    /// Returns a range of bytes of a message, fewer if the message is shorter, or `None` if the message does not exist. Needs one round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn piece_of(
+    pub async fn read_range_at(
         &mut self,
-        spot: Spot<'_>,
+        message: MessageRef<'_>,
         range: &Range<usize>,
     ) -> Result<Option<Bytes>, Error> {
-        let fetched = self.one(spot, &fetch::piece(spot.uid, range)).await?;
+        let fetched = self
+            .fetch_one(message, &fetch::piece(message.uid, range))
+            .await?;
         Ok(fetched.map(|fetched| fetched.whole))
     }
 
-    /// Returns a range of bytes of a message in the open folder, fewer if the message is shorter, or `None` if it is not there.
+    /// Returns a range of bytes of a message in the open folder, fewer if the message is shorter, or `None` if the message does not exist.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn piece(&mut self, uid: u32, range: &Range<usize>) -> Result<Option<Bytes>, Error> {
+    pub async fn read_range(
+        &mut self,
+        uid: u32,
+        range: &Range<usize>,
+    ) -> Result<Option<Bytes>, Error> {
         let (outcome, collected) = self.fetch(&fetch::piece(uid, range)).await?;
         match outcome.status {
             Status::Ok | Status::No => {
-                let mut fetched = collected.with_bytes().into_iter();
+                let mut fetched = collected.with_body().into_iter();
                 Ok(fetched.find(|f| f.uid == uid).map(|f| f.whole))
             }
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
-    async fn one(&mut self, spot: Spot<'_>, command: &str) -> Result<Option<Fetched>, Error> {
+    /// Opens the folder of `message` and runs a FETCH for the message in the same round trip.
+    async fn fetch_one(
+        &mut self,
+        message: MessageRef<'_>,
+        command: &str,
+    ) -> Result<Option<Fetched>, Error> {
         let opening = self
-            .open_path(Open::Examine, spot.path, Some(command))
+            .open_path(OpenMode::Examine, message.path, Some(command))
             .await?;
         let Some(opening) = opening else {
             return Ok(None);
         };
-        if opening.opened.uid_validity != spot.uid_validity {
+        if opening.opened.uid_validity != message.uid_validity {
             return Ok(None);
         }
-        let mut fetched = opening.collected.with_bytes().into_iter();
-        let found = fetched.find(|f| f.uid == spot.uid);
+        let mut fetched = opening.collected.with_body().into_iter();
+        let found = fetched.find(|f| f.uid == message.uid);
         match opening.outcome.map(|o| o.status) {
-            // NO: the message was just expunged.
+            // The server responds with NO if the message was just expunged.
             Some(Status::Ok | Status::No) => Ok(found),
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
-    /// Reads the data of summaries of messages in the open folder. Calls `each` with every message as soon as it is complete.
+    /// Reads the data for summaries of messages in the open folder. Calls `each` for every message as soon as the data of the message has arrived.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -112,7 +123,7 @@ impl Session {
         ) {
             return Err(Error::Protocol("the server rejected FETCH with BAD".into()));
         }
-        collected.with_bytes().into_iter().for_each(each);
+        collected.with_body().into_iter().for_each(each);
         Ok(())
     }
 
@@ -120,14 +131,15 @@ impl Session {
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn longer(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
+    pub async fn longer_headers(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
         let (outcome, collected) = self.fetch(&fetch::longer(uids)).await?;
         match outcome.status {
-            Status::Ok | Status::No => Ok(collected.with_bytes()),
+            Status::Ok | Status::No => Ok(collected.with_body()),
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
+    /// Runs a FETCH in the open folder. Returns its outcome and the messages.
     pub(crate) async fn fetch(&mut self, command: &str) -> Result<(Outcome, Collected), Error> {
         let mut collected = Collected::default();
         let mut outcomes = self

@@ -6,10 +6,10 @@ use imap_proto::{MailboxDatum, Response, Status};
 
 use super::command::Command;
 use super::fetch::{self, Fetched};
-use super::open::{Open, Opened};
+use super::open::{OpenMode, Opened};
 use super::session::Session;
 use super::set::set;
-use super::{Error, Spot};
+use super::{Error, MessageRef};
 
 impl Session {
     /// Returns the UIDs of the messages of `path` that contain `term` in the subject, sender, recipients or body, in ascending order. Returns `None` if the
@@ -17,12 +17,12 @@ impl Session {
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn matching(
+    pub async fn search(
         &mut self,
         path: &str,
         term: &str,
     ) -> Result<Option<(Opened, Vec<u32>)>, Error> {
-        let Some(opening) = self.open_path(Open::Examine, path, None).await? else {
+        let Some(opening) = self.open_path(OpenMode::Examine, path, None).await? else {
             return Ok(None);
         };
         let mut command = Command::new("UID SEARCH ");
@@ -46,7 +46,7 @@ impl Session {
         Ok(Some((opening.opened, found.into_iter().collect())))
     }
 
-    /// Returns the positions and flags of the messages with these UIDs in the open folder, in ascending order. A message that was just expunged is left out.
+    /// Returns the positions and flags of the messages with these UIDs in the open folder, in ascending order. Messages that do not exist are left out.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -65,24 +65,24 @@ impl Session {
         }
     }
 
-    /// Returns which of these UIDs exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
+    /// Returns those of `uids` that exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn present(
+    pub async fn existing(
         &mut self,
         path: &str,
         uid_validity: u32,
         uids: &[u32],
     ) -> Result<Option<BTreeSet<u32>>, Error> {
         let command = format!("UID SEARCH UID {}", set(uids));
-        let found = self.found(path, &command).await?;
+        let found = self.search_in(path, &command).await?;
         Ok(found
             .filter(|(opened, _)| opened.uid_validity == uid_validity)
             .map(|(_, uids)| uids.into_iter().collect()))
     }
 
-    /// Returns the UIDs from `from` on in the folder `path`, in ascending order. Returns `None` if the folder does not exist. Needs one round trip.
+    /// Returns the UIDs in the folder `path` that are at least `from`, in ascending order. Returns `None` if the folder does not exist. Needs one round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -92,7 +92,7 @@ impl Session {
         from: u32,
     ) -> Result<Option<(Opened, Vec<u32>)>, Error> {
         let command = format!("UID SEARCH UID {from}:*");
-        let mut found = self.found(path, &command).await?;
+        let mut found = self.search_in(path, &command).await?;
         if let Some((_, uids)) = &mut found {
             // The result always includes the last message, because `*` is its UID (RFC 3501, section 9).
             uids.retain(|uid| *uid >= from);
@@ -101,12 +101,15 @@ impl Session {
         Ok(found)
     }
 
-    async fn found(
+    /// Opens a folder and searches it in the same round trip.
+    async fn search_in(
         &mut self,
         path: &str,
         command: &str,
     ) -> Result<Option<(Opened, Vec<u32>)>, Error> {
-        let opening = self.open_path(Open::Examine, path, Some(command)).await?;
+        let opening = self
+            .open_path(OpenMode::Examine, path, Some(command))
+            .await?;
         let Some(opening) = opening else {
             return Ok(None);
         };
@@ -117,26 +120,29 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// Returns the data of identities and the flags of messages, which are all in one folder. Returns nothing if the folder does not exist or has another
-    /// UIDVALIDITY. Needs one round trip.
+    /// Returns the data of identities and the flags of messages. All `messages` must be in one folder. Returns no messages if the folder does not exist or has
+    /// another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn identities_at(&mut self, spots: &[Spot<'_>]) -> Result<Vec<Fetched>, Error> {
-        let Some(first) = spots.first() else {
+    pub async fn identities_at(
+        &mut self,
+        messages: &[MessageRef<'_>],
+    ) -> Result<Vec<Fetched>, Error> {
+        let Some(first) = messages.first() else {
             return Ok(Vec::new());
         };
-        let uids: Vec<u32> = spots.iter().map(|spot| spot.uid).collect();
+        let uids: Vec<u32> = messages.iter().map(|message| message.uid).collect();
         let ids = self.capabilities.message_ids();
         let command = fetch::identities(&uids, ids);
         let opening = self
-            .open_path(Open::Examine, first.path, Some(&command))
+            .open_path(OpenMode::Examine, first.path, Some(&command))
             .await?;
         Ok(opening
             .filter(|opening| opening.opened.uid_validity == first.uid_validity)
             .map(|opening| match ids {
                 Some(_) => opening.collected.with_ids(),
-                None => opening.collected.with_bytes(),
+                None => opening.collected.with_body(),
             })
             .unwrap_or_default())
     }

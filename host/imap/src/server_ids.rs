@@ -1,33 +1,33 @@
 //! Extracts the mail server's ids of folders and messages: MAILBOXID and EMAILID (RFC 8474), and Dovecot's X-GUID for both.
 //!
-//! `imap-proto` supports none of them and rejects some of these replies, which would end the connection. So the id is removed from a STATUS or FETCH reply
-//! before the reply is parsed. This module does not use the ids.
+//! `imap-proto` does not support these attributes and rejects some replies that contain them, and a rejected reply would end the connection. So this module
+//! removes the id from a STATUS or FETCH reply before `imap-proto` parses the reply.
 
 use bytes::{Buf as _, BytesMut};
 
 const STATUS: &[u8] = b"* STATUS ";
 const FETCH: &[u8] = b" FETCH (";
-/// The attributes whose value is an id, and whether the value is in parentheses.
+/// The attributes whose value is an id. The second value is `true` if the id is in parentheses.
 const ATTRIBUTES: [(&[u8], bool); 3] =
     [(b"X-GUID", false), (b"MAILBOXID", true), (b"EMAILID", true)];
 /// Maximum length of an id, in bytes. RFC 8474, section 7, allows 255. With Maildir, Dovecot's ids are file names.
-const LONGEST: usize = 255;
+const MAX_ID: usize = 255;
 
 /// Removes the id from a reply and returns it. A reply without an id is not changed.
 pub(crate) fn take(reply: &mut BytesMut) -> Option<String> {
-    let (id, before, after) = found(reply)?;
-    // The few bytes before the id are moved, because the bytes after it can be a whole message.
+    let (id, before, after) = find_id(reply)?;
+    // Move the bytes before the id. There are few of them, but the bytes after the id can be a whole message.
     reply.copy_within(..before, after - before);
     reply.advance(after - before);
     Some(id)
 }
 
 /// Returns the id and the range of its attribute with one adjacent space.
-fn found(reply: &[u8]) -> Option<(String, usize, usize)> {
-    let mut at = list(reply)?;
+fn find_id(reply: &[u8]) -> Option<(String, usize, usize)> {
+    let mut at = first_attribute(reply)?;
     loop {
         let begin = at;
-        let name = attribute(reply, at)?;
+        let name = name_end(reply, at)?;
         let value = name + 1;
         let end = value_end(reply, value)?;
         let is_id = |(id, _): &&(&[u8], bool)| reply[begin..name].eq_ignore_ascii_case(id);
@@ -47,7 +47,7 @@ fn found(reply: &[u8]) -> Option<(String, usize, usize)> {
 }
 
 /// Returns the offset of the first attribute, after the opening parenthesis.
-fn list(reply: &[u8]) -> Option<usize> {
+fn first_attribute(reply: &[u8]) -> Option<usize> {
     if starts_with(reply, STATUS) {
         let name = value_end(reply, STATUS.len())?;
         return starts_with(&reply[name..], b" (").then_some(name + 2);
@@ -58,7 +58,7 @@ fn list(reply: &[u8]) -> Option<usize> {
 }
 
 /// Returns the end of an attribute's name: the first space outside brackets.
-fn attribute(reply: &[u8], from: usize) -> Option<usize> {
+fn name_end(reply: &[u8], from: usize) -> Option<usize> {
     let mut in_brackets = false;
     let length = reply.get(from..)?.iter().position(|byte| {
         in_brackets = (in_brackets || *byte == b'[') && *byte != b']';
@@ -103,14 +103,14 @@ fn value_end(reply: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Whether a reply to FETCH has lists within lists, more than `depth` of them.
+/// Returns `true` if a reply to FETCH has lists that are nested deeper than `depth`.
 pub(crate) fn is_nested_deeper(reply: &[u8], depth: usize) -> bool {
     if !reply.get(2).is_some_and(u8::is_ascii_digit) {
         return false;
     }
     let (mut at, mut open) = (0, 0_usize);
     while open <= depth {
-        // The parser stops at a string without an end, too.
+        // `imap-proto` also stops at a string without an end.
         let end = match reply.get(at) {
             Some(b'"') => quoted_end(reply, at),
             Some(b'{') => literal_end(reply, at),
@@ -155,7 +155,7 @@ fn text(value: &[u8], in_parentheses: bool) -> Option<String> {
         let quoted = value.strip_prefix(b"\"");
         quoted.map_or(Some(value), |id| id.strip_suffix(b"\""))?
     };
-    let is_id = (1..=LONGEST).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    let is_id = (1..=MAX_ID).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
     is_id.then(|| String::from_utf8_lossy(id).into_owned())
 }
 
@@ -177,14 +177,14 @@ mod tests {
     #[test]
     fn an_id_is_removed_wherever_it_is() {
         let rest = "* STATUS \"a b\" (MESSAGES 3 UNSEEN 1)\r\n";
-        for told in [
+        for reply in [
             "* STATUS \"a b\" (MAILBOXID (F6352ae03) MESSAGES 3 UNSEEN 1)\r\n",
             "* STATUS \"a b\" (MESSAGES 3 mailboxid (F6352ae03) UNSEEN 1)\r\n",
             "* STATUS \"a b\" (MESSAGES 3 UNSEEN 1 MAILBOXID (F6352ae03))\r\n",
             "* STATUS \"a b\" (MESSAGES 3 UNSEEN 1 X-GUID F6352ae03)\r\n",
             "* STATUS \"a b\" (X-GUID \"F6352ae03\" MESSAGES 3 UNSEEN 1)\r\n",
         ] {
-            assert_eq!(split(told), (Some("F6352ae03".into()), rest.into()));
+            assert_eq!(split(reply), (Some("F6352ae03".into()), rest.into()));
         }
         let rest = "* 12 FETCH (UID 5 FLAGS (\\Seen a) BODY[HEADER.FIELDS (SUBJECT TO)]<0> {20}\r\nX: (\" X-GUID wrong\r\n BODY[TEXT]<0> {0}\r\n)\r\n";
         for (place, id) in [
@@ -192,9 +192,9 @@ mod tests {
             ("(\\Seen a) ", "EMAILID (1795477647.M1P2.host,S=5) "),
             ("wrong\r\n ", "X-GUID 1795477647.M1P2.host,S=5 "),
         ] {
-            let told = rest.replace(place, &format!("{place}{id}"));
+            let reply = rest.replace(place, &format!("{place}{id}"));
             let expected = (Some("1795477647.M1P2.host,S=5".into()), rest.into());
-            assert_eq!(split(&told), expected, "{told}");
+            assert_eq!(split(&reply), expected, "{reply}");
         }
         let alone = split("* 1 FETCH (X-GUID a)\r\n");
         assert_eq!(alone, (Some("a".into()), "* 1 FETCH ()\r\n".into()));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_reply_without_an_id_is_not_changed() {
-        for told in [
+        for reply in [
             "* STATUS INBOX (MESSAGES 3)\r\n",
             "* STATUS \"MAILBOXID (\" (MESSAGES 3)\r\n",
             "* STATUS \"MAILBOXID (x)\" (MESSAGES 3)\r\n",
@@ -223,7 +223,7 @@ mod tests {
             "* 1 FETCH (",
             "",
         ] {
-            assert_eq!(split(told), (None, told.into()));
+            assert_eq!(split(reply), (None, reply.into()));
         }
     }
 

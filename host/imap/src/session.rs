@@ -1,7 +1,7 @@
 //! An authenticated IMAP connection and its state: idle with or without an open folder, streaming, appending, or broken.
 //!
-//! Every exchange with the server goes through [`Session::exchange`]. The session is broken from the start of an exchange until the exchange has succeeded. So a
-//! session whose command failed or was cancelled cannot be used again. The commands are in `open`, `page`, `read`, `stream`, `append`, `search`, `list` and
+//! Every exchange with the server goes through [`Session::exchange`]. The session is broken from the start of an exchange until the exchange has succeeded. So
+//! a session whose command failed or was cancelled cannot be used again. The commands are in `open`, `page`, `read`, `stream`, `append`, `search`, `list` and
 //! `change`.
 
 use std::mem;
@@ -15,10 +15,10 @@ use super::capabilities::Capabilities;
 use super::change::Writable;
 use super::command::Command;
 use super::stream::Streaming;
-use super::wire::{On, Outcome, Sent, Wire};
+use super::wire::{OnReply, Outcome, Sent, Wire};
 
 /// Timeout factor for commands with literals: a search reads every message, and a message can have 25 MB.
-pub(crate) const LONG: u32 = 4;
+pub(crate) const LITERAL_TIMEOUT_FACTOR: u32 = 4;
 
 /// An authenticated IMAP connection.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Session {
     pub(crate) capabilities: Capabilities,
     pub(crate) timeout: Duration,
     state: State,
-    /// A folder that is slow to open because it has many recent messages. The next SELECT clears their `\Recent`.
+    /// A folder that is slow to open because of many recent messages. The session opens this folder once with SELECT, which clears `\Recent`.
     pub(crate) slow_folder: Option<String>,
 }
 
@@ -101,8 +101,8 @@ impl Session {
         Ok((wire, selected))
     }
 
-    /// Runs one exchange with the server within `limit`. The exchange owns the connection and returns the next state. If it fails, times out or is cancelled, the
-    /// session stays broken and the connection closes.
+    /// Runs one exchange with the server within `limit`. The exchange owns the connection and returns the next state. If the exchange fails, times out or is
+    /// cancelled, the session stays broken and the connection closes.
     pub(crate) async fn exchange<T>(
         &mut self,
         limit: Duration,
@@ -119,7 +119,7 @@ impl Session {
     pub(crate) async fn run(
         &mut self,
         commands: &[String],
-        on: On<'_>,
+        on: OnReply<'_>,
     ) -> Result<Vec<Outcome>, Error> {
         let idle = self.take_idle()?;
         self.run_on(idle, commands, on).await
@@ -129,7 +129,7 @@ impl Session {
     pub(crate) async fn run_in_folder(
         &mut self,
         commands: &[String],
-        on: On<'_>,
+        on: OnReply<'_>,
     ) -> Result<Vec<Outcome>, Error> {
         let (wire, selected) = self.take_selected()?;
         let selected = Some(selected);
@@ -140,7 +140,7 @@ impl Session {
         &mut self,
         mut idle: Idle,
         commands: &[String],
-        on: On<'_>,
+        on: OnReply<'_>,
     ) -> Result<Vec<Outcome>, Error> {
         let exchange = async move {
             let tags: Vec<String> = commands.iter().map(|c| idle.wire.queue(c)).collect();
@@ -154,18 +154,19 @@ impl Session {
     pub(crate) async fn run_one(
         &mut self,
         command: &Command,
-        on: On<'_>,
+        on: OnReply<'_>,
     ) -> Result<Outcome, Error> {
         let mut idle = self.take_idle()?;
         let literal_plus = self.capabilities.literal_plus;
         let exchange = async move {
             let outcome = match idle.wire.queue_command(command, literal_plus, on).await? {
-                Sent::Whole(tag) => idle.wire.finish_one(tag, on).await?,
+                Sent::Complete(tag) => idle.wire.finish_one(tag, on).await?,
                 Sent::Refused(outcome) => outcome,
             };
             Ok((State::Idle(idle), outcome))
         };
-        self.exchange(self.timeout * LONG, exchange).await
+        self.exchange(self.timeout * LITERAL_TIMEOUT_FACTOR, exchange)
+            .await
     }
 
     /// Returns the open folder, if no command is in progress.
@@ -216,13 +217,13 @@ impl Session {
 
     /// Returns `true` if the connection can be used again.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle(_))
     }
 
     /// Returns `true` if this folder is open.
     #[must_use]
-    pub fn had_open(&self, folder: &str) -> bool {
+    pub fn has_open(&self, folder: &str) -> bool {
         self.selected()
             .is_some_and(|selected| selected.name == super::utf7::encode(folder))
     }

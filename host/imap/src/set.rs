@@ -1,4 +1,4 @@
-//! Sets of UIDs (RFC 3501, section 9, sequence-set): sorted, without duplicates, consecutive UIDs as a range.
+//! Sets of UIDs (sequence-set in RFC 3501, section 9). A set is sorted, has no duplicates, and writes consecutive UIDs as a range.
 
 use std::fmt::Write as _;
 
@@ -24,17 +24,17 @@ pub(crate) fn set(uids: &[u32]) -> String {
     set
 }
 
-/// Returns the UIDs of a set from the server (RFC 4315, section 4), in its order, or `None` if there are more than `most`.
-pub(crate) fn members(set: &[UidSetMember], most: usize) -> Option<Vec<u32>> {
+/// Returns the UIDs of a set from the server (RFC 4315, section 4), in its order, or `None` if there are more than `limit`.
+pub(crate) fn members(set: &[UidSetMember], limit: usize) -> Option<Vec<u32>> {
     let mut uids = Vec::new();
     for member in set {
         match member {
             UidSetMember::Uid(uid) => uids.push(*uid),
             UidSetMember::UidRange(range) => {
-                uids.extend(range.clone().take(most.saturating_sub(uids.len()) + 1));
+                uids.extend(range.clone().take(limit.saturating_sub(uids.len()) + 1));
             }
         }
-        if uids.len() > most {
+        if uids.len() > limit {
             return None;
         }
     }

@@ -7,8 +7,8 @@ use imap_proto::{AttributeValue, MailboxDatum, Response, ResponseCode, Status};
 
 use super::fetch;
 use super::session::{Idle, Selected, Session, State};
-use super::wire::{Next, Wire, parse};
-use super::{Error, Spot};
+use super::wire::{Item, Wire, parse};
+use super::{Error, MessageRef};
 
 /// A connection on which the server is sending bytes of a message.
 #[derive(Debug)]
@@ -18,16 +18,17 @@ pub(crate) struct Streaming {
     /// The tag of the FETCH command.
     tag: String,
     /// The number of bytes that have not been read.
-    left: usize,
+    remaining: usize,
 }
 
 impl Session {
-    /// Requests a range of bytes of a message in the open folder with one command. [`Session::some`] returns them as they arrive. No other command is possible
-    /// before the last of them. Returns their number, which is smaller than the range if the message is shorter, or `None` if the message is not there.
+    /// Requests a range of bytes of a message in the open folder with one command. [`Session::next_bytes`] returns the bytes as they arrive. No other command
+    /// is possible before the last byte was read. Returns the number of bytes, which is smaller than the range if the message is shorter. Returns `None` if the
+    /// message does not exist.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn send_for(
+    pub async fn start_stream(
         &mut self,
         uid: u32,
         range: &Range<usize>,
@@ -36,17 +37,17 @@ impl Session {
         self.start(wire, selected, Head::of(uid, None), range).await
     }
 
-    /// Requests a range of bytes of the message at `spot`, and opens its folder in the same write. Otherwise like [`Session::send_for`]. After `None`, use
-    /// [`Session::piece_of`] to check whether the message is there.
+    /// Opens the folder of `message` and requests a range of bytes of the message, both in the same write. Otherwise like [`Session::start_stream`]. A result
+    /// of `None` does not prove that the message does not exist: check with [`Session::read_range_at`].
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
-    pub async fn send_for_at(
+    pub async fn start_stream_at(
         &mut self,
-        spot: Spot<'_>,
+        message: MessageRef<'_>,
         range: &Range<usize>,
     ) -> Result<Option<usize>, Error> {
-        let Some(name) = super::utf7::name(spot.path) else {
+        let Some(name) = super::utf7::name(message.path) else {
             return Ok(None);
         };
         let Some(quoted) = super::quoted(&name) else {
@@ -59,11 +60,12 @@ impl Session {
             exists: 0,
             writable: None,
         };
-        let head = Head::of(spot.uid, Some(spot.uid_validity));
+        let head = Head::of(message.uid, Some(message.uid_validity));
         self.start(wire, selected, head, range).await
     }
 
-    /// Sends the queued commands and FETCH, and reads up to the requested bytes. `selected` is the folder that is open afterwards, if `head` opens one.
+    /// Sends the queued commands and FETCH, and reads the replies up to the requested bytes. `selected` is the folder that is open afterwards if the commands
+    /// succeed.
     async fn start(
         &mut self,
         mut wire: Wire,
@@ -77,27 +79,27 @@ impl Session {
             if head.uid_validity.is_some() {
                 selected.exists = head.exists;
             }
-            let (left, selected) = match start {
-                Start::Bytes(left) if left > range.len() => {
+            let (remaining, selected) = match start {
+                Start::Bytes(remaining) if remaining > range.len() => {
                     return Err(Error::Protocol(
                         "the server announced more bytes than requested".into(),
                     ));
                 }
-                Start::Bytes(left) => {
+                Start::Bytes(remaining) => {
                     let streaming = Streaming {
                         wire,
                         selected,
                         tag,
-                        left,
+                        remaining,
                     };
-                    return Ok((State::Streaming(streaming), Some(left)));
+                    return Ok((State::Streaming(streaming), Some(remaining)));
                 }
                 // Closing the connection is faster than reading the bytes of the other message.
                 Start::Another => return Ok((State::Broken, None)),
                 Start::Empty => (Some(0), Some(selected)),
                 Start::Nothing => (None, head.is_open.then_some(selected)),
             };
-            Ok((State::Idle(Idle { wire, selected }), left))
+            Ok((State::Idle(Idle { wire, selected }), remaining))
         };
         self.exchange(self.timeout, exchange).await
     }
@@ -106,7 +108,7 @@ impl Session {
     ///
     /// # Errors
     /// Returns the [`Error`] of the connection.
-    pub async fn some(&mut self) -> Result<Bytes, Error> {
+    pub async fn next_bytes(&mut self) -> Result<Bytes, Error> {
         let State::Streaming(streaming) = self.take() else {
             return Err(Error::Protocol("no bytes were requested".into()));
         };
@@ -117,9 +119,9 @@ impl Session {
 impl Streaming {
     /// Returns the next bytes and the state after them: idle after the last bytes, otherwise streaming.
     async fn advance(mut self) -> Result<(State, Bytes), Error> {
-        let bytes = self.wire.some(self.left).await?;
-        self.left -= bytes.len();
-        if self.left > 0 {
+        let bytes = self.wire.literal_bytes(self.remaining).await?;
+        self.remaining -= bytes.len();
+        if self.remaining > 0 {
             return Ok((State::Streaming(self), bytes));
         }
         let Self {
@@ -142,7 +144,7 @@ enum Start {
     Bytes(usize),
     /// The message has no bytes in the range.
     Empty,
-    /// The message is not there.
+    /// The message does not exist.
     Nothing,
     /// The server is sending bytes of another message, because the folder was created again.
     Another,
@@ -157,10 +159,10 @@ struct Head {
     opened: Option<u32>,
     /// The number of messages that the server has sent.
     exists: u32,
-    /// `true` if the folder was open already, or once the server has opened it.
+    /// `true` if the folder was open before, or if the server has opened it.
     is_open: bool,
-    /// `true` once the server has sent data of the message.
-    there: bool,
+    /// `true` if the server has sent data of the message.
+    has_message: bool,
 }
 
 impl Head {
@@ -171,34 +173,34 @@ impl Head {
             opened: None,
             exists: 0,
             is_open: uid_validity.is_none(),
-            there: false,
+            has_message: false,
         }
     }
 
-    /// Writes the queued commands and reads up to the bytes that command `tag` requested, or to the end of that command.
+    /// Writes the queued commands and reads up to the bytes that the command `tag` requested. Reads to the end of the command if the server sends no bytes.
     async fn read(&mut self, wire: &mut Wire, tag: &str) -> Result<Start, Error> {
         wire.flush().await?;
         loop {
-            let frame = match wire.next().await? {
+            let frame = match wire.next_item().await? {
                 // Only the requested bytes are sent as a literal.
-                Next::Literal(0) => {
-                    self.there = true;
+                Item::Literal(0) => {
+                    self.has_message = true;
                     wire.reply().await?
                 }
-                Next::Literal(length) if self.uid_validity == self.opened => {
+                Item::Literal(length) if self.uid_validity == self.opened => {
                     return Ok(Start::Bytes(length));
                 }
-                Next::Literal(_) => return Ok(Start::Another),
-                Next::Reply(frame) => frame,
+                Item::Literal(_) => return Ok(Start::Another),
+                Item::Reply(frame) => frame,
             };
             match parse(&frame) {
                 Ok(Response::Done {
-                    tag: answered,
+                    tag: done_tag,
                     status,
                     ..
                 }) => match status {
-                    Status::Ok | Status::No if answered.0 == tag => {
-                        return Ok(if self.there && self.uid_validity == self.opened {
+                    Status::Ok | Status::No if done_tag.0 == tag => {
+                        return Ok(if self.has_message && self.uid_validity == self.opened {
                             Start::Empty
                         } else {
                             Start::Nothing
@@ -208,7 +210,7 @@ impl Head {
                     Status::Ok => self.is_open = true,
                     Status::No => {}
                     // If no folder is open, the server rejects FETCH with BAD.
-                    Status::Bad if answered.0 == tag && self.opened.is_none() => {
+                    Status::Bad if done_tag.0 == tag && self.opened.is_none() => {
                         return Ok(Start::Nothing);
                     }
                     _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
@@ -224,11 +226,11 @@ impl Head {
                 Ok(Response::MailboxData(MailboxDatum::Exists(n))) => self.exists = n,
                 Ok(Response::Fetch(_, attributes)) => {
                     let uid = AttributeValue::Uid(self.uid);
-                    self.there |= attributes.contains(&uid);
+                    self.has_message |= attributes.contains(&uid);
                 }
                 Ok(_) => {}
                 // The rest of a reply after an empty literal.
-                Err(Error::Protocol(_)) if self.there => {}
+                Err(Error::Protocol(_)) if self.has_message => {}
                 Err(error) => return Err(error),
             }
         }

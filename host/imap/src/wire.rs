@@ -1,4 +1,5 @@
-//! Reads whole replies and writes whole commands. Implements the framing of RFC 3501 (lines and literals) and does not interpret the content.
+//! Writes commands and reads replies on a connection. This module numbers commands, assigns outcomes to them and sends literals. It does not know what a
+//! command means.
 
 use std::fmt;
 
@@ -43,28 +44,29 @@ pub(crate) struct Frame {
 }
 
 /// A callback for the untagged replies.
-pub(crate) type On<'a> = &'a mut (dyn FnMut(&Response<'_>, &Frame) -> Result<(), Error> + Send);
+pub(crate) type OnReply<'a> =
+    &'a mut (dyn FnMut(&Response<'_>, &Frame) -> Result<(), Error> + Send);
 
 /// The result of writing a command with literals.
 #[derive(Debug)]
 pub(crate) enum Sent {
     /// The command is written and has this tag.
-    Whole(String),
+    Complete(String),
     /// The server rejected a literal.
     Refused(Outcome),
 }
 
 impl Outcome {
-    fn of(status: Status, told: imap_proto::Outcome<'_>) -> Self {
+    fn of(status: Status, outcome: imap_proto::Outcome<'_>) -> Self {
         Self {
             status,
-            text: told.information.unwrap_or_default().into_owned(),
-            code: told.code.map(ResponseCode::into_owned),
+            text: outcome.information.unwrap_or_default().into_owned(),
+            code: outcome.code.map(ResponseCode::into_owned),
         }
     }
 
     /// Returns `true` if the response code is `name`.
-    pub(crate) fn says(&self, name: &str) -> bool {
+    pub(crate) fn has_code(&self, name: &str) -> bool {
         self.text
             .strip_prefix('[')
             .and_then(|rest| rest.split([' ', ']']).next())
@@ -115,6 +117,7 @@ impl Wire {
         self.written.extend_from_slice(b"\r\n");
     }
 
+    /// Writes the queue.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
         let written = std::mem::take(&mut self.written);
         self.io.write_all(&written).await?;
@@ -122,12 +125,12 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes the queue and reads until all `tags` are complete, in any order: Dovecot completes a NOOP after a FETCH that was sent after it. `on` receives all
-    /// other replies. The outcomes are in the order of `tags`.
+    /// Writes the queue and reads until the commands with these tags are complete. `on` receives all other replies. The outcomes are in the order of `tags`.
+    /// The commands can complete in any order: Dovecot completes a NOOP after a FETCH that was sent after the NOOP.
     pub(crate) async fn finish(
         &mut self,
         tags: &[String],
-        on: On<'_>,
+        on: OnReply<'_>,
     ) -> Result<Vec<Outcome>, Error> {
         self.flush().await?;
         let mut outcomes: Vec<Option<Outcome>> = tags.iter().map(|_| None).collect();
@@ -139,10 +142,10 @@ impl Wire {
                     status,
                     outcome,
                 } => {
-                    let place = tags.iter().position(|t| *t == tag.0).ok_or_else(|| {
+                    let index = tags.iter().position(|t| *t == tag.0).ok_or_else(|| {
                         Error::Protocol(format!("a response with the unknown tag {}", tag.0))
                     })?;
-                    outcomes[place] = Some(Outcome::of(status, outcome));
+                    outcomes[index] = Some(Outcome::of(status, outcome));
                 }
                 other => on(&other, &frame)?,
             }
@@ -151,58 +154,62 @@ impl Wire {
     }
 
     /// Like [`Wire::finish`], for one command.
-    pub(crate) async fn finish_one(&mut self, tag: String, on: On<'_>) -> Result<Outcome, Error> {
+    pub(crate) async fn finish_one(
+        &mut self,
+        tag: String,
+        on: OnReply<'_>,
+    ) -> Result<Outcome, Error> {
         let outcome = self.finish(&[tag], on).await?.pop();
         outcome.ok_or_else(|| Error::Protocol("no response to a command".into()))
     }
 
-    /// Returns `true` if there is no unread data and the server has not closed the connection, as far as is known without waiting.
+    /// Returns `true` if no unread data has arrived and the server has not closed the connection. Does not wait.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        self.read.is_empty() && self.more(0).now_or_never().is_none()
+        self.read.is_empty() && self.read_more(0).now_or_never().is_none()
     }
 
-    /// Writes a command with its literals and queues the text after the last literal. `at_once` means that the server accepts literals without a continuation
-    /// (RFC 7888). Otherwise each literal is sent after the server has requested it.
+    /// Writes a command with its literals and queues the text after the last literal. If `literal_plus` is `true`, the server accepts literals without a
+    /// continuation request (RFC 7888). Otherwise this function sends each literal after the server has requested it.
     pub(crate) async fn queue_command(
         &mut self,
         command: &Command,
-        at_once: bool,
-        on: On<'_>,
+        literal_plus: bool,
+        on: OnReply<'_>,
     ) -> Result<Sent, Error> {
-        let sent = self.queue_literals(command, at_once, on).await?;
-        if let Sent::Whole(_) = sent {
+        let sent = self.queue_literals(command, literal_plus, on).await?;
+        if let Sent::Complete(_) = sent {
             self.queue_line(&command.end);
         }
         Ok(sent)
     }
 
-    /// Writes a command with its literals, without the text after the last one. The server executes the command only after that text.
+    /// Writes a command with its literals, but not the text after the last literal. The server executes the command only after it has received that text.
     pub(crate) async fn queue_literals(
         &mut self,
         command: &Command,
-        at_once: bool,
-        on: On<'_>,
+        literal_plus: bool,
+        on: OnReply<'_>,
     ) -> Result<Sent, Error> {
         let tag = self.queue_tag();
         for (text, literal) in &command.literals {
             self.written.extend_from_slice(text.as_bytes());
-            let plus = if at_once { "+" } else { "" };
+            let plus = if literal_plus { "+" } else { "" };
             self.queue_line(&format!("{{{}{plus}}}", literal.len()));
-            if at_once && literal.len() <= SMALL {
+            if literal_plus && literal.len() <= SMALL_LITERAL {
                 self.written.extend_from_slice(literal);
                 continue;
             }
             self.flush().await?;
-            if !at_once && let Some(refused) = self.asked(on).await? {
+            if !literal_plus && let Some(refused) = self.continuation(on).await? {
                 return Ok(Sent::Refused(refused));
             }
             self.io.write_all(literal).await?;
         }
-        Ok(Sent::Whole(tag))
+        Ok(Sent::Complete(tag))
     }
 
-    /// Waits for a continuation request. Returns `None` after one, or the command's outcome if the command ended instead.
-    pub(crate) async fn asked(&mut self, on: On<'_>) -> Result<Option<Outcome>, Error> {
+    /// Waits for a continuation request (RFC 3501, section 7.5). Returns the outcome of the command if the command ends instead, otherwise `None`.
+    pub(crate) async fn continuation(&mut self, on: OnReply<'_>) -> Result<Option<Outcome>, Error> {
         loop {
             let frame = self.frame().await?;
             match parse(&frame.bytes)? {
@@ -215,8 +222,9 @@ impl Wire {
         }
     }
 
+    /// Returns the next reply, including its literals, without the server's id of the folder or message.
     pub(crate) async fn frame(&mut self) -> Result<Frame, Error> {
-        let mut reply = self.whole().await?;
+        let mut reply = self.next_frame().await?;
         let id = server_ids::take(&mut reply);
         Ok(Frame {
             bytes: reply.freeze(),
@@ -226,22 +234,22 @@ impl Wire {
 
     /// Returns the next reply, including its literals.
     pub(crate) async fn reply(&mut self) -> Result<Bytes, Error> {
-        Ok(self.whole().await?.freeze())
+        Ok(self.next_frame().await?.freeze())
     }
 
-    async fn whole(&mut self) -> Result<BytesMut, Error> {
+    async fn next_frame(&mut self) -> Result<BytesMut, Error> {
         let mut framing = Framing::default();
         loop {
             if let Some(length) = framing.end(&self.read)? {
                 return Ok(self.read.split_to(length));
             }
-            self.more(framing.missing(&self.read)).await?;
+            self.read_more(framing.missing(&self.read)).await?;
         }
     }
 
-    /// Reads at least one byte, after reserving `room` bytes in the buffer.
-    async fn more(&mut self, room: usize) -> Result<(), Error> {
-        self.read.reserve(room);
+    /// Reserves `reserve` bytes in the buffer and reads at least one byte.
+    async fn read_more(&mut self, reserve: usize) -> Result<(), Error> {
+        self.read.reserve(reserve);
         match self.io.read_buf(&mut self.read).await? {
             0 => Err(Error::Lost("the server closed the connection".into())),
             _ => Ok(()),
@@ -249,9 +257,9 @@ impl Wire {
     }
 }
 
-/// The next item when a literal is read in pieces.
+/// The result of [`Wire::next_item`].
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum Item {
     /// A reply without literals.
     Reply(Bytes),
     /// A reply up to its first literal, and the length of that literal in bytes.
@@ -259,36 +267,36 @@ pub(crate) enum Next {
 }
 
 impl Wire {
-    /// Returns the next reply, or the length of its first literal. [`Wire::some`] then returns the literal's bytes.
-    pub(crate) async fn next(&mut self) -> Result<Next, Error> {
+    /// Returns the next reply, or the length of its first literal. [`Wire::literal_bytes`] then returns the literal's bytes.
+    pub(crate) async fn next_item(&mut self) -> Result<Item, Error> {
         loop {
             if let Some(end) = memmem::find(&self.read, b"\r\n") {
                 let line = self.read.split_to(end + 2).freeze();
                 return Ok(match literal(&line, &line[..end])? {
-                    Some(length) => Next::Literal(length),
-                    None => Next::Reply(line),
+                    Some(length) => Item::Literal(length),
+                    None => Item::Reply(line),
                 });
             }
             if self.read.len() > bounds::REPLY_LINE {
                 return Err(too_large());
             }
-            self.more(self.room()).await?;
+            self.read_more(self.reserve_size()).await?;
         }
     }
 
-    /// Returns the next bytes: at least one, at most `most`.
-    pub(crate) async fn some(&mut self, most: usize) -> Result<Bytes, Error> {
+    /// Returns the next bytes: at least one, at most `limit`.
+    pub(crate) async fn literal_bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         if self.read.is_empty() {
-            self.more(self.room()).await?;
+            self.read_more(self.reserve_size()).await?;
         }
-        let there = self.read.len().min(most);
-        Ok(self.read.split_to(there).freeze())
+        let length = self.read.len().min(limit);
+        Ok(self.read.split_to(length).freeze())
     }
 
-    /// Returns how many bytes to reserve for a literal that is read in pieces: none while the buffer has enough space.
-    fn room(&self) -> usize {
-        if self.read.capacity() - self.read.len() < LEAST {
-            LARGE
+    /// Returns the number of bytes to reserve for a literal that is read in pieces. Returns 0 if the buffer has enough space.
+    fn reserve_size(&self) -> usize {
+        if self.read.capacity() - self.read.len() < MIN_FREE {
+            RESERVE
         } else {
             0
         }
@@ -296,11 +304,11 @@ impl Wire {
 }
 
 /// Maximum size of a literal that is sent in one write with the text around it, in bytes.
-pub(crate) const SMALL: usize = 64 * 1024;
+pub(crate) const SMALL_LITERAL: usize = 64 * 1024;
 
-/// The number of bytes to reserve, and the free space below which they are reserved.
-const LARGE: usize = 256 * 1024;
-const LEAST: usize = 16 * 1024;
+/// The number of bytes to reserve if the buffer has less than [`MIN_FREE`] bytes of free space.
+const RESERVE: usize = 256 * 1024;
+const MIN_FREE: usize = 16 * 1024;
 
 /// Does not show the buffers, because they can contain a password.
 impl fmt::Debug for Wire {
@@ -309,7 +317,7 @@ impl fmt::Debug for Wire {
     }
 }
 
-/// Parses a reply. BYE is an error, because the server closes the connection.
+/// Parses a reply. Returns an error for BYE, because the server closes the connection after it.
 pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     if server_ids::is_nested_deeper(frame, DEPTH) {
         return Err(Error::Protocol("a reply with lists nested too deep".into()));
@@ -333,7 +341,7 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     }
 }
 
-/// How deep lists in a reply may be nested. `imap-proto` parses them by recursion. Replies to our commands have at most four levels.
+/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Replies to the client's commands have at most four levels.
 const DEPTH: usize = 32;
 
 #[cfg(test)]

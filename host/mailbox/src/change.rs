@@ -262,7 +262,7 @@ impl Mail {
         let uids: Vec<u32> = messages.iter().map(|(_, imap_uid)| *imap_uid).collect();
         let mut lease = self.pool.lease(access, Some(path)).await?;
         if matches!(change, Change::Move { to } if to == path) {
-            let there = reading!(lease, session => session.present(path, uid_validity, &uids));
+            let there = reading!(lease, session => session.existing(path, uid_validity, &uids));
             return Ok(Done::To(there.unwrap_or_default()));
         }
         match change {
@@ -409,7 +409,7 @@ async fn flagged(
 ) -> Result<BTreeSet<u32>, Error> {
     let mut lost = false;
     let session = lease.session().await?;
-    if session.can_flag_as_open(path, uid_validity, uids, flags) {
+    if session.can_store_without_select(path, uid_validity, uids, flags) {
         match session.store(uids, flags, add).await {
             Ok(there) => return Ok(there),
             // The command is idempotent, so it can be repeated.
@@ -422,7 +422,7 @@ async fn flagged(
         let Some((session, folder)) = opened(lease, path, uid_validity).await? else {
             return Ok(BTreeSet::new());
         };
-        if let Some(flag) = folder.forgets(flags).filter(|_| add) {
+        if let Some(flag) = folder.first_unsupported(flags).filter(|_| add) {
             let sentence = format!("The mail server does not store the flag {}", flag.as_str());
             return Err(Error::Rejected(sentence));
         }

@@ -15,11 +15,11 @@ impl pool::Connect for Connector {
 
 impl pool::Session for Session {
     fn is_whole(&self) -> bool {
-        Session::is_whole(self)
+        Session::is_idle(self)
     }
 
     fn had_open(&self, folder: &str) -> bool {
-        Session::had_open(self, folder)
+        Session::has_open(self, folder)
     }
 }
 
@@ -31,7 +31,7 @@ impl From<latchmail_imap::Error> for super::Error {
             latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
             latchmail_imap::Error::No(_)
             | latchmail_imap::Error::Protocol(_)
-            | latchmail_imap::Error::Lacks(_) => Self::Internal(error.to_string()),
+            | latchmail_imap::Error::MissingExtension(_) => Self::Internal(error.to_string()),
         }
     }
 }

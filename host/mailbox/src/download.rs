@@ -183,15 +183,15 @@ impl Reader {
                 let at_once = if self.slow || piece.end == end {
                     None
                 } else {
-                    reading!(lease, session => session.send_for_at(spot, &rest))
+                    reading!(lease, session => session.start_stream_at(spot, &rest))
                 };
                 if let Some(length) = at_once {
                     whole(length == rest.len())?;
-                    (lease.as_it_is()?.some().await?, Way::Streaming(lease))
+                    (lease.as_it_is()?.next_bytes().await?, Way::Streaming(lease))
                 } else {
                     // IMAP has no empty range, and the message's existence must be checked for an empty attachment too.
                     let asked = piece.start..piece.end.max(piece.start + 1);
-                    let bytes = reading!(lease, session => session.piece_of(spot, &asked));
+                    let bytes = reading!(lease, session => session.read_range_at(spot, &asked));
                     let Some(mut bytes) = bytes else {
                         return Ok(None);
                     };
@@ -202,14 +202,14 @@ impl Reader {
             }
             Way::Open(mut lease) => {
                 let session = lease.session().await?;
-                let Some(bytes) = session.piece(spot.uid, &piece).await? else {
+                let Some(bytes) = session.read_range(spot.uid, &piece).await? else {
                     return Ok(None);
                 };
                 whole(bytes.len() == piece.len())?;
                 (bytes, Way::Open(lease))
             }
             Way::Streaming(mut lease) => {
-                let bytes = lease.as_it_is()?.some().await?;
+                let bytes = lease.as_it_is()?.next_bytes().await?;
                 (bytes, Way::Streaming(lease))
             }
         };

@@ -235,7 +235,7 @@ impl Mail {
         // Rights refer to the stored names, which `ids` has just updated.
         let reach = self.reach(access).await?;
         listed.retain(|folder| {
-            let validity = folder.standing.map_or(0, |standing| standing.uid_validity);
+            let validity = folder.status.map_or(0, |status| status.uid_validity);
             reach.judge(&folder.path, validity, Right::MailRead) == Judged::Allowed
         });
         let named = roles::arranged(listed).into_iter();
@@ -480,7 +480,7 @@ impl Mail {
     async fn is_there(&self, access: &Access, place: &Location) -> Result<bool, Error> {
         let spot = spot_of(place);
         let mut lease = self.pool.lease(access, Some(spot.path)).await?;
-        let beginning = reading!(lease, session => session.piece_of(spot, &(0..1)));
+        let beginning = reading!(lease, session => session.read_range_at(spot, &(0..1)));
         Ok(beginning.is_some())
     }
 

@@ -67,8 +67,8 @@ pub(crate) async fn read(
     } = wanted;
     let found = match term {
         None => {
-            let window = session.window(path, offset, limit).await?;
-            window.map(|(opened, seen)| (opened, opened.exists, seen))
+            let page = session.page(path, offset, limit).await?;
+            page.map(|(opened, seen)| (opened, opened.exists, seen))
         }
         Some(term) => matching(session, path, term, offset, limit).await?,
     };
@@ -106,7 +106,7 @@ async fn matching(
     offset: u32,
     limit: u32,
 ) -> Result<Option<(Opened, u32, Vec<Fetched>)>, latchmail_imap::Error> {
-    let Some((opened, uids)) = session.matching(path, term).await? else {
+    let Some((opened, uids)) = session.search(path, term).await? else {
         return Ok(None);
     };
     let place = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -132,7 +132,7 @@ async fn fresh(
             let (header, _) = mime::split(&message.header);
             let complete = message.text.len() < bounds::PREFIX;
             let preview = Preview::of(header, &message.text, complete);
-            if preview.settled {
+            if preview.is_final {
                 fresh.push(Fresh::of(&message, preview));
             } else {
                 longer.push(Longer::of(message, bounds::LISTED_HEADER));
@@ -190,7 +190,7 @@ async fn read_longer(
     let bytes: usize = messages.iter().map(|one| one.bytes).sum();
     let _memory = mail.memory_for_listing(bytes).await?;
     let uids: Vec<u32> = messages.iter().map(|one| one.message.uid).collect();
-    let read = session.longer(&uids).await?;
+    let read = session.longer_headers(&uids).await?;
     let mut first: HashMap<u32, Fetched> = messages
         .iter()
         .map(|one| (one.message.uid, one.message.clone()))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use latchmail_imap::{Fetched, Session};
 use latchmail_mime::preview::Preview;
-use latchmail_mime::{self as mime, Header, Section, Structure, Walker};
+use latchmail_mime::{self as mime, Header, Section, Structure, StructureParser};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::authentication::Authentication;
@@ -24,7 +24,7 @@ pub(crate) struct Read {
 impl Read {
     /// Creates the data of a message that was read completely.
     pub(crate) fn of(message: Fetched) -> Self {
-        let mut walker = Walker::default();
+        let mut walker = StructureParser::default();
         walker.push(&message.whole);
         let structure = walker.finish(true);
         let texts = mime::texts(&structure).map(|range| Some(message.whole.slice(range?)));
@@ -49,7 +49,7 @@ impl Read {
             *text = if range.end <= message.whole.len() {
                 Some(message.whole.slice(range))
             } else {
-                let Some(bytes) = session.piece(message.uid, &range).await? else {
+                let Some(bytes) = session.read_range(message.uid, &range).await? else {
                     return Ok(None);
                 };
                 Some(bytes)
@@ -68,16 +68,16 @@ pub(crate) async fn walked(
     session: &mut Session,
     message: &Fetched,
 ) -> Result<Option<Structure>, latchmail_imap::Error> {
-    let mut walker = pushed(Walker::default(), message.whole.clone()).await?;
+    let mut walker = pushed(StructureParser::default(), message.whole.clone()).await?;
     let mut ended = message.whole.len() < bounds::FIRST;
     if !ended {
         let rest = bounds::FIRST..bounds::MESSAGE;
-        let Some(mut left) = session.send_for(message.uid, &rest).await? else {
+        let Some(mut left) = session.start_stream(message.uid, &rest).await? else {
             return Ok(None);
         };
         ended = left < rest.len();
         while left > 0 {
-            let piece = session.some().await?;
+            let piece = session.next_bytes().await?;
             left -= piece.len();
             walker = pushed(walker, piece).await?;
         }
@@ -86,7 +86,10 @@ pub(crate) async fn walked(
     Ok(Some(structure.map_err(latchmail_imap::Error::Protocol)?))
 }
 
-async fn pushed(mut walker: Walker, piece: Bytes) -> Result<Walker, latchmail_imap::Error> {
+async fn pushed(
+    mut walker: StructureParser,
+    piece: Bytes,
+) -> Result<StructureParser, latchmail_imap::Error> {
     worked(piece.len(), move || {
         walker.push(&piece);
         walker

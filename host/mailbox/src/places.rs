@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
-use latchmail_imap::Spot;
+use latchmail_imap::MessageRef;
 
 use super::reach::{Judged, Reach};
 use super::{Access, Error, Mail};
 
 /// Returns the location of a message in the form of the IMAP client.
-pub(crate) fn spot_of(location: &Location) -> Spot<'_> {
-    Spot {
+pub(crate) fn spot_of(location: &Location) -> MessageRef<'_> {
+    MessageRef {
         path: &location.path,
         uid_validity: location.uid_validity(),
         uid: location.imap_uid(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use latchmail_core::caller::Origin;
 use latchmail_core::permissions::{Grants, Right, Rights};
 use latchmail_directory::message_index;
-use latchmail_imap::Spot;
+use latchmail_imap::MessageRef;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Access, Error, Mail};
@@ -131,7 +131,7 @@ impl Reach {
     }
 
     /// Checks a right on the folder of a message.
-    pub(crate) fn judge_spot(&self, spot: Spot<'_>, right: Right) -> Judged {
+    pub(crate) fn judge_spot(&self, spot: MessageRef<'_>, right: Right) -> Judged {
         self.judge(spot.path, spot.uid_validity, right)
     }
 

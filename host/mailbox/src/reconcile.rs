@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use latchmail_core::turns::Turns;
 use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage, ListedFolder};
 use latchmail_imap::list::{Listed, POSITIONS};
-use latchmail_imap::{Fetched, Opened, Spot};
+use latchmail_imap::{Fetched, MessageRef, Opened};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::identity::{Identity, identity};
@@ -47,14 +47,14 @@ impl Seen {
 
 /// Converts a listed folder. Returns `None` if it was listed without its [`POSITIONS`].
 pub(crate) fn seen(listed: &Listed) -> Option<Seen> {
-    let standing = listed.standing?;
+    let status = listed.status?;
     Some(Seen {
         path: listed.path.clone(),
         object_id: listed.object_id.clone(),
         opened: Opened {
-            exists: standing.messages,
-            uid_validity: standing.uid_validity,
-            uid_next: standing.uid_next,
+            exists: status.messages,
+            uid_validity: status.uid_validity,
+            uid_next: status.uid_next,
         },
     })
 }
@@ -227,10 +227,10 @@ impl Mail {
         let validity = opened.uid_validity;
         for uids in uids.chunks(AT_ONCE) {
             let known = message_index::known(db, account, path, validity, uids).await?;
-            let spots: Vec<Spot<'_>> = uids
+            let spots: Vec<MessageRef<'_>> = uids
                 .iter()
                 .filter(|uid| !known.numbers.contains_key(uid))
-                .map(|uid| Spot {
+                .map(|uid| MessageRef {
                     path,
                     uid_validity: validity,
                     uid: *uid,
@@ -312,7 +312,7 @@ impl Mail {
         let mut present = BTreeSet::new();
         for ((path, uid_validity), uids) in folders {
             let mut lease = self.pool.lease(access, Some(&path)).await?;
-            let there = reading!(lease, session => session.present(&path, uid_validity, &uids));
+            let there = reading!(lease, session => session.existing(&path, uid_validity, &uids));
             let there = there.unwrap_or_default().into_iter();
             present.extend(there.map(|uid| (path.clone(), uid_validity, uid)));
         }

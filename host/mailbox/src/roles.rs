@@ -25,13 +25,13 @@ pub(crate) fn arranged(mut listed: Vec<Listed>) -> Vec<Folder> {
                 .min()
         };
         taken.extend(role);
-        let standing = folder.standing.unwrap_or_default();
+        let status = folder.status.unwrap_or_default();
         folders.push(Folder {
             name: last_segment(&folder.path, &folder.delimiter).to_owned(),
             path: folder.path,
             delimiter: folder.delimiter,
-            messages: standing.messages,
-            unseen: standing.unseen,
+            messages: status.messages,
+            unseen: status.unseen,
             role,
         });
     }
@@ -57,7 +57,7 @@ mod tests {
             delimiter: "/".into(),
             selectable: true,
             roles: roles.into(),
-            standing: None,
+            status: None,
             object_id: None,
         }
     }

@@ -1,11 +1,11 @@
-//! Parses Date fields (RFC 5322, sections 3.3 and 4.3; RFC 3339). An ambiguous date gives `None`, and the caller uses the arrival time instead, because a wrong
-//! date is worse.
+//! Parses Date fields (RFC 5322, sections 3.3 and 4.3; RFC 3339). Returns `None` for an ambiguous date instead of a date that may be wrong. Callers then use
+//! the arrival time.
 
 use chrono::{DateTime, NaiveDate};
 use latchmail_core::clock::Timestamp;
 
 /// Maximum length of a date with comments, in bytes.
-const LONGEST: usize = 1000;
+const MAX_LENGTH: usize = 1000;
 
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
@@ -14,9 +14,9 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// Returns the time that a Date field specifies.
-pub(super) fn instant(field: &str) -> Option<Timestamp> {
+pub(super) fn parse(field: &str) -> Option<Timestamp> {
     let field = field.trim();
-    if field.len() > LONGEST {
+    if field.len() > MAX_LENGTH {
         return None;
     }
     if let Ok(date) = DateTime::parse_from_rfc3339(field) {
@@ -48,7 +48,7 @@ pub(super) fn instant(field: &str) -> Option<Timestamp> {
         [hour, minute, second] => (hour, minute, second),
         _ => return None,
     };
-    // The second 60 is a leap second. Its time is that of the second 59.
+    // Second 60 is a leap second. Treat it as second 59.
     let second = number(second, 2)?;
     let at = date.and_hms_opt(
         number(hour, 2)?,
@@ -114,9 +114,9 @@ fn zone(word: &str) -> Option<i64> {
     Some(hours * 3600)
 }
 
-/// Parses a number of one to `most` digits.
-fn number(word: &str, most: usize) -> Option<u32> {
-    ((1..=most).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit()))
+/// Parses a number of one to `limit` digits.
+fn number(word: &str, limit: usize) -> Option<u32> {
+    ((1..=limit).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit()))
         .then(|| word.parse().ok())?
 }
 
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn read(field: &str) -> Option<String> {
-        instant(field).map(|date| date.to_string())
+        parse(field).map(|date| date.to_string())
     }
 
     #[test]

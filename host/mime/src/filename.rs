@@ -1,13 +1,13 @@
-//! File names of attachments. File dialogs and file systems use the name, so the sender's name must not be misleading.
+//! Makes the file names of attachments safe: file dialogs show them, and clients create files with these names.
 
 use crate::bounds;
 
 /// Returns the sender's file name without misleading characters, or a name derived from the media type if nothing remains.
-pub(super) fn of(sent: Option<&str>, media: &str, index: u32) -> String {
+pub(super) fn sanitize(sent: Option<&str>, media: &str, index: u32) -> String {
     let name: String = sent
         .unwrap_or_default()
         .chars()
-        .filter(|c| !misleads(*c))
+        .filter(|c| !is_misleading(*c))
         .map(|c| if matches!(c, '/' | '\\') { '_' } else { c })
         .collect();
     let name = name.trim_matches(|c: char| c.is_whitespace() || c == '.');
@@ -18,12 +18,11 @@ pub(super) fn of(sent: Option<&str>, media: &str, index: u32) -> String {
             extension(media)
         );
     }
-    // Leading dots have been removed. A long name loses characters before its extension.
-    shortened(name)
+    truncate(name)
 }
 
 /// Returns `true` for control characters, invisible characters, and characters that change the direction of text.
-fn misleads(c: char) -> bool {
+fn is_misleading(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -31,26 +30,29 @@ fn misleads(c: char) -> bool {
                 | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-fn shortened(name: &str) -> String {
+/// Limits the length of a name. Removes characters before the extension.
+fn truncate(name: &str) -> String {
     let length = name.chars().count();
     if length <= bounds::FILENAME {
         return name.to_owned();
     }
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let kept = if extension.chars().count() > 16 {
+    let kept_extension = if extension.chars().count() > 16 {
         ""
     } else {
         extension
     };
-    let stem = bounds::FILENAME - kept.chars().count() - usize::from(!kept.is_empty());
+    let stem =
+        bounds::FILENAME - kept_extension.chars().count() - usize::from(!kept_extension.is_empty());
     let mut short: String = name.chars().take(stem).collect();
-    if !kept.is_empty() {
+    if !kept_extension.is_empty() {
         short.push('.');
-        short.push_str(kept);
+        short.push_str(kept_extension);
     }
     short
 }
 
+/// Returns the extension for files of a media type.
 fn extension(media: &str) -> &'static str {
     match media {
         "application/gzip" => "gz",
@@ -83,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_name_cannot_leave_its_folder_or_turn_around() {
-        let name = |sent| of(Some(sent), "application/pdf", 0);
+        let name = |sent| sanitize(Some(sent), "application/pdf", 0);
         assert_eq!(name("report.pdf"), "report.pdf");
         assert_eq!(name("../../etc/passwd"), "_.._etc_passwd");
         assert_eq!(name("C:\\boot.ini"), "C:_boot.ini");
@@ -97,15 +99,15 @@ mod tests {
 
     #[test]
     fn a_long_name_keeps_its_extension() {
-        let name = of(Some(&format!("{}.tar", "é".repeat(1000))), "x/y", 0);
+        let name = sanitize(Some(&format!("{}.tar", "é".repeat(1000))), "x/y", 0);
         assert_eq!(name.chars().count(), bounds::FILENAME);
         assert!(name.ends_with("é.tar"));
         assert_eq!(
-            of(Some(&".".repeat(1000)), "message/rfc822", 2),
+            sanitize(Some(&".".repeat(1000)), "message/rfc822", 2),
             "attachment-3.eml"
         );
         assert_eq!(
-            of(Some(&format!("a.{}", "b".repeat(1000))), "x/y", 0)
+            sanitize(Some(&format!("a.{}", "b".repeat(1000))), "x/y", 0)
                 .chars()
                 .count(),
             bounds::FILENAME

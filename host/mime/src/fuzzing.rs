@@ -1,9 +1,9 @@
 //! Properties that hold for any message and any header. The fuzz targets and tests check them.
 
 use crate::preview::Preview;
-use crate::{Address, Decoder, Header, Walker, bounds};
+use crate::{Address, Decoder, Header, StructureParser, bounds};
 
-/// What the reader finds in a message.
+/// The decoded content of a message.
 #[derive(Debug)]
 pub struct Found {
     /// The To field.
@@ -18,28 +18,28 @@ pub struct Found {
     pub files: Vec<(String, String, Vec<u8>)>,
 }
 
-/// Reads a message in every way and checks the bounds on all that is found in it. `complete` tells whether `bytes` are the whole message.
+/// Parses a message with every function and checks the limits on the results. `complete` is `true` if `bytes` is the whole message.
 ///
 /// # Panics
-/// Panics if a bound is exceeded, or if two ways of reading disagree.
+/// Panics if a result exceeds a limit, or if the results of two functions contradict each other.
 pub fn message(bytes: &[u8], complete: bool) {
     let (head, body) = crate::split(bytes);
     header(head);
     drop(read(bytes, complete));
-    // A listing reads only the beginning of a message, and must show the same as the message itself.
+    // A listing reads only the beginning of a message, and must show the same preview as the whole message.
     let whole = Preview::of_body(head, body, complete);
     assert!(whole.text.chars().count() <= bounds::PREVIEW);
     let begun = body.get(..bounds::PREFIX).unwrap_or(body);
     let first = Preview::of(head, begun, complete && begun.len() == body.len());
-    if first.settled {
+    if first.is_final {
         assert_eq!(first, whole);
     }
 }
 
-/// Reads the fields of a header and checks that each fits on one line and within its bound.
+/// Decodes a header and checks that each field is on one line and within its limit.
 ///
 /// # Panics
-/// Panics if one does not.
+/// Panics if a field is not.
 pub fn header(head: &[u8]) {
     let fields = Header::of(head, bounds::FIELD);
     let ids = [&fields.message_id].into_iter();
@@ -59,21 +59,21 @@ pub fn header(head: &[u8]) {
     }
 }
 
-/// Reads a message, in one piece and in several, and checks the bounds.
+/// Parses a message in one piece and in several pieces, and checks the limits on the results.
 ///
 /// # Panics
-/// Panics if a bound is exceeded, or if it matters how the bytes were cut.
+/// Panics if a result exceeds a limit, or if the results depend on how the bytes are split.
 #[must_use]
 pub fn read(bytes: &[u8], complete: bool) -> Found {
     let walked = |size: usize| {
-        let mut walker = Walker::default();
+        let mut walker = StructureParser::default();
         bytes.chunks(size).for_each(|piece| walker.push(piece));
         walker.finish(complete)
     };
     let structure = walked(bytes.len().max(1));
     let sections: Vec<_> = crate::sections(&structure).collect();
     let ranges = crate::texts(&structure);
-    // A prime, so that pieces end everywhere in lines.
+    // The size of the pieces is a prime number, so that pieces end at different positions in lines.
     let cut = walked(61);
     assert_eq!(sections, crate::sections(&cut).collect::<Vec<_>>());
     assert_eq!(ranges, crate::texts(&cut));

@@ -1,4 +1,4 @@
-//! Decodes header fields (RFC 5322, RFC 2047, RFC 2231) with `mail-parser` and makes them safe to show.
+//! Decodes header fields (RFC 5322, RFC 2047, RFC 2231) with `mail-parser`, limits their size and replaces control characters.
 
 mod address;
 
@@ -39,7 +39,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes a header, or a part of its fields. Each field is limited to `field` bytes after decoding.
+    /// Decodes a header. The header can contain only some of the fields. Limits each field to `field` bytes after decoding.
     pub fn of(header: &[u8], field: usize) -> Self {
         let parser = MessageParser::new()
             .header_raw(HeaderName::Date)
@@ -52,8 +52,8 @@ impl Header {
             .header_raw(HeaderName::InReplyTo)
             .header_raw(HeaderName::References)
             .default_header_ignore();
-        let (header, mut truncated) = within(header);
-        let header = &*words::readable(&header);
+        let (header, mut truncated) = limit_header(header);
+        let header = &*words::normalize(&header);
         let Some(message) = parser.parse_headers(header) else {
             return Self::default();
         };
@@ -64,19 +64,19 @@ impl Header {
                 .unwrap_or_default()
         };
         let cut = &mut truncated;
-        let subject = shown(message.subject().unwrap_or_default());
-        // If a field occurs twice, show the addresses of both, so that none can be hidden.
-        let mut people = |name| {
+        let subject = to_single_line(message.subject().unwrap_or_default());
+        // If a field occurs twice, return the addresses of both. Otherwise a sender could hide an address.
+        let mut address_list = |name| {
             let all = message
                 .header_values(name)
                 .flat_map(|value| addresses(header, value.as_address()));
-            fitting(all, length, field, cut)
+            take_within(all, length, field, cut)
         };
         Self {
-            from: people(HeaderName::From),
-            to: people(HeaderName::To),
-            cc: people(HeaderName::Cc),
-            reply_to: people(HeaderName::ReplyTo),
+            from: address_list(HeaderName::From),
+            to: address_list(HeaderName::To),
+            cc: address_list(HeaderName::Cc),
+            reply_to: address_list(HeaderName::ReplyTo),
             subject: match subject.get(..subject.floor_char_boundary(field)) {
                 Some(beginning) if beginning.len() < subject.len() => {
                     *cut = true;
@@ -84,8 +84,8 @@ impl Header {
                 }
                 _ => subject,
             },
-            date: date::instant(raw(HeaderName::Date)),
-            message_id: fitting(
+            date: date::parse(raw(HeaderName::Date)),
+            message_id: take_within(
                 ids(raw(HeaderName::MessageId)).take(1),
                 String::len,
                 field,
@@ -93,21 +93,21 @@ impl Header {
             )
             .pop()
             .unwrap_or_default(),
-            in_reply_to: fitting(
+            in_reply_to: take_within(
                 ids(raw(HeaderName::InReplyTo)).take(1),
                 String::len,
                 field,
                 cut,
             )
             .pop(),
-            references: fitting(ids(raw(HeaderName::References)), String::len, field, cut),
+            references: take_within(ids(raw(HeaderName::References)), String::len, field, cut),
             truncated,
         }
     }
 }
 
 /// Returns the first items that fit into `limit` bytes.
-fn fitting<T>(
+fn take_within<T>(
     all: impl Iterator<Item = T>,
     length: impl Fn(&T) -> usize,
     limit: usize,
@@ -140,7 +140,7 @@ pub(crate) struct Part {
     pub(super) boundary: Option<String>,
     pub(super) encoding: Encoding,
     /// `true` for the disposition `attachment`.
-    pub(super) attached: bool,
+    pub(super) is_attachment: bool,
     pub(super) filename: Option<String>,
     /// `true` if the header was longer than its limit.
     pub(super) truncated: bool,
@@ -149,14 +149,14 @@ pub(crate) struct Part {
 impl Part {
     /// Parses a part's header. Without a Content-Type, a part of a digest is a message (RFC 2046, section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
-        let (header, truncated) = within(header);
-        let header = &*words::readable(&header);
+        let (header, truncated) = limit_header(header);
+        let header = &*words::normalize(&header);
         let parser = MessageParser::new()
             .header_content_type(HeaderName::ContentType)
             .header_content_type(HeaderName::ContentDisposition)
             .header_text(HeaderName::ContentTransferEncoding)
             .default_header_ignore();
-        // Do not query the header of an empty message: `mail-parser` looks for it in a part that does not exist.
+        // Do not query the header of an empty message: `mail-parser` would look in a part that does not exist.
         let message = parser.parse_headers(header);
         let content_type = message.as_ref().and_then(|message| message.content_type());
         let attribute = |name| {
@@ -167,8 +167,8 @@ impl Part {
         };
         let mut part = Self {
             media: match content_type {
-                // A type is present, although it may be invalid.
-                Some(ct) => media(ct).unwrap_or_else(|| "application/octet-stream".into()),
+                // The message has a Content-Type field, which can be invalid.
+                Some(ct) => media_type(ct).unwrap_or_else(|| "application/octet-stream".into()),
                 None if in_digest => "message/rfc822".into(),
                 None => "text/plain".into(),
             },
@@ -177,17 +177,17 @@ impl Part {
             ..Self::default()
         };
         if let Some(message) = &message {
-            part.encoding = Encoding::named(word(
+            part.encoding = Encoding::named(first_word(
                 message.content_transfer_encoding().unwrap_or_default(),
             ));
-            part.attached = message
+            part.is_attachment = message
                 .content_disposition()
                 .is_some_and(mail_parser::ContentType::is_attachment);
             let parameter = |field: HeaderName<'static>, name| {
                 let whole = message.header_raw(field.clone());
                 let parsed = message.header(field).and_then(HeaderValue::as_content_type);
                 whole
-                    .and_then(|field| words::continued(field.as_bytes(), name))
+                    .and_then(|field| words::extended_parameter(field.as_bytes(), name))
                     .filter(|value| !value.is_empty())
                     .or_else(|| parsed?.attribute(name).map(ToOwned::to_owned))
                     .filter(|value| !value.is_empty())
@@ -206,22 +206,22 @@ impl Part {
     }
 }
 
-/// Returns the only word of a field, without the quotes, comments and semicolons that some senders add.
-fn word(field: &str) -> &str {
+/// Returns the first word of a field, without the quotes, comments and semicolons that some senders add.
+fn first_word(field: &str) -> &str {
     let field = match field.trim_start().strip_prefix('(') {
         Some(comment) => comment.split_once(')').map_or("", |(_, after)| after),
         None => field,
     };
-    let odd = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '(');
+    let is_ignored = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '(');
     field
-        .trim_start_matches(odd)
-        .split(odd)
+        .trim_start_matches(is_ignored)
+        .split(is_ignored)
         .next()
         .unwrap_or_default()
 }
 
 /// Returns `type/subtype` in lower case if the field has both. `text` alone means plain text (RFC 2045, section 5.2).
-fn media(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
+fn media_type(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
     let kind = content_type.ctype();
     let Some(subtype) = content_type.subtype() else {
         return kind
@@ -232,8 +232,8 @@ fn media(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
         .then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
 }
 
-/// Returns the header up to its limit, and `true` if it was longer. The result ends with a line break, because `mail-parser` skips a field that does not.
-fn within(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
+/// Returns the header up to its limit, and `true` if the header was longer. The result ends with a line break, because `mail-parser` skips a field without one.
+fn limit_header(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
     let read = header.get(..bounds::HEADER).unwrap_or(header);
     if read.is_empty() || read.ends_with(b"\n") {
         return (read.into(), read.len() < header.len());
@@ -247,14 +247,14 @@ fn within(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
     ([read, b"\r\n"].concat().into(), read.len() < header.len())
 }
 
-/// Replaces control characters with spaces, because a decoded field can contain characters that a header cannot.
-fn shown(text: &str) -> String {
+/// Replaces control characters with spaces. A decoded field can contain line breaks and other characters that a header field cannot contain.
+fn to_single_line(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
         .trim()
         .to_owned()
 }
 
-/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. Without any brackets, each word is an id.
+/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. If the field has no brackets, each word is an id.
 fn ids(field: &str) -> impl Iterator<Item = String> {
     let bracketed = field.contains('<');
     field

@@ -1,4 +1,4 @@
-//! Converts HTML to text for previews. This is not a sanitizer: the result is text and must be shown as text.
+//! Converts HTML to text for previews. The result is plain text and can contain `<` and `&`, so it must not be inserted into HTML without escaping.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::decoders::html::add_html_token;
@@ -6,7 +6,7 @@ use mail_parser::decoders::html::add_html_token;
 /// Elements whose content is not shown.
 const HIDDEN: [&str; 4] = ["script", "style", "title", "template"];
 
-/// Elements that do not separate words.
+/// Elements that can begin and end within a word.
 const INLINE: [&str; 22] = [
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "em", "font", "i", "ins", "mark", "s",
     "small", "span", "strong", "sub", "sup", "tt", "u", "wbr",
@@ -15,10 +15,10 @@ const INLINE: [&str; 22] = [
 /// Entities that are often written without a semicolon.
 const BARE: [&str; 5] = ["amp", "gt", "lt", "nbsp", "quot"];
 
-/// Maximum length of an entity, including numeric ones.
-const ENTITY: usize = 40;
+/// Maximum length of an entity, in bytes.
+const MAX_ENTITY: usize = 40;
 
-/// Returns the text of a document that may be cut off at both ends. Time and memory are linear in its length.
+/// Returns the text of a document. The document can be cut off at both ends. Time and memory are linear in its length.
 #[must_use]
 pub fn to_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
@@ -40,13 +40,13 @@ pub fn to_text(html: &str) -> String {
 fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     let length = rest
         .bytes()
-        .take(ENTITY)
+        .take(MAX_ENTITY)
         .skip(1)
         .take_while(|b| b.is_ascii_alphanumeric() || *b == b'#')
         .count();
     let (name, after) = rest[1..].split_at(length);
     if let Some(after) = after.strip_prefix(';').filter(|_| length > 0) {
-        match of_windows(name) {
+        match windows_1252(name) {
             Some(c) => text.push(c),
             None => add_html_token(text, &rest.as_bytes()[..length + 2], false),
         }
@@ -60,8 +60,8 @@ fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     &rest[1..]
 }
 
-/// Returns the Windows-1252 character of a number from 128 to 159. Browsers do the same.
-fn of_windows(name: &str) -> Option<char> {
+/// Returns the Windows-1252 character of a numeric entity from 128 to 159, as browsers do.
+fn windows_1252(name: &str) -> Option<char> {
     let number = name.strip_prefix('#')?;
     let code = match number.strip_prefix(['x', 'X']) {
         Some(digits) => u32::from_str_radix(digits, 16),
@@ -96,7 +96,7 @@ fn markup<'a>(rest: &'a str, text: &mut String) -> &'a str {
         text.push(' ');
     }
     if !closing && HIDDEN.contains(&name.as_str()) {
-        return behind(after, &name);
+        return after_end_tag(after, &name);
     }
     after
 }
@@ -117,7 +117,7 @@ fn tag_end(inner: &str) -> Option<&str> {
 }
 
 /// Returns the text after the end tag of `name`, or nothing if there is no end tag.
-fn behind<'a>(rest: &'a str, name: &str) -> &'a str {
+fn after_end_tag<'a>(rest: &'a str, name: &str) -> &'a str {
     let mut from = 0;
     while let Some(found) = rest[from..].find("</") {
         let tag = from + found + 2;
@@ -138,7 +138,7 @@ fn behind<'a>(rest: &'a str, name: &str) -> &'a str {
 mod tests {
     use super::*;
 
-    fn folded(html: &str) -> String {
+    fn collapsed(html: &str) -> String {
         to_text(html)
             .split_whitespace()
             .collect::<Vec<_>>()
@@ -148,24 +148,24 @@ mod tests {
     #[test]
     fn what_is_shown_is_kept_and_what_is_not_is_left_out() {
         assert_eq!(
-            folded(
+            collapsed(
                 "<!DOCTYPE html><html><head><title>t</title><style>p{a:b}</style></head><body><p>Hello</p><p>w<b>or</b>ld</p>"
             ),
             "Hello world"
         );
         assert_eq!(
-            folded("<td>a</td><td>b</td><br>c<!-- <p>no</p> -->d"),
+            collapsed("<td>a</td><td>b</td><br>c<!-- <p>no</p> -->d"),
             "a b cd"
         );
-        assert_eq!(folded("a<script>if (a < b) x('</p>')</SCRIPT >b"), "a b");
-        assert_eq!(folded("<p it's>yes"), "yes");
-        assert_eq!(folded("<a title='>' href=\"x>y\">link</a>"), "link");
+        assert_eq!(collapsed("a<script>if (a < b) x('</p>')</SCRIPT >b"), "a b");
+        assert_eq!(collapsed("<p it's>yes"), "yes");
+        assert_eq!(collapsed("<a title='>' href=\"x>y\">link</a>"), "link");
         assert_eq!(
-            folded("1 < 2 &amp;&lt;&nbsp;&#8364;&#x20ac; &bogus; R&D &"),
+            collapsed("1 < 2 &amp;&lt;&nbsp;&#8364;&#x20ac; &bogus; R&D &"),
             "1 < 2 &< €€ &bogus; R&D &"
         );
         assert_eq!(
-            folded("it&#146;s &#x80;5&#129;, AT&amp T&nbsp x &amplitude &#99999999999; &;"),
+            collapsed("it&#146;s &#x80;5&#129;, AT&amp T&nbsp x &amplitude &#99999999999; &;"),
             "it’s €5\u{fffd}, AT& T x &amplitude &#99999999999; &;"
         );
     }
@@ -177,7 +177,7 @@ mod tests {
             let _ = to_text(&html[..at]);
             let _ = to_text(&html[at..]);
         }
-        assert_eq!(folded("text <img src="), "text");
-        assert_eq!(folded("text <style>a{"), "text");
+        assert_eq!(collapsed("text <img src="), "text");
+        assert_eq!(collapsed("text <style>a{"), "text");
     }
 }

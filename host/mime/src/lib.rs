@@ -1,14 +1,14 @@
 //! Parses messages (RFC 5322, RFC 2045 to 2049) within limits on memory and time. This crate does not write messages and does no I/O.
 //!
 //! ```
-//! use latchmail_mime::{Header, Walker, bounds, content, sections, split, texts};
+//! use latchmail_mime::{Header, StructureParser, bounds, content, sections, split, texts};
 //!
 //! let message = b"From: Ada <ada@example.org>\r\nSubject: Hello\r\n\r\nText\r\n";
 //! let (header, _) = split(message);
 //! assert_eq!(Header::of(header, bounds::FIELD).from[0].name, "Ada");
 //!
 //! // The bytes can arrive in any number of pieces.
-//! let mut walker = Walker::default();
+//! let mut walker = StructureParser::default();
 //! walker.push(message);
 //! let structure = walker.finish(true);
 //! let found = content(&structure, texts(&structure).map(|range| Some(&message[range?])));
@@ -16,9 +16,9 @@
 //! assert_eq!(sections(&structure).count(), 0);
 //! ```
 //!
-//! This crate finds the structure itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels. `mail-parser` needs the whole message and has no
-//! limits, and dropping a message with a hundred thousand nested parts overflows the stack. `mail-parser` decodes header fields and character sets. A message
-//! inside a message is one attachment, which is not parsed.
+//! This crate finds the structure itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels. `mail-parser` would need the whole message and has
+//! no limits: a message with a hundred thousand nested parts overflows the stack. This crate uses `mail-parser` to decode header fields and character sets. A
+//! message inside a message is one attachment. This crate does not parse it.
 
 pub mod bounds;
 mod date;
@@ -37,7 +37,7 @@ use std::ops::Range;
 pub use header::Header;
 pub use html::to_text as html_to_text;
 use structure::Leaf;
-pub use structure::{Structure, Walker};
+pub use structure::{Structure, StructureParser};
 pub use transfer::{Decoder, Encoding};
 
 /// A decoded mailbox address from a header field (RFC 5322, section 3.4).
@@ -69,7 +69,7 @@ pub struct Content {
     pub text: Option<String>,
     /// The chosen HTML.
     pub html: Option<String>,
-    /// `true` if content was left out.
+    /// `true` if the content exceeded a limit and is incomplete.
     pub truncated: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct Section {
     pub complete: bool,
 }
 
-/// Returns the positions of the chosen text and HTML in the message, limited to the bytes that are read.
+/// Returns the positions of the chosen text and HTML in the message. A range ends at the maximum number of bytes that are read of a text.
 #[must_use]
 pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     [structure.text(), structure.html()].map(|leaf| {
@@ -110,13 +110,13 @@ pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     })
 }
 
-/// Decodes the content. `texts` are the bytes at the positions that [`texts`] returns.
+/// Decodes the chosen text and HTML. The parameter `texts` contains the bytes at the positions that [`texts`] returns.
 #[must_use]
 pub fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
     let mut truncated = structure.truncated;
     let leaves = [structure.text(), structure.html()];
     let mut texts = leaves.into_iter().zip(texts).map(|(leaf, bytes)| {
-        let (text, cut) = text(leaf?, bytes?, bounds::BODY);
+        let (text, cut) = decode_leaf(leaf?, bytes?, bounds::BODY);
         let (text, too_long) = printable(text, bounds::BODY);
         truncated |= cut || too_long;
         Some(text)
@@ -140,7 +140,11 @@ pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
             encoding: leaf.part.encoding,
             attachment: Attachment {
                 index,
-                filename: filename::of(leaf.part.filename.as_deref(), &leaf.part.media, index),
+                filename: filename::sanitize(
+                    leaf.part.filename.as_deref(),
+                    &leaf.part.media,
+                    index,
+                ),
                 content_type: leaf.part.media.clone(),
                 size: leaf.size as u64,
             },
@@ -148,16 +152,16 @@ pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
         })
 }
 
-/// Returns the chosen text of a message of which only the beginning of the body is known: the plain text if it is not blank, otherwise the HTML. The second
-/// value is `true` if the text is complete.
+/// Returns the plain text of a message, or the HTML if the plain text is missing or blank. `body` can be the beginning of the body only. The second value is
+/// `true` if the text is complete.
 #[must_use]
 pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
-    let mut walker = Walker::behind(header);
+    let mut walker = StructureParser::after_header(header);
     walker.push(body);
     let structure = walker.finish(complete);
     let read = |leaf: &Leaf| {
         let bytes = &body[leaf.range.start..leaf.range.end.min(leaf.range.start + ENCODED_BODY)];
-        let (mut text, cut) = text(leaf, bytes, bounds::BODY);
+        let (mut text, cut) = decode_leaf(leaf, bytes, bounds::BODY);
         let whole = leaf.complete && !cut;
         if !whole {
             // The last character may be incomplete.
@@ -179,39 +183,39 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
         .or(Some((Beginning::Text(text), whole)))
 }
 
-/// Maximum number of encoded bytes that are read of a text. An encoding needs at most three bytes for one, and line breaks are added.
+/// Maximum number of encoded bytes that are read of a text. An encoded byte takes at most three bytes, and line breaks are added.
 const ENCODED_BODY: usize = bounds::BODY * 4;
 
-/// Decodes a part's text, up to `limit` bytes. `encoded` is the beginning of the part. The second value is `true` if text was left out.
-fn text(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
+/// Decodes a part's text, up to `limit` bytes. `encoded` is the beginning of the part. The second value is `true` if the result is incomplete.
+fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     let mut cut = encoded.len() < leaf.range.len();
     let bytes = transfer::decoded(encoded, leaf.part.encoding);
-    let mut text = words::text(bytes, leaf.part.charset.as_deref(), cut || !leaf.complete);
-    cut |= shortened(&mut text, limit);
+    let mut text = words::decode_text(bytes, leaf.part.charset.as_deref(), cut || !leaf.complete);
+    cut |= truncate_text(&mut text, limit);
     (text, cut)
 }
 
-/// Replaces control characters except tabs and line breaks, because each needs six bytes in JSON and can control a terminal. Limits the text to `limit` bytes.
-/// The second value is `true` if text was left out.
+/// Replaces control characters except tabs and line breaks, because a control character takes six bytes in JSON and can control a terminal. Limits the text to
+/// `limit` bytes. The second value is `true` if the result is incomplete.
 fn printable(mut text: String, limit: usize) -> (String, bool) {
-    let fit = |c: char| !c.is_control() || matches!(c, '\t' | '\r' | '\n');
-    if !text.chars().all(fit) {
+    let is_printable = |c: char| !c.is_control() || matches!(c, '\t' | '\r' | '\n');
+    if !text.chars().all(is_printable) {
         text = text
             .chars()
             .map(|c| match c {
-                c if fit(c) => c,
+                c if is_printable(c) => c,
                 // For example, a form feed between the pages of a text.
                 c if c.is_whitespace() => '\n',
                 _ => char::REPLACEMENT_CHARACTER,
             })
             .collect();
     }
-    let cut = shortened(&mut text, limit);
+    let cut = truncate_text(&mut text, limit);
     (text, cut)
 }
 
 /// Cuts a text to `limit` bytes. Returns `true` if it was longer.
-fn shortened(text: &mut String, limit: usize) -> bool {
+fn truncate_text(text: &mut String, limit: usize) -> bool {
     let longer = text.len() > limit;
     if longer {
         text.truncate(text.floor_char_boundary(limit));

@@ -1,49 +1,50 @@
-//! Previews: the first words of a message, computed from its first bytes. A listing and the single message show the same preview.
+//! Computes previews: the first words of a message. A preview depends only on the bytes that a listing reads, so a listing and the single message show the same
+//! preview.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{Beginning, beginning, bounds, html_to_text};
 
-/// Maximum length of a grapheme cluster that is kept whole, in code points. The longest emoji have ten.
-const LONGEST_CLUSTER: usize = 32;
+/// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have ten code points.
+const MAX_CLUSTER: usize = 32;
 
 /// A preview.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Preview {
     /// The beginning of the text with white space collapsed to single spaces, at most [`bounds::PREVIEW`] characters.
     pub text: String,
-    /// `true` if more bytes would not change the preview.
-    pub settled: bool,
+    /// `true` if more bytes of the message would not change the preview.
+    pub is_final: bool,
 }
 
 impl Preview {
-    /// Computes the preview from a header and the first bytes of the body. `complete` is `true` if these are all bytes.
+    /// Computes the preview from a header and the first bytes of the body. `complete` is `true` if `body` is the whole body.
     #[must_use]
     pub fn of(header: &[u8], body: &[u8], complete: bool) -> Self {
         let Some((beginning, whole)) = beginning(header, body, complete) else {
             return Self {
                 text: String::new(),
-                settled: complete,
+                is_final: complete,
             };
         };
         let (text, full) = match beginning {
-            Beginning::Text(text) => folded(&text),
-            Beginning::Html(html) => folded(&html_to_text(&html)),
+            Beginning::Text(text) => collapse(&text),
+            Beginning::Html(html) => collapse(&html_to_text(&html)),
         };
         Self {
-            settled: whole || full,
+            is_final: whole || full,
             text,
         }
     }
 
-    /// Computes the preview that a listing shows from at least as many bytes as a listing reads. It uses no more bytes than a listing does.
+    /// Computes the preview that a listing shows. `body` must have at least the bytes that a listing reads. Ignores the bytes after them.
     #[must_use]
     pub fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
         let mut preview = Self::default();
         for length in [bounds::PREFIX, bounds::LONG_PREFIX] {
             let prefix = body.get(..length).unwrap_or(body);
             preview = Self::of(header, prefix, complete && prefix.len() == body.len());
-            if preview.settled {
+            if preview.is_final {
                 break;
             }
         }
@@ -51,55 +52,58 @@ impl Preview {
     }
 }
 
-/// Returns the first words, and `true` if they fill the preview. Words of invisible characters are skipped, because newsletters fill the preview with them
-/// after their first line.
-fn folded(text: &str) -> (String, bool) {
-    let mut folded = String::new();
+/// Returns the first words, and `true` if they fill the preview. Skips words of invisible characters, because newsletters add such words after their first line
+/// to fill the preview.
+fn collapse(text: &str) -> (String, bool) {
+    let mut collapsed = String::new();
     let mut length = 0;
     for word in text
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.chars().all(is_invisible))
     {
         if length > 0 {
-            folded.push(' ');
+            collapsed.push(' ');
             length += 1;
         }
         for c in word.chars() {
             if length > bounds::PREVIEW {
-                return (clipped(&folded).to_owned(), true);
+                return (truncate(&collapsed).to_owned(), true);
             }
-            folded.push(c);
+            collapsed.push(c);
             length += 1;
         }
     }
     let full = length > bounds::PREVIEW;
     if full {
-        folded.truncate(clipped(&folded).len());
+        collapsed.truncate(truncate(&collapsed).len());
     }
-    (folded, full)
+    (collapsed, full)
 }
 
-/// Cuts a longer text to the length of a preview without splitting a grapheme cluster (Unicode Standard Annex 29), such as a letter with its accents or an
-/// emoji sequence.
-fn clipped(text: &str) -> &str {
-    let most = text
+/// Cuts a text to the length of a preview. Does not split a grapheme cluster (Unicode Standard Annex 29), such as a letter with accents or an emoji sequence.
+fn truncate(text: &str) -> &str {
+    let limit = text
         .char_indices()
         .nth(bounds::PREVIEW)
         .map_or(text.len(), |(at, _)| at);
     let whole = text
         .grapheme_indices(true)
         .map(|(at, cluster)| at + cluster.len())
-        .take_while(|end| *end <= most)
+        .take_while(|end| *end <= limit)
         .last()
         .unwrap_or_default();
-    // A very long cluster is split: it is not a real character but many accents on one letter.
-    let fair = text[..most]
+    // Split a very long cluster: it is not a real character, but one letter with many accents.
+    let cluster_bytes = text[..limit]
         .chars()
         .rev()
-        .take(LONGEST_CLUSTER)
+        .take(MAX_CLUSTER)
         .map(char::len_utf8)
         .sum::<usize>();
-    let end = if most - whole < fair { whole } else { most };
+    let end = if limit - whole < cluster_bytes {
+        whole
+    } else {
+        limit
+    };
     text[..end].trim_end()
 }
 
@@ -134,15 +138,15 @@ mod tests {
         for length in 250..=260 {
             let text = format!("{} {}", "x".repeat(length), "word ".repeat(20_000));
             let read = Preview::of(b"", text.as_bytes(), false);
-            assert!(read.settled, "{length}");
+            assert!(read.is_final, "{length}");
             let count = read.text.chars().count();
             assert!((255..=256).contains(&count), "{length}: {count}");
             assert!(text.starts_with(&read.text), "{length}");
             assert_eq!(preview("", text.as_bytes()), read.text);
         }
         // Following bytes could change only the last character of a preview, by adding an accent.
-        assert!(Preview::of(b"", "x".repeat(257).as_bytes(), false).settled);
-        assert!(!Preview::of(b"", "x".repeat(256).as_bytes(), false).settled);
+        assert!(Preview::of(b"", "x".repeat(257).as_bytes(), false).is_final);
+        assert!(!Preview::of(b"", "x".repeat(256).as_bytes(), false).is_final);
     }
 
     #[test]
@@ -182,7 +186,7 @@ mod tests {
         let html = "--b\r\n\r\n \r\n\u{feff}\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>rich</p>\r\n--b--\r\n";
         assert_eq!(preview(alternative, html.as_bytes()), "rich");
         // The text part may still get content.
-        assert!(!Preview::of(alternative.as_bytes(), &html.as_bytes()[..12], false).settled);
+        assert!(!Preview::of(alternative.as_bytes(), &html.as_bytes()[..12], false).is_final);
     }
 
     #[test]
@@ -207,7 +211,7 @@ mod tests {
         assert_eq!(preview(header, b"R3LDvMOfZQ=="), "Grüße");
         // A two-byte character, cut after its first byte.
         let cut = Preview::of(header.as_bytes(), b"R3LD", false);
-        assert_eq!((cut.text.as_str(), cut.settled), ("Gr", false));
+        assert_eq!((cut.text.as_str(), cut.is_final), ("Gr", false));
         let latin = "Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n";
         assert_eq!(preview(latin, b"Gr=FC=DFe"), "Grüße");
         assert_eq!(
@@ -223,11 +227,11 @@ mod tests {
             b"--b\r\n\r\nHi, see attached.\r\n--b\r\nContent-Type: application/pdf\r\n\r\nJVBERi0";
         let preview = Preview::of(mixed, begun, false);
         assert_eq!(
-            (preview.text.as_str(), preview.settled),
+            (preview.text.as_str(), preview.is_final),
             ("Hi, see attached.", true)
         );
-        assert!(!Preview::of(b"", b"short", false).settled);
-        assert!(Preview::of(b"", "x".repeat(300).as_bytes(), false).settled);
-        assert!(!Preview::of(mixed, b"--b\r\nContent-Type: image/png\r\n\r\n...", false).settled);
+        assert!(!Preview::of(b"", b"short", false).is_final);
+        assert!(Preview::of(b"", "x".repeat(300).as_bytes(), false).is_final);
+        assert!(!Preview::of(mixed, b"--b\r\nContent-Type: image/png\r\n\r\n...", false).is_final);
     }
 }

@@ -1,6 +1,7 @@
 //! Finds the parts of a message (RFC 2046, section 5) while its bytes arrive: their types, positions and decoded sizes.
 //!
-//! Only the current header and the current line are held in memory, so the size of the message does not matter. Messages inside a message are not parsed.
+//! The parser holds only the current header and the current line in memory, so its memory does not depend on the size of the message. It does not parse
+//! messages inside a message.
 
 use std::mem;
 use std::ops::Range;
@@ -17,7 +18,7 @@ pub(crate) struct Leaf {
     pub(super) part: Part,
     /// The position of the encoded content in the input, in bytes.
     pub(super) range: Range<usize>,
-    /// The decoded size in bytes. It is not computed for the chosen text and HTML.
+    /// The decoded size in bytes. The parser does not compute the size of the chosen text and HTML.
     pub(super) size: usize,
     /// `true` if the end of the part was found.
     pub(super) complete: bool,
@@ -31,7 +32,7 @@ impl Leaf {
     }
 }
 
-/// Returns `true` if the part's file name makes it an attachment. An alternative of the text is never an attachment, even with a file name.
+/// Returns `true` if the part has a file name and is therefore an attachment. An alternative of the text is never an attachment, even with a file name.
 fn is_named(part: &Part, alternative: bool) -> bool {
     part.filename.is_some() && !alternative
 }
@@ -50,12 +51,12 @@ impl Structure {
     fn new(leaves: Vec<Leaf>, truncated: bool) -> Self {
         let first = |media: &str, named: bool| {
             leaves.iter().position(|leaf| {
-                leaf.part.media == media && !leaf.part.attached && leaf.is_named() == named
+                leaf.part.media == media && !leaf.part.is_attachment && leaf.is_named() == named
             })
         };
         let (mut text, mut html) = (first("text/plain", false), first("text/html", false));
         if text.is_none() && html.is_none() {
-            // A text part with a file name is an attachment if there is another text. Alone it is the text of the message.
+            // A text part with a file name is the text of the message if the message has no other text.
             (text, html) = (first("text/plain", true), first("text/html", true));
         }
         Self {
@@ -81,23 +82,23 @@ impl Structure {
         self.leaves
             .iter()
             .enumerate()
-            .filter(|(place, _)| Some(*place) != self.text && Some(*place) != self.html)
+            .filter(|(index, _)| Some(*index) != self.text && Some(*index) != self.html)
             .map(|(_, leaf)| leaf)
     }
 }
 
 /// Maximum length of a delimiter line, in bytes. RFC 2046, section 5.1.1, allows 70 characters.
-const LONGEST_DELIMITER: usize = 4096;
+const MAX_DELIMITER: usize = 4096;
 
 /// Finds the parts of a message whose bytes arrive in pieces.
 #[derive(Debug)]
-pub struct Walker {
+pub struct StructureParser {
     /// The open multiparts that contain the current line, the outermost first.
     open: Vec<Multipart>,
-    place: Place,
-    /// The beginning of a line whose end has not arrived.
-    begun: Vec<u8>,
-    /// `true` if the first bytes of the current line have already been processed.
+    element: Element,
+    /// The beginning of the current line, if the end of the line has not arrived.
+    partial_line: Vec<u8>,
+    /// `true` if the beginning of the current line has been processed.
     continues: bool,
     /// The offset of the current line in the input.
     at: usize,
@@ -113,13 +114,13 @@ struct Multipart {
     boundary: Vec<u8>,
     /// `true` if the next part is an alternative of the text.
     alternative: bool,
-    /// `true` once the first delimiter was found. Without one, the body is treated as text.
+    /// `true` if the first delimiter was found. A multipart without a delimiter is treated as text.
     found: bool,
 }
 
 /// The element that contains the current line.
 #[derive(Debug)]
-enum Place {
+enum Element {
     /// The header of a part or of the message.
     Header {
         bytes: Vec<u8>,
@@ -131,21 +132,21 @@ enum Place {
     /// The text after the last delimiter of a multipart.
     Epilogue,
     /// The rest of the message, which is ignored.
-    Over,
+    End,
 }
 
 #[derive(Debug)]
 struct Body {
     part: Part,
     start: usize,
-    /// The line break of the previous line. It belongs to the delimiter if one follows, otherwise to the body.
+    /// The line break of the previous line. If a delimiter follows, the line break belongs to the delimiter, otherwise to the body.
     line_break: &'static [u8],
     decoder: Decoder,
     size: Length,
     alternative: bool,
     /// `true` for the chosen text and HTML, whose decoded size is not needed.
     chosen: bool,
-    /// Whether the header and the body contain only white space.
+    /// The first value is `true` if the header contains only white space, and the second value is `true` if the body does.
     blank: [bool; 2],
 }
 
@@ -176,17 +177,17 @@ impl Body {
     }
 }
 
-impl Default for Walker {
+impl Default for StructureParser {
     /// Starts at the beginning of a message.
     fn default() -> Self {
         Self {
             open: Vec::new(),
-            place: Place::Header {
+            element: Element::Header {
                 bytes: Vec::new(),
                 in_digest: false,
                 alternative: false,
             },
-            begun: Vec::new(),
+            partial_line: Vec::new(),
             continues: false,
             at: 0,
             leaves: Vec::new(),
@@ -196,49 +197,49 @@ impl Default for Walker {
     }
 }
 
-impl Walker {
+impl StructureParser {
     /// Starts after the header of a message.
-    pub(super) fn behind(header: &[u8]) -> Self {
-        let mut walker = Self::default();
-        walker.enter(header, false, false, 0);
-        walker
+    pub(super) fn after_header(header: &[u8]) -> Self {
+        let mut parser = Self::default();
+        parser.start_body(header, false, false, 0);
+        parser
     }
 
     /// Processes the next bytes.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr(b'\n', bytes) {
-            if matches!(self.place, Place::Over) {
+            if matches!(self.element, Element::End) {
                 return;
             }
             let (line, rest) = bytes.split_at(end + 1);
             bytes = rest;
-            if self.begun.is_empty() {
+            if self.partial_line.is_empty() {
                 self.line(line);
             } else {
-                let mut begun = mem::take(&mut self.begun);
-                begun.extend_from_slice(line);
-                self.line(&begun);
-                begun.clear();
-                self.begun = begun;
+                let mut partial_line = mem::take(&mut self.partial_line);
+                partial_line.extend_from_slice(line);
+                self.line(&partial_line);
+                partial_line.clear();
+                self.partial_line = partial_line;
             }
         }
-        if matches!(self.place, Place::Over) {
+        if matches!(self.element, Element::End) {
             return;
         }
-        self.begun.extend_from_slice(bytes);
-        if self.begun.len() > LONGEST_DELIMITER + 1 {
-            self.pass_on();
+        self.partial_line.extend_from_slice(bytes);
+        if self.partial_line.len() > MAX_DELIMITER + 1 {
+            self.flush_long_line();
         }
     }
 
     /// Returns the structure. `complete` is `true` if the end of the message was reached.
     #[must_use]
     pub fn finish(mut self, complete: bool) -> Structure {
-        let last = mem::take(&mut self.begun);
+        let last = mem::take(&mut self.partial_line);
         if !last.is_empty() {
             self.line(&last);
         }
-        if let Place::Body(body) = &mut self.place {
+        if let Element::Body(body) = &mut self.element {
             // No delimiter follows, so the last line break belongs to the body.
             body.push(b"", b"");
         }
@@ -246,17 +247,17 @@ impl Walker {
         Structure::new(self.leaves, self.truncated || !complete)
     }
 
-    /// Processes the beginning of a line that is too long for a delimiter.
-    fn pass_on(&mut self) {
-        let mut begun = mem::take(&mut self.begun);
+    /// Processes the beginning of a line that is longer than the longest delimiter.
+    fn flush_long_line(&mut self) {
+        let mut partial_line = mem::take(&mut self.partial_line);
         // The last byte may be the first half of a line break.
-        let kept = usize::from(begun.ends_with(b"\r"));
-        let text = begun.len() - kept;
-        let fresh = !mem::replace(&mut self.continues, true);
-        self.content(&begun[..text], b"", fresh);
+        let remaining = usize::from(partial_line.ends_with(b"\r"));
+        let text = partial_line.len() - remaining;
+        let at_line_start = !mem::replace(&mut self.continues, true);
+        self.content(&partial_line[..text], b"", at_line_start);
         self.at += text;
-        begun.drain(..text);
-        self.begun = begun;
+        partial_line.drain(..text);
+        self.partial_line = partial_line;
     }
 
     /// Processes a line with its line break, or the last line.
@@ -266,38 +267,38 @@ impl Walker {
             [text @ .., b'\n'] => (text, &b"\n"[..]),
             text => (text, &b""[..]),
         };
-        let fresh = !mem::take(&mut self.continues);
-        if !(fresh && self.delimits(text)) {
-            self.content(text, line_break, fresh);
+        let at_line_start = !mem::take(&mut self.continues);
+        if !(at_line_start && self.process_delimiter(text)) {
+            self.content(text, line_break, at_line_start);
         }
         self.at += line.len();
     }
 
-    fn content(&mut self, text: &[u8], line_break: &'static [u8], fresh: bool) {
-        match &mut self.place {
-            Place::Header {
+    fn content(&mut self, text: &[u8], line_break: &'static [u8], at_line_start: bool) {
+        match &mut self.element {
+            Element::Header {
                 bytes,
                 in_digest,
                 alternative,
             } => {
-                if fresh && text.is_empty() && !line_break.is_empty() {
+                if at_line_start && text.is_empty() && !line_break.is_empty() {
                     let (header, in_digest, alternative) =
                         (mem::take(bytes), *in_digest, *alternative);
-                    self.enter(&header, in_digest, alternative, self.at + line_break.len());
+                    self.start_body(&header, in_digest, alternative, self.at + line_break.len());
                 } else if bytes.len() <= bounds::HEADER {
-                    // Store one byte more than the limit, which shows that the header is too long.
-                    let room = bounds::HEADER + 1 - bytes.len();
-                    bytes.extend_from_slice(text.get(..room).unwrap_or(text));
+                    // Store one byte more than the limit, so that `Part::of` detects that the header is too long.
+                    let free = bounds::HEADER + 1 - bytes.len();
+                    bytes.extend_from_slice(text.get(..free).unwrap_or(text));
                     bytes.extend_from_slice(line_break);
                 }
             }
-            Place::Body(body) => body.push(text, line_break),
-            Place::Epilogue | Place::Over => {}
+            Element::Body(body) => body.push(text, line_break),
+            Element::Epilogue | Element::End => {}
         }
     }
 
     /// Enters the body after a header.
-    fn enter(&mut self, header: &[u8], in_digest: bool, alternative: bool, start: usize) {
+    fn start_body(&mut self, header: &[u8], in_digest: bool, alternative: bool, start: usize) {
         let mut part = Part::of(header, in_digest);
         self.truncated |= part.truncated;
         if let Some(boundary) = part.boundary.take() {
@@ -319,12 +320,12 @@ impl Walker {
         }
         let is_text = matches!(part.media.as_str(), "text/plain" | "text/html");
         let chosen = is_text
-            && !part.attached
+            && !part.is_attachment
             && !is_named(&part, alternative)
             && !self.leaves.iter().any(|leaf| {
-                leaf.part.media == part.media && !leaf.part.attached && !leaf.is_named()
+                leaf.part.media == part.media && !leaf.part.is_attachment && !leaf.is_named()
             });
-        self.place = Place::Body(Box::new(Body {
+        self.element = Element::Body(Box::new(Body {
             decoder: Decoder::new(part.encoding),
             part,
             start,
@@ -338,94 +339,94 @@ impl Walker {
 
     /// Processes a delimiter line (RFC 2046, section 5.1.1): ends the current part and starts the next one. The delimiter of an outer multipart also ends the
     /// inner multiparts. Returns `false` if the line is not a delimiter.
-    fn delimits(&mut self, line: &[u8]) -> bool {
+    fn process_delimiter(&mut self, line: &[u8]) -> bool {
         let Some(name) = line
             .strip_prefix(b"--")
-            .filter(|_| line.len() <= LONGEST_DELIMITER)
+            .filter(|_| line.len() <= MAX_DELIMITER)
         else {
             return false;
         };
-        let found = self.open.iter().enumerate().find_map(|(place, multipart)| {
-            // Other text after the boundary means that this is a longer boundary with the same beginning.
+        let found = self.open.iter().enumerate().find_map(|(index, multipart)| {
+            // If other text follows the boundary, the line belongs to a longer boundary with the same beginning.
             match name.strip_prefix(&multipart.boundary[..])?.trim_ascii() {
-                b"" => Some((place, false)),
-                b"--" => Some((place, true)),
+                b"" => Some((index, false)),
+                b"--" => Some((index, true)),
                 _ => None,
             }
         });
-        let Some((place, closes)) = found else {
+        let Some((index, closes)) = found else {
             return false;
         };
-        if self.open[place].found {
-            let before = match &self.place {
-                Place::Body(body) => self.at - body.line_break.len(),
+        if self.open[index].found {
+            let before = match &self.element {
+                Element::Body(body) => self.at - body.line_break.len(),
                 _ => self.at,
             };
-            self.end_part(before, true, place + 1 < self.open.len());
+            self.end_part(before, true, index + 1 < self.open.len());
         } else if closes {
-            // A closing delimiter without a first one: the body is treated as text. Only the innermost multipart can still lack a delimiter.
+            // The closing delimiter comes before any other delimiter, so the body is treated as text. Only the innermost multipart can be without a delimiter.
             self.open.pop();
-            if let Place::Body(body) = &mut self.place {
+            if let Element::Body(body) = &mut self.element {
                 body.part.media = "text/plain".into();
             }
             return false;
         } else {
-            self.open[place].found = true;
+            self.open[index].found = true;
         }
-        self.open.truncate(if closes { place } else { place + 1 });
+        self.open.truncate(if closes { index } else { index + 1 });
         if closes {
-            self.place = if place == 0 {
-                Place::Over
+            self.element = if index == 0 {
+                Element::End
             } else {
-                Place::Epilogue
+                Element::Epilogue
             };
         } else {
-            self.begin_part(place);
+            self.begin_part(index);
         }
         true
     }
 
-    /// Starts a part of the multipart at `place`.
-    fn begin_part(&mut self, place: usize) {
+    /// Starts a part of the multipart at `index`.
+    fn begin_part(&mut self, index: usize) {
         self.parts += 1;
         if self.parts > bounds::PARTS {
             self.truncated = true;
-            self.place = Place::Over;
+            self.element = Element::End;
             return;
         }
-        let multipart = &mut self.open[place];
+        let multipart = &mut self.open[index];
         let alternative = multipart.alternative;
-        // RFC 2387: the parts after the first one of a multipart/related are its images and the like.
+        // In a multipart/related, only the first part is the text. The other parts are its images and other resources (RFC 2387).
         multipart.alternative &= multipart.media != "multipart/related";
-        self.place = Place::Header {
+        self.element = Element::Header {
             bytes: Vec::new(),
             in_digest: multipart.media == "multipart/digest",
             alternative,
         };
     }
 
-    /// Ends the current part at `end`. `by_another` is `true` if it is not ended by a delimiter of its own multipart.
-    fn end_part(&mut self, end: usize, complete: bool, by_another: bool) {
-        if let Place::Header {
+    /// Ends the current part at `end`. `ended_by_outer` is `true` if the part ends at a delimiter of an outer multipart or at the end of the message.
+    fn end_part(&mut self, end: usize, complete: bool, ended_by_outer: bool) {
+        if let Element::Header {
             bytes,
             in_digest,
             alternative,
-        } = &mut self.place
+        } = &mut self.element
         {
             let (header, in_digest, alternative) = (mem::take(bytes), *in_digest, *alternative);
-            self.enter(&header, in_digest, alternative, end);
+            self.start_body(&header, in_digest, alternative, end);
         }
-        let Place::Body(mut body) = mem::replace(&mut self.place, Place::Over) else {
+        let Element::Body(mut body) = mem::replace(&mut self.element, Element::End) else {
             return;
         };
-        let announced = self.open.pop_if(|multipart| !multipart.found).is_some();
-        if announced {
+        let without_delimiter = self.open.pop_if(|multipart| !multipart.found).is_some();
+        if without_delimiter {
             body.part.media = "text/plain".into();
         }
-        let [header, body_itself] = body.blank;
-        // A line break after the last delimiter is not a part, and an empty multipart must not be chosen instead of a text elsewhere.
-        let nothing = body_itself && (announced || (header && by_another));
-        if nothing && !self.open.is_empty() {
+        let [header, is_blank] = body.blank;
+        // A line break after the last delimiter is not a part. An empty multipart is not a part either: it could be chosen instead of another text.
+        let is_empty = is_blank && (without_delimiter || (header && ended_by_outer));
+        if is_empty && !self.open.is_empty() {
             return;
         }
         self.leaves.push(body.leaf(end, complete));

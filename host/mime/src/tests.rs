@@ -13,7 +13,7 @@ struct Shown {
 }
 
 fn structure(message: &[u8], complete: bool) -> Structure {
-    let mut walker = Walker::default();
+    let mut walker = StructureParser::default();
     walker.push(message);
     walker.finish(complete)
 }

@@ -1,5 +1,5 @@
-//! Content-Transfer-Encodings (RFC 2045, section 6), decoded while bytes arrive. Invalid input is tolerated: decoding never fails, and the result does not
-//! depend on how the input is split.
+//! Decodes Content-Transfer-Encodings (RFC 2045, section 6) while bytes arrive. Decoding never fails, even if the input is invalid. The result does not depend
+//! on how the input is split.
 
 use memchr::{memchr, memchr2};
 
@@ -16,7 +16,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the encoding with this name. An unknown encoding is treated as not encoded.
+    /// Returns the encoding with this name, or [`Encoding::Identity`] if the name is unknown.
     pub(super) fn named(name: &str) -> Self {
         match name.trim().to_ascii_lowercase().as_str() {
             "base64" => Self::Base64,
@@ -70,7 +70,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes the next bytes, as far as their meaning does not depend on later bytes. `last` ends the content.
+    /// Decodes the next bytes. Keeps bytes whose meaning depends on later bytes until the next call. `last` is `true` if these are the last bytes of the
+    /// content.
     pub fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
         let mut decoded = Vec::with_capacity(match self.0 {
             State::Base64(_) => encoded.len() / 4 * 3 + 3,
@@ -106,23 +107,24 @@ pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
     Decoder::new(encoding).decode(encoded, true)
 }
 
-/// The bits that each letter of the alphabet (RFC 2045, table 1) adds to the three bytes of a group, by its position in the group. [`NONE`] for other bytes.
+/// The bits that each letter of the alphabet (RFC 2045, table 1) adds to the three bytes of a group, by the position of the letter in the group. Other bytes
+/// have the value [`NONE`].
 static LETTERS: [[u32; 256]; 4] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut letters = [[NONE; 256]; 4];
-    let mut place = 0;
-    while place < 4 {
+    let mut position = 0;
+    while position < 4 {
         let mut value = 0;
         while value < 64 {
-            letters[place][alphabet[value as usize] as usize] = value << (18 - 6 * place);
+            letters[position][alphabet[value as usize] as usize] = value << (18 - 6 * position);
             value += 1;
         }
-        place += 1;
+        position += 1;
     }
     letters
 };
 
-/// A value outside the 24 bits of a group.
+/// The value of bytes that are not letters. It is outside the 24 bits of a group.
 const NONE: u32 = 1 << 24;
 
 /// Returns the bits of a group of four letters, or at least [`NONE`] if a byte is not a letter.
@@ -131,7 +133,7 @@ fn bits(group: [u8; 4]) -> u32 {
     LETTERS[0][a] | LETTERS[1][b] | LETTERS[2][c] | LETTERS[3][d]
 }
 
-/// Ignores bytes outside the alphabet, as RFC 2045 requires. Padding ends a run, and another run can follow.
+/// Decodes base64. Ignores bytes outside the alphabet, as RFC 2045 requires. Padding ends a run of letters, and another run can follow.
 #[derive(Debug, Default)]
 struct Base64 {
     /// The letters of an incomplete group.
@@ -142,7 +144,7 @@ struct Base64 {
 impl Base64 {
     fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
         let mut decoded = Decoded::default();
-        // The number of bytes that remain after those that must be decoded one by one.
+        // `behind` is the number of bytes that remain after the bytes that must be decoded one by one.
         let (mut rest, mut behind) = (encoded, encoded.len());
         loop {
             if self.filled == 0 {
@@ -199,32 +201,32 @@ impl Default for Decoded {
 }
 
 impl Decoded {
-    /// Decodes many lines together if they have the usual form: whole groups, separated by CRLF. Almost all content is decoded here. Returns the rest, and the
-    /// number of bytes after the part that does not have this form.
+    /// Decodes many lines at once if they have the usual form: whole groups, separated by CRLF. This is the fast path for almost all content. Returns the rest,
+    /// and the number of bytes that remain after the first line without this form.
     fn lines<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> (&'e [u8], usize) {
         let mut rest = encoded;
         let mut letters = [0; 4096];
         loop {
             let (mut length, mut after) = (0, rest);
-            let odd = loop {
-                let line = &after[..after.len().min(LONGEST_LINE)];
+            let remaining = loop {
+                let line = &after[..after.len().min(MAX_LINE)];
                 let end = memchr(b'\r', line).unwrap_or(line.len());
                 if !end.is_multiple_of(4) || after.get(end..end + 2) != Some(b"\r\n") {
                     break end;
                 }
-                let Some(place) = letters.get_mut(length..length + end) else {
+                let Some(position) = letters.get_mut(length..length + end) else {
                     break 0;
                 };
-                place.copy_from_slice(&after[..end]);
+                position.copy_from_slice(&after[..end]);
                 length += end;
                 after = &after[end + 2..];
             };
             if length == 0 {
-                return (rest, after.len() - odd);
+                return (rest, after.len() - remaining);
             }
             self.flush(sink);
-            let room = base64_simd::Out::from_slice(&mut self.bytes);
-            match base64_simd::STANDARD_NO_PAD.decode(&letters[..length], room) {
+            let buffer = base64_simd::Out::from_slice(&mut self.bytes);
+            match base64_simd::STANDARD_NO_PAD.decode(&letters[..length], buffer) {
                 Ok(bytes) => self.length = bytes.len(),
                 // The lines contain padding or other bytes.
                 Err(_) => return (rest, after.len()),
@@ -233,23 +235,23 @@ impl Decoded {
         }
     }
 
-    /// Decodes groups of four letters up to the first other byte. Returns the rest.
+    /// Decodes groups of four letters up to the first byte that is not a letter. Returns the rest.
     fn groups<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
         let mut rest = encoded;
         loop {
             let (groups, _) = rest.as_chunks::<4>();
-            let (places, _) = self.bytes[self.length..].as_chunks_mut::<3>();
+            let (positions, _) = self.bytes[self.length..].as_chunks_mut::<3>();
             let mut done = 0;
-            for (group, place) in groups.iter().zip(&mut *places) {
+            for (group, position) in groups.iter().zip(&mut *positions) {
                 let bits = bits(*group);
                 if bits >= NONE {
                     break;
                 }
                 let [_, bytes @ ..] = bits.to_be_bytes();
-                *place = bytes;
+                *position = bytes;
                 done += 1;
             }
-            let full = done == places.len();
+            let full = done == positions.len();
             self.length += done * 3;
             rest = &rest[done * 4..];
             if !full {
@@ -273,17 +275,17 @@ impl Decoded {
     }
 }
 
-/// Maximum length of a line that is decoded together with others. RFC 2045 allows 76 letters.
-const LONGEST_LINE: usize = 1024;
+/// Maximum length of a line on the fast path, in bytes. RFC 2045 allows 76 letters.
+const MAX_LINE: usize = 1024;
 
-/// White space at the end of a line was added in transit (RFC 2045, section 6.7, rule 3). Longer runs are kept as content.
-const LONGEST_SPACE: usize = 1024;
+/// Maximum length of white space that is removed at the end of a line, in bytes. Such white space was added in transit (RFC 2045, section 6.7, rule 3).
+const MAX_SPACE: usize = 1024;
 
-/// Decodes quoted-printable. An invalid escape is kept as text.
+/// Decodes quoted-printable. Returns an invalid escape as text.
 #[derive(Debug, Default)]
 struct QuotedPrintable {
     escape: Escape,
-    /// White space after the escape that may be the end of a line.
+    /// White space that is removed if the line ends after it.
     space: Vec<u8>,
 }
 
@@ -332,7 +334,7 @@ impl QuotedPrintable {
             }
             (Escape::Begun, Some(_)) => Escape::High(byte),
             (escape, _) => {
-                escape.plain(sink);
+                escape.write_as_text(sink);
                 if byte == b'=' {
                     Escape::Begun
                 } else {
@@ -345,9 +347,9 @@ impl QuotedPrintable {
 
     fn space(&mut self, byte: u8, sink: &mut impl Sink) {
         if let Escape::High(_) = self.escape {
-            std::mem::take(&mut self.escape).plain(sink);
+            std::mem::take(&mut self.escape).write_as_text(sink);
         }
-        if self.space.len() == LONGEST_SPACE {
+        if self.space.len() == MAX_SPACE {
             self.keep_space(sink);
         }
         self.space.push(byte);
@@ -355,7 +357,7 @@ impl QuotedPrintable {
 
     /// Keeps the white space, because the line continues.
     fn keep_space(&mut self, sink: &mut impl Sink) {
-        std::mem::take(&mut self.escape).plain(sink);
+        std::mem::take(&mut self.escape).write_as_text(sink);
         sink.put(&self.space);
         self.space.clear();
     }
@@ -365,7 +367,7 @@ impl QuotedPrintable {
             // A soft line break is not part of the content.
             Escape::Begun => {}
             escape => {
-                escape.plain(sink);
+                escape.write_as_text(sink);
                 let carriage_return = self.space.last() == Some(&b'\r');
                 sink.put(if carriage_return { b"\r\n" } else { b"\n" });
             }
@@ -375,14 +377,14 @@ impl QuotedPrintable {
 
     fn finish(&mut self, sink: &mut impl Sink) {
         if let Escape::High(_) = self.escape {
-            std::mem::take(&mut self.escape).plain(sink);
+            std::mem::take(&mut self.escape).write_as_text(sink);
         }
     }
 }
 
 impl Escape {
     /// Writes an invalid escape as text.
-    fn plain(self, sink: &mut impl Sink) {
+    fn write_as_text(self, sink: &mut impl Sink) {
         match self {
             Self::None => {}
             Self::Begun => sink.put(b"="),
@@ -484,6 +486,6 @@ mod tests {
         let State::QuotedPrintable(state) = decoder.0 else {
             panic!("another decoder");
         };
-        assert!(state.space.len() <= LONGEST_SPACE);
+        assert!(state.space.len() <= MAX_SPACE);
     }
 }

@@ -1,5 +1,5 @@
-//! Decodes character sets and corrects common errors of senders: characters that are split between encoded words (RFC 2047) or continued parameters (RFC 2231),
-//! and wrong labels.
+//! Decodes character sets, encoded words (RFC 2047) and extended parameters (RFC 2231). Corrects two common errors of senders: wrong labels, and characters
+//! that are split between two words or parameters.
 
 use std::borrow::Cow;
 
@@ -10,17 +10,17 @@ use memchr::memmem;
 
 use super::transfer::{self, Encoding};
 
-/// Decodes bytes in the character set of `label` and removes a byte order mark. `cut` is `true` if the last character may be incomplete.
-pub(super) fn text(bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
-    let mut text = decoded_text(bytes, label, cut);
+/// Decodes bytes in the character set `label` and removes a byte order mark. `cut` is `true` if the last character may be incomplete.
+pub(super) fn decode_text(bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
+    let mut text = decode_charset(bytes, label, cut);
     if text.starts_with('\u{feff}') {
         text.drain(..'\u{feff}'.len_utf8());
     }
     text
 }
 
-fn decoded_text(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
-    let label = label.map(named);
+fn decode_charset(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
+    let label = label.map(canonical_label);
     if label.is_none_or(is_ascii) {
         return match String::from_utf8(bytes) {
             Ok(text) => text,
@@ -34,7 +34,7 @@ fn decoded_text(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
         };
     }
     if label.is_some_and(|label| label.eq_ignore_ascii_case("iso-2022-jp")) {
-        bytes = without_idle_escapes(&bytes);
+        bytes = remove_redundant_escapes(&bytes);
     }
     match label.and_then(|label| charset_decoder(label.as_bytes())) {
         Some(decode) => decode(&bytes),
@@ -43,7 +43,7 @@ fn decoded_text(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
     }
 }
 
-/// Labels in use that `mail-parser` does not know, and the labels it knows instead.
+/// Labels of character sets that `mail-parser` does not know, and labels of the same character sets that it knows.
 const ALIASES: [(&str, &str); 14] = [
     ("8859-1", "iso-8859-1"),
     ("big5hkscs", "big5"),
@@ -61,8 +61,8 @@ const ALIASES: [(&str, &str); 14] = [
     ("windows-932", "shift_jis"),
 ];
 
-/// Returns the label that `mail-parser` knows.
-fn named(label: &str) -> &str {
+/// Returns a label that `mail-parser` knows, without quotes and spaces.
+fn canonical_label(label: &str) -> &str {
     let label = label.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     ALIASES
         .iter()
@@ -70,20 +70,20 @@ fn named(label: &str) -> &str {
         .map_or(label, |(_, known)| known)
 }
 
-/// Removes escape sequences that are directly followed by another one. They occur between lines and encoded words, which end in ASCII and begin in Japanese.
-/// Decoders for the web treat them as an attack.
-fn without_idle_escapes(bytes: &[u8]) -> Vec<u8> {
-    let mut kept = Vec::with_capacity(bytes.len());
+/// Removes escape sequences that are directly followed by another escape sequence. Senders write them between lines and encoded words, which end in ASCII and
+/// begin in Japanese. Decoders for the web treat them as an attack.
+fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
+    let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         if *byte == 0x1b && bytes.get(at + 3) == Some(&0x1b) {
             at += 3;
         } else {
-            kept.push(*byte);
+            result.push(*byte);
             at += 1;
         }
     }
-    kept
+    result
 }
 
 /// Returns `true` if the label means ASCII. Bytes above 127 in such a text are usually UTF-8.
@@ -101,29 +101,29 @@ struct Word<'a> {
     length: usize,
 }
 
-/// Prepares a header for `mail-parser`: converts text and encoded words to UTF-8, and joins adjacent encoded words of one character set.
-pub(super) fn readable(header: &[u8]) -> Cow<'_, [u8]> {
+/// Prepares a header for `mail-parser`: converts text and encoded words to UTF-8, and joins adjacent encoded words with the same character set.
+pub(super) fn normalize(header: &[u8]) -> Cow<'_, [u8]> {
     let write = |text: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(b"=?utf-8?B?");
         out.extend_from_slice(BASE64_STANDARD.encode(text).as_bytes());
         out.extend_from_slice(b"?=");
     };
-    match in_utf8(header) {
-        Cow::Borrowed(header) => joined(header, write),
-        Cow::Owned(header) => joined(&header, write).into_owned().into(),
+    match to_utf8(header) {
+        Cow::Borrowed(header) => rewrite_words(header, write),
+        Cow::Owned(header) => rewrite_words(&header, write).into_owned().into(),
     }
 }
 
-/// Converts a header to UTF-8. A line with bytes above 127 but no valid UTF-8 sequence is decoded as Windows-1252: RFC 6532 allows only UTF-8, and such senders
-/// are old.
-fn in_utf8(header: &[u8]) -> Cow<'_, [u8]> {
+/// Converts a header to UTF-8. Decodes a line as Windows-1252 if the line has bytes above 127 but no valid UTF-8 sequence. RFC 6532 allows only UTF-8, but old
+/// senders use Windows-1252.
+fn to_utf8(header: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(header).is_ok() {
         return header.into();
     }
     let mut out = Vec::with_capacity(header.len());
     for line in header.split_inclusive(|b| *b == b'\n') {
         if line.utf8_chunks().all(|chunk| chunk.valid().is_ascii()) {
-            out.extend_from_slice(text(line.to_vec(), None, false).as_bytes());
+            out.extend_from_slice(decode_text(line.to_vec(), None, false).as_bytes());
         } else {
             out.extend_from_slice(String::from_utf8_lossy(line).as_bytes());
         }
@@ -131,8 +131,8 @@ fn in_utf8(header: &[u8]) -> Cow<'_, [u8]> {
     out.into()
 }
 
-/// Decodes and rewrites all encoded words. Adjacent words of one character set are joined.
-fn joined(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
+/// Replaces all encoded words with the output of `write` for their text. Joins adjacent words with the same character set.
+fn rewrite_words(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
     let finder = memmem::Finder::new(b"=?");
     let mut out = Vec::new();
     let (mut copied, mut at) = (0, 0);
@@ -143,7 +143,7 @@ fn joined(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
             continue;
         };
         let mut end = start + word.length;
-        while let Some(next) = following(&header[end..])
+        while let Some(next) = space_before_word(&header[end..])
             && let Some(other) = Word::at(&header[end + next..])
             && other.charset.eq_ignore_ascii_case(word.charset)
         {
@@ -151,7 +151,10 @@ fn joined(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
             end += next + other.length;
         }
         out.extend_from_slice(&header[copied..start]);
-        write(&text(word.bytes, Some(word.charset), false), &mut out);
+        write(
+            &decode_text(word.bytes, Some(word.charset), false),
+            &mut out,
+        );
         copied = end;
         at = end;
     }
@@ -173,7 +176,7 @@ impl<'a> Word<'a> {
         let bytes = match encoding {
             b"b" | b"B" => transfer::decoded(data, Encoding::Base64),
             b"q" | b"Q" => {
-                // Encode the space as an escape, because white space at the end is removed.
+                // Replace `_` with an escaped space, because the decoder removes unescaped white space at the end.
                 let data: Vec<u8> = data
                     .iter()
                     .flat_map(|b| {
@@ -208,16 +211,16 @@ fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (text[end] == b'?').then(|| (&text[..end], &text[end + 1..]))
 }
 
-/// Returns the length of the white space before an encoded word in the same field.
-fn following(text: &[u8]) -> Option<usize> {
+/// Returns the length of the white space at the beginning of `text` if an encoded word of the same field follows it.
+fn space_before_word(text: &[u8]) -> Option<usize> {
     let white = text.iter().take_while(|b| b.is_ascii_whitespace()).count();
     // A line that does not begin with white space starts another field.
     let folded = white > 0 && text[white - 1] != b'\n';
     (folded && text[white..].starts_with(b"=?")).then_some(white)
 }
 
-/// Returns the value of the parameter `name` if it is extended or continued (RFC 2231, sections 3 and 4). The pieces are joined before they are decoded.
-pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
+/// Returns the value of the parameter `name` if the parameter is extended or continued (RFC 2231, sections 3 and 4). Joins the pieces before it decodes them.
+pub(super) fn extended_parameter(field: &[u8], name: &str) -> Option<String> {
     let mut pieces: Vec<(u32, bool, Vec<u8>)> = Vec::new();
     for parameter in parameters(field) {
         let Some(equals) = memchr::memchr(b'=', parameter) else {
@@ -275,12 +278,12 @@ pub(super) fn continued(field: &[u8], name: &str) -> Option<String> {
             bytes.extend(value);
         }
     }
-    let value = text(bytes, charset.as_deref(), false);
+    let value = decode_text(bytes, charset.as_deref(), false);
     if extended {
         return Some(value);
     }
-    // Encoded words are not allowed in a continued parameter, but they occur.
-    let plain = joined(value.as_bytes(), |text, out| {
+    // RFC 2231 does not allow encoded words in a continued parameter, but some senders write them.
+    let plain = rewrite_words(value.as_bytes(), |text, out| {
         out.extend_from_slice(text.as_bytes());
     });
     Some(String::from_utf8_lossy(&plain).into_owned())
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_said_to_be_ascii_are_utf_8_or_else_of_windows() {
-        let read = |bytes: &[u8], label| text(bytes.to_vec(), label, false);
+        let read = |bytes: &[u8], label| decode_text(bytes.to_vec(), label, false);
         for label in [
             Some("us-ascii"),
             Some("ASCII"),
@@ -335,7 +338,7 @@ mod tests {
         }
         // An incomplete last character must not make the text Windows-1252.
         assert_eq!(
-            text(b"Gr\xc3\xbc\xc3".to_vec(), Some("us-ascii"), true),
+            decode_text(b"Gr\xc3\xbc\xc3".to_vec(), Some("us-ascii"), true),
             "Grü\u{fffd}"
         );
         for (known, label) in [
@@ -358,7 +361,7 @@ mod tests {
     #[test]
     fn encoded_words_are_read_as_they_were_meant() {
         let read = |header: &str| {
-            let plain = joined(header.as_bytes(), |text, out| {
+            let plain = rewrite_words(header.as_bytes(), |text, out| {
                 out.extend_from_slice(text.as_bytes());
             });
             String::from_utf8(plain.into_owned()).unwrap()
@@ -391,12 +394,15 @@ mod tests {
             read("Subject: =?utf-8?Q?a?=\r\n=?utf-8?Q?b?= =?utf-8?Q?c?= d =?utf-8?Q?e?="),
             "Subject: a\r\nbc d e"
         );
-        assert_eq!(*readable(b"=?iso-8859-1?Q?=FC?= x"), *b"=?utf-8?B?w7w=?= x");
+        assert_eq!(
+            *normalize(b"=?iso-8859-1?Q?=FC?= x"),
+            *b"=?utf-8?B?w7w=?= x"
+        );
     }
 
     #[test]
     fn a_line_of_a_header_that_is_not_utf_8_is_of_windows() {
-        let read = |header: &[u8]| String::from_utf8(readable(header).into_owned()).unwrap();
+        let read = |header: &[u8]| String::from_utf8(normalize(header).into_owned()).unwrap();
         assert_eq!(
             read(b"A: Gr\xfc\xdfe \x80\r\nB: Gr\xc3\xbc\xdfe\r\nC: Gr\xc3\xbc\r\n"),
             "A: Grüße €\r\nB: Grü\u{fffd}e\r\nC: Grü\r\n"
@@ -405,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_no_text() {
-        let read = |bytes: &[u8], label| text(bytes.to_vec(), label, false);
+        let read = |bytes: &[u8], label| decode_text(bytes.to_vec(), label, false);
         assert_eq!(read(b"\xef\xbb\xbfa", Some("utf-8")), "a");
         assert_eq!(read(b"\xef\xbb\xbfa", None), "a");
         assert_eq!(read(b"\xff\xfea\0", Some("utf-16")), "a");
@@ -413,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_continued_parameter_is_joined_before_it_is_decoded() {
-        let read = |field: &str| continued(field.as_bytes(), "filename");
+        let read = |field: &str| extended_parameter(field.as_bytes(), "filename");
         assert_eq!(
             read("attachment; filename*0*=iso-8859-1''Gr%FC; filename*1*=%DFe; filename*2=\".t;x\\\"t\"")
                 .unwrap(),

@@ -1,8 +1,8 @@
-//! The addresses of a field (RFC 5322, section 3.4). `mail-parser` parses them, and this module corrects its results for unusual forms.
+//! Returns the addresses of a field (RFC 5322, section 3.4). `mail-parser` parses the addresses, and this module corrects the results for unusual forms.
 
 use mail_parser::Address as ParsedAddress;
 
-use super::shown;
+use super::to_single_line;
 use crate::Address;
 
 /// Returns the addresses of a field in `header`.
@@ -14,24 +14,24 @@ pub(super) fn addresses<'a>(
         .into_iter()
         .flat_map(ParsedAddress::iter)
         .filter_map(move |one| {
-            let mut name = shown(one.name().unwrap_or_default());
+            let mut name = to_single_line(one.name().unwrap_or_default());
             if let Some(whole) = one
                 .address()
-                .and_then(|domain| apart(header, domain, &name))
+                .and_then(|domain| quoted_local_part(header, domain, &name))
             {
                 return Some(whole);
             }
             if name.bytes().all(|b| matches!(b, b'<' | b'>')) {
-                // The address had nested brackets.
+                // `mail-parser` returns the outer brackets of nested brackets as the name.
                 name.clear();
             }
             match one
                 .address()
-                .map(|address| bare(&shown(address)).to_owned())
+                .map(|address| strip_route(&to_single_line(address)).to_owned())
                 .filter(|address| !address.is_empty())
             {
                 Some(address) => Some(Address { name, address }),
-                // The address is malformed. Show the text that exists as the address.
+                // The address is malformed. Return the name as the address.
                 None if name.is_empty() => None,
                 None => Some(Address {
                     name: String::new(),
@@ -42,7 +42,7 @@ pub(super) fn addresses<'a>(
 }
 
 /// Returns an address without brackets and without a source route (RFC 5322, section 4.4).
-fn bare(address: &str) -> &str {
+fn strip_route(address: &str) -> &str {
     let address = address.trim_start_matches('<').trim();
     let address = if address.contains('<') {
         address
@@ -58,9 +58,9 @@ fn bare(address: &str) -> &str {
     }
 }
 
-/// Returns an address whose local part is separated from its domain. `mail-parser` treats the local part as a name: it parses `"a b"@example.org` and `a
-/// @example.org` as `@example.org` with the names `a b` and `a`.
-fn apart(header: &[u8], domain: &str, name: &str) -> Option<Address> {
+/// Returns the address if `mail-parser` has split it before the `@`. `mail-parser` parses `"a b"@example.org` and `a @example.org` as the address
+/// `@example.org` with the names `a b` and `a`.
+fn quoted_local_part(header: &[u8], domain: &str, name: &str) -> Option<Address> {
     if name.is_empty() || !domain.starts_with('@') {
         return None;
     }
@@ -69,16 +69,16 @@ fn apart(header: &[u8], domain: &str, name: &str) -> Option<Address> {
         return None;
     }
     let before = header.get(..piece.start.addr() - all.start.addr())?;
-    let directly = before.trim_ascii_end();
-    if directly.len() < before.len()
-        && directly.ends_with(name.as_bytes())
+    let trimmed = before.trim_ascii_end();
+    if trimmed.len() < before.len()
+        && trimmed.ends_with(name.as_bytes())
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b".!#$%&'*+-/=?^_`{|}~".contains(&b))
     {
         return Some(Address {
             name: String::new(),
-            address: shown(&format!("{name}{domain}")),
+            address: to_single_line(&format!("{name}{domain}")),
         });
     }
     // RFC 5321, section 4.5.3.1.1, allows 64 bytes for the local part.
@@ -97,14 +97,16 @@ fn apart(header: &[u8], domain: &str, name: &str) -> Option<Address> {
         }
     }
     // The rest of the name is a comment.
-    let comment = name.strip_prefix(shown(&unescaped).as_str())?.trim();
+    let comment = name
+        .strip_prefix(to_single_line(&unescaped).as_str())?
+        .trim();
     let comment = comment
         .strip_prefix('(')
         .and_then(|comment| comment.strip_suffix(')'))
         .unwrap_or(comment);
     Some(Address {
         name: comment.to_owned(),
-        address: shown(&format!("\"{inner}\"{domain}")),
+        address: to_single_line(&format!("\"{inner}\"{domain}")),
     })
 }
 
