@@ -164,8 +164,16 @@ fn printable(text: &[u8]) -> bool {
     text.iter().all(|byte| (b' '..=b'~').contains(byte))
 }
 
+/// Returns a session with a server that sends the next of `replies` in response to each command.
+#[cfg(test)]
+pub(crate) fn session(replies: &[&str]) -> Session {
+    let replies: Vec<_> = replies.iter().map(|r| r.as_bytes().to_vec()).collect();
+    let wire = Wire::new(Box::new(Server::replying(&replies)));
+    Session::new(wire, Capabilities::default(), TIMEOUT)
+}
+
 /// Runs a future that does not wait for another thread.
-fn block_on<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build();

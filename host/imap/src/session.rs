@@ -228,3 +228,64 @@ impl Session {
             .is_some_and(|selected| selected.name == super::utf7::encode(folder))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::fuzzing::{block_on, session};
+    use crate::{Error, MessageRef};
+
+    const EXAMINE: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
+    const FETCH: &str = "* 1 FETCH (UID 1 BODY[]<0> {4}\r\nabcd)\r\n";
+    const MESSAGE: MessageRef<'_> = MessageRef {
+        path: "a",
+        uid_validity: 1,
+        uid: 1,
+    };
+
+    #[test]
+    fn a_session_cannot_be_used_after_an_error() {
+        let mut session = session(&[]);
+        let lost = block_on(session.list()).map(drop);
+        assert!(matches!(lost, Err(Error::Lost(_))), "{lost:?}");
+        assert!(!session.is_idle());
+        let unusable = block_on(session.list()).map(drop);
+        assert!(matches!(unusable, Err(Error::Protocol(_))), "{unusable:?}");
+    }
+
+    #[test]
+    fn a_command_for_an_open_folder_is_not_sent_without_one() {
+        // The server rejects EXAMINE and the FETCH that was sent with it.
+        let mut session = session(&["! NO [NONEXISTENT] no\r\n", "! BAD no folder\r\n", FETCH]);
+        assert!(block_on(session.message(MESSAGE)).unwrap().is_none());
+        assert!(session.is_idle() && !session.has_open("a"));
+        let refused = block_on(session.longer_headers(&[1])).map(drop);
+        assert!(matches!(refused, Err(Error::Protocol(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn a_session_is_idle_again_after_the_last_byte_of_a_stream() {
+        let mut session = session(&[EXAMINE, FETCH, ""]);
+        let range = 0..100;
+        assert_eq!(
+            block_on(session.start_stream_at(MESSAGE, &range)).unwrap(),
+            Some(4)
+        );
+        assert!(!session.is_idle());
+        let mut bytes = Vec::new();
+        while bytes.len() < 4 {
+            bytes.extend(block_on(session.next_bytes()).unwrap());
+        }
+        assert_eq!(bytes, b"abcd");
+        assert!(session.is_idle() && session.has_open("a"));
+        assert!(block_on(session.next_bytes()).is_err());
+    }
+
+    #[test]
+    fn no_other_command_is_possible_while_bytes_arrive() {
+        let mut session = session(&[EXAMINE, FETCH, ""]);
+        let range = 0..100;
+        block_on(session.start_stream_at(MESSAGE, &range)).unwrap();
+        assert!(block_on(session.list()).is_err());
+        assert!(block_on(session.next_bytes()).is_err());
+    }
+}
