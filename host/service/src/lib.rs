@@ -2,6 +2,8 @@
 //!
 //! This crate contains all wiring and the tasks that run at intervals. It serves no requests itself.
 
+mod mail_server;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
+use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
@@ -103,10 +106,16 @@ async fn build(
         .map_err(|e| StartError::new(e.to_string()))?;
     let mail = Mail::new(&config.imap, directory.db().clone())?;
     let mail = Arc::new(mail.trusting(&config.inbound.authserv_id));
+    let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
     let dns = Arc::new(Dns::new(&config.dns)?);
     let fetch = Fetch::new(Arc::clone(&dns))?;
-    let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?
-        .with_external(&config, fetch.clone())?;
+    let auth = Auth::new(
+        &config,
+        directory.clone(),
+        Arc::clone(&mail_server),
+        clock.clone(),
+    )?
+    .with_external(&config, fetch.clone())?;
     auth.reseal_second_factors()
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
@@ -139,7 +148,7 @@ async fn build(
         &config,
         directory.clone(),
         Arc::clone(&auth),
-        Arc::clone(&mail),
+        mail_server,
         clock.clone(),
     );
     teams

@@ -145,7 +145,7 @@ impl Auth {
         id: &str,
         origin: Origin,
     ) -> Result<Revocation, Failure> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
         detached(async move {
@@ -153,7 +153,7 @@ impl Auth {
                 .revoke_app_password(&account, &id, now, &origin)
                 .await?;
             if revoked == Revocation::Revoked {
-                mail.end(&[id]).await;
+                mail_server.end_sessions(&[id]).await;
             }
             Ok(revoked)
         })
@@ -304,7 +304,7 @@ impl Auth {
             expires_at: None,
         };
         let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (account.to_owned(), sid.to_owned());
         detached(async move {
             let change = Change {
@@ -320,7 +320,7 @@ impl Auth {
             };
             match directory.change_password(&change, &origin).await? {
                 Outcome::Changed(ended) => {
-                    mail.end(&ended).await;
+                    mail_server.end_sessions(&ended).await;
                     Ok(PasswordChange::Changed)
                 }
                 Outcome::AnotherPassword => Ok(PasswordChange::Wrong),

@@ -227,7 +227,7 @@ impl Auth {
         id: &str,
         origin: Origin,
     ) -> Result<bool, Failure> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
         detached(async move {
@@ -235,7 +235,7 @@ impl Auth {
             match revoked {
                 Revocation::Revoked { app_password_id } => {
                     if let Some(id) = app_password_id {
-                        mail.end(&[id]).await;
+                        mail_server.end_sessions(&[id]).await;
                     }
                     Ok(true)
                 }

@@ -51,7 +51,6 @@ use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::{Failures, Key};
 use latchmail_directory::Directory;
-use latchmail_mailbox::Mail;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
 use tracing::Instrument as _;
@@ -69,6 +68,7 @@ pub use self::registration::{Availability, Form, Provision, Registered};
 pub use self::sessions::{SignedIn, Tokens};
 use self::uses::Uses;
 pub use self::uses::to_the_minute;
+use crate::mail_server::MailServer;
 
 /// Number of API and OAuth tokens whose ids are cached.
 pub const REMEMBERED: usize = 10_000;
@@ -114,7 +114,7 @@ pub struct Grantee {
 #[derive(Debug)]
 pub struct Auth {
     directory: Directory,
-    mail: Arc<Mail>,
+    mail_server: Arc<dyn MailServer>,
     clock: Clock,
     registration: config::Registration,
     keys: Arc<Keyring>,
@@ -147,12 +147,12 @@ impl Auth {
     pub fn new(
         config: &Config,
         directory: Directory,
-        mail: Arc<Mail>,
+        mail_server: Arc<dyn MailServer>,
         clock: Clock,
     ) -> Result<Self, StartError> {
         Ok(Self {
             directory,
-            mail,
+            mail_server,
             clock: clock.clone(),
             registration: config.registration.clone(),
             keys: Arc::new(Keyring::load(&config.key_file)?),
@@ -177,8 +177,8 @@ impl Auth {
     /// # Errors
     /// Returns an error that names the configuration key that is invalid.
     pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
-        let (mail, clock) = (Arc::clone(&self.mail), self.clock.clone());
-        self.external = External::new(config, fetch, mail, clock)?;
+        let (mail_server, clock) = (Arc::clone(&self.mail_server), self.clock.clone());
+        self.external = External::new(config, fetch, mail_server, clock)?;
         Ok(self)
     }
 

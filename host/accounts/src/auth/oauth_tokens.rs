@@ -268,7 +268,7 @@ impl Auth {
             .await?;
         Ok(match exchange {
             Exchange::Granted { ended } => {
-                self.mail.end(&ended).await;
+                self.mail_server.end_sessions(&ended).await;
                 Ok(tokens)
             }
             Exchange::Gone => Err(Over),
@@ -277,7 +277,7 @@ impl Auth {
                     app_password_id = ended,
                     "authorization code reused, grant ended"
                 );
-                self.mail.end(&[ended]).await;
+                self.mail_server.end_sessions(&[ended]).await;
                 Err(Over)
             }
         })
@@ -301,7 +301,7 @@ impl Auth {
         let Some(ended) = granted else {
             return Ok(Err(Over));
         };
-        self.mail.end(&ended).await;
+        self.mail_server.end_sessions(&ended).await;
         Ok(Ok(tokens))
     }
 
@@ -370,7 +370,9 @@ impl Auth {
                     app_password_id = grant.app_password_id,
                     "refresh token of an OAuth grant reused, grant ended"
                 );
-                self.mail.end(&[grant.app_password_id]).await;
+                self.mail_server
+                    .end_sessions(&[grant.app_password_id])
+                    .await;
                 Err(Over)
             }
         })

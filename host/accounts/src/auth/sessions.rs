@@ -111,8 +111,8 @@ impl Auth {
     ) -> Result<SignedIn, Failure> {
         // A session needs the mail server, so it is pinged while the password is checked. The session starts after both have succeeded. A
         // wrong password does not wait for the mail server.
-        let mail = Arc::clone(&self.mail);
-        let reached = AbortOnDrop(tokio::spawn(async move { mail.ping().await }));
+        let mail_server = Arc::clone(&self.mail_server);
+        let reached = AbortOnDrop(tokio::spawn(async move { mail_server.ping().await }));
         let now = self.clock.now();
         let identified = self.identify(address, password, code, origin).await?;
         let Identified { account, factor } = &identified;
@@ -259,7 +259,7 @@ impl Auth {
             }),
             Rotation::Stolen { app_password_id } => {
                 tracing::warn!(app_password_id, "refresh token reused, session ended");
-                self.mail.end(&[app_password_id]).await;
+                self.mail_server.end_sessions(&[app_password_id]).await;
                 Err(bad_refresh_token())
             }
             Rotation::UsedJustNow | Rotation::Unknown => Err(bad_refresh_token()),
@@ -276,7 +276,7 @@ impl Auth {
         presented: &SecretString,
         origin: Origin,
     ) -> Result<(), Failure> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, hash) = (account.to_owned(), sha256_hex(presented.expose_secret()));
         let now = self.clock.now();
         detached(async move {
@@ -284,7 +284,7 @@ impl Auth {
                 .end_sessions(&account, &hash, now, &origin)
                 .await?
                 .ok_or_else(bad_refresh_token)?;
-            mail.end(&revoked).await;
+            mail_server.end_sessions(&revoked).await;
             Ok(())
         })
         .await

@@ -54,7 +54,7 @@ impl Teams {
         let team = entered.team;
         // A key is useless without a mail server.
         if !team.shared {
-            self.mail.ping().await?;
+            self.mail_server.ping().await?;
         }
         let invitation = Invitation {
             membership: secrets::id()?,

@@ -19,10 +19,10 @@ use latchmail_core::permissions::{Resource, Rights};
 use latchmail_directory::Directory;
 use latchmail_directory::sessions::Asking;
 use latchmail_directory::teams::{Changing, Grant, Refusal};
-use latchmail_mailbox::{Access, Mail};
 
 use crate::auth::account::{Session, session_over};
 use crate::auth::{Auth, detached};
+use crate::mail_server::{self, MailServer};
 use crate::plans::Plans;
 pub use invitation::Invited;
 pub use judging::Wanted;
@@ -40,9 +40,9 @@ pub enum Error {
     /// The caller's password is wrong.
     #[error("wrong password")]
     WrongPassword,
-    /// The mail server that the key would act at failed or is unavailable.
+    /// The mail server failed or is unavailable.
     #[error(transparent)]
-    Mail(#[from] latchmail_mailbox::Error),
+    MailServer(#[from] mail_server::Error),
     /// The session ended concurrently, or the host failed.
     #[error("{0}")]
     Failed(Failure),
@@ -65,7 +65,7 @@ impl From<latchmail_directory::Error> for Error {
 pub struct Teams {
     directory: Directory,
     auth: Arc<Auth>,
-    mail: Arc<Mail>,
+    mail_server: Arc<dyn MailServer>,
     keys: Arc<Keyring>,
     plans: Plans,
     clock: Clock,
@@ -78,14 +78,14 @@ impl Teams {
         config: &Config,
         directory: Directory,
         auth: Arc<Auth>,
-        mail: Arc<Mail>,
+        mail_server: Arc<dyn MailServer>,
         clock: Clock,
     ) -> Self {
         Self {
             directory,
             keys: auth.keys(),
             auth,
-            mail,
+            mail_server,
             plans: Plans::of(config),
             clock,
         }
@@ -160,7 +160,7 @@ impl Teams {
         member: &str,
         origin: Origin,
     ) -> Result<(), Error> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (session.account.to_owned(), session.sid.to_owned());
         let (mailbox, member) = (mailbox.to_owned(), member.to_owned());
         let at = self.clock.now();
@@ -175,7 +175,7 @@ impl Teams {
             };
             let removed = directory.remove_member(changing, &member, &origin).await;
             if let Ok(Some(key)) = &removed {
-                mail.end(std::slice::from_ref(key)).await;
+                mail_server.end_sessions(std::slice::from_ref(key)).await;
             }
             Ok(removed)
         });
@@ -198,12 +198,10 @@ impl Teams {
         } else {
             self.auth.shared(mailbox, asker).await?.mail
         };
-        let access = Access {
-            account: mailbox.to_owned(),
-            credential,
-            guest: None,
-        };
-        let found = self.mail.uid_validity(&access, &folder.id).await?;
+        let found = self
+            .mail_server
+            .folder_uid_validity(mailbox, credential, &folder.id)
+            .await?;
         folder.uid_validity = found.unwrap_or(0);
         Ok(())
     }

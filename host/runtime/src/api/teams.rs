@@ -10,7 +10,7 @@ use latchmail_core::permissions::{AliasSet, GrantedFolder, Resource, Right, Righ
 use latchmail_directory::teams::{Grant, Refusal};
 use secrecy::SecretString;
 
-use super::convert::{failed, mailbox_error};
+use super::convert::{failed, mail_server_error};
 use super::{Call, Own, confirmed};
 
 /// A signed-in caller and the teams service.
@@ -162,7 +162,7 @@ fn team_error(error: teams::Error) -> Refused {
         teams::Error::Refused(refusal) => return refused(refusal),
         teams::Error::Invalid(sentence) => Error::Invalid(sentence),
         teams::Error::WrongPassword => Error::Denied("Your password is not right".into()),
-        teams::Error::Mail(error) => mailbox_error(error),
+        teams::Error::MailServer(error) => mail_server_error(error),
         teams::Error::Failed(failure) => failed(failure),
     })
 }

@@ -26,7 +26,6 @@ use futures_util::future::{BoxFuture, Shared};
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
-use latchmail_mailbox::Mail;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
@@ -37,6 +36,7 @@ use self::answer::Expected;
 pub(super) use self::answer::Verdict;
 use self::introspection::Introspection;
 pub use self::token::OpaqueToken;
+use crate::mail_server::MailServer;
 
 /// How long a response is cached (specification, section 5), from the start of its request.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -57,7 +57,7 @@ struct Inner {
     introspection: Introspection,
     expected: Expected,
     clock: Clock,
-    mail: Arc<Mail>,
+    mail_server: Arc<dyn MailServer>,
     /// Cached responses by the tokens' hashes.
     answers: Cache<String, Answered>,
     under_way: Mutex<HashMap<String, Asking>>,
@@ -91,7 +91,7 @@ impl External {
     pub(super) fn new(
         config: &Config,
         fetch: Fetch,
-        mail: Arc<Mail>,
+        mail_server: Arc<dyn MailServer>,
         clock: Clock,
     ) -> Result<Option<Self>, StartError> {
         let Some((introspection, expected)) = settings::read(config, fetch)? else {
@@ -101,7 +101,7 @@ impl External {
             introspection,
             expected,
             clock,
-            mail,
+            mail_server,
             answers: Cache::new(REMEMBERED),
             under_way: Mutex::default(),
             room: Semaphore::new(AT_ONCE),
@@ -191,7 +191,7 @@ impl Inner {
         self.answers.insert(token.hash().to_owned(), answered);
         let was_good = before.is_some_and(|before| matches!(before.verdict, Verdict::Good(_)));
         if was_good && matches!(verdict, Verdict::Refused(_)) {
-            self.mail.close(token.hash());
+            self.mail_server.close_connections(token.hash());
         }
         Ok(verdict)
     }

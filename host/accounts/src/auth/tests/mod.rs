@@ -6,45 +6,91 @@ mod sessions;
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
+use futures_util::future::{self, BoxFuture, FutureExt as _};
 use http::{HeaderValue, header};
-use latchmail_core::caller::{Credential, Origin, Proof};
+use latchmail_core::caller::{Credential, MailCredential, Origin, Proof};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Kind;
 use latchmail_core::secrets;
 use latchmail_directory::Db;
 use secrecy::ExposeSecret;
 use sqlx::SqlitePool;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::mail_server::Error;
 
 const PASSWORD: &str = "Correct1";
 const START: Timestamp = Timestamp::from_millis(1_795_161_600_000);
+
+/// A mail server that records the sessions to end.
+#[derive(Debug, Default)]
+struct FakeMailServer {
+    /// Whether the mail server is unreachable.
+    down: bool,
+    /// Ids of the app passwords whose sessions were ended.
+    ended: Mutex<Vec<String>>,
+}
+
+impl FakeMailServer {
+    fn ended(&self) -> Vec<String> {
+        self.ended.lock().unwrap().clone()
+    }
+}
+
+impl MailServer for FakeMailServer {
+    fn ping(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let result = if self.down {
+            Err(Error::Unavailable("down".into()))
+        } else {
+            Ok(())
+        };
+        future::ready(result).boxed()
+    }
+
+    fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()> {
+        self.ended
+            .lock()
+            .unwrap()
+            .extend(app_passwords.iter().cloned());
+        future::ready(()).boxed()
+    }
+
+    fn close_connections(&self, _: &str) {}
+
+    fn folder_uid_validity<'a>(
+        &'a self,
+        _: &'a str,
+        _: MailCredential,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u32>, Error>> {
+        future::ready(Ok(None)).boxed()
+    }
+}
 
 /// An `Auth` with its own temporary folder.
 struct Stage {
     auth: Auth,
     clock: Clock,
     folder: PathBuf,
-    mail_server: SocketAddr,
+    mail_server: Arc<FakeMailServer>,
 }
 
 impl Stage {
     async fn new() -> Self {
-        Self::with("", mail_server().await).await
+        Self::with(FakeMailServer::default()).await
     }
 
-    async fn with(registration: &str, mail_server: SocketAddr) -> Self {
+    async fn with(mail_server: FakeMailServer) -> Self {
         let folder =
             std::env::temp_dir().join(format!("latchmail-auth-{}", secrets::id().unwrap()));
         std::fs::create_dir(&folder).unwrap();
         let clock = Clock::manual(START);
-        let auth = auth(&folder, registration, mail_server, &clock).await;
+        let mail_server = Arc::new(mail_server);
+        let auth = auth(&folder, "", &mail_server, &clock).await;
         Self {
             auth,
             clock,
@@ -55,7 +101,7 @@ impl Stage {
 
     /// Starts the service again with these registration settings.
     async fn again(&mut self, registration: &str) {
-        self.auth = auth(&self.folder, registration, self.mail_server, &self.clock).await;
+        self.auth = auth(&self.folder, registration, &self.mail_server, &self.clock).await;
     }
 
     async fn register(&self, name: &str) -> SignedIn {
@@ -115,22 +161,20 @@ impl Drop for Stage {
 async fn auth(
     folder: &std::path::Path,
     registration: &str,
-    mail_server: SocketAddr,
+    mail_server: &Arc<FakeMailServer>,
     clock: &Clock,
 ) -> Auth {
     let folder = folder.display();
     let text = format!(
         "base_url = 'https://mail.example'\nkey_file = '{folder}/key'\n\
          [database]\nurl = 'sqlite:{folder}/latchmail.db'\n\
-         [imap]\naddress = '{mail_server}'\n\
          [registration]\ndomains = ['a.example', 'b.example']\n{registration}"
     );
     let config = Config::parse(&text, "test", HashMap::new()).unwrap();
     let directory = Directory::open(&config.database, &config.registration.domains)
         .await
         .unwrap();
-    let mail = Arc::new(Mail::new(&config.imap, directory.db().clone()).unwrap());
-    Auth::new(&config, directory, mail, clock.clone()).unwrap()
+    Auth::new(&config, directory, mail_server.clone(), clock.clone()).unwrap()
 }
 
 /// Returns the app password of a caller.
@@ -139,32 +183,6 @@ fn password(caller: &Caller) -> &str {
         Proof::AppPassword(password) => password.expose_secret(),
         Proof::AccessToken { .. } => panic!("the proof is an access token"),
     }
-}
-
-/// Starts a mail server that sends a greeting and responds OK to every command.
-async fn mail_server() -> SocketAddr {
-    async fn serve(stream: TcpStream) -> std::io::Result<()> {
-        let (read, mut write) = stream.into_split();
-        write
-            .write_all(b"* OK [CAPABILITY IMAP4rev1] ready\r\n")
-            .await?;
-        let mut lines = BufReader::new(read).lines();
-        while let Some(line) = lines.next_line().await? {
-            let tag = line.split(' ').next().unwrap_or("*");
-            write
-                .write_all(format!("{tag} OK done\r\n").as_bytes())
-                .await?;
-        }
-        Ok(())
-    }
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream));
-        }
-    });
-    address
 }
 
 fn form(name: &str) -> Form {

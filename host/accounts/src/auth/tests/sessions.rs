@@ -25,10 +25,11 @@ async fn whoever_is_not_the_active_owner_of_the_password_gets_one_answer() {
 
 #[tokio::test]
 async fn without_a_mail_server_the_right_password_is_told_to_wait_and_nothing_begins() {
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = nobody.local_addr().unwrap();
-    drop(nobody);
-    let stage = Stage::with("", address).await;
+    let down = FakeMailServer {
+        down: true,
+        ..FakeMailServer::default()
+    };
+    let stage = Stage::with(down).await;
     stage.register("ada").await;
     let (status, text) = refused(stage.sign_in("ada@a.example", PASSWORD).await);
     assert_eq!(
@@ -214,4 +215,9 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     );
     assert!(stage.caller(&eve).await.is_ok());
     assert_eq!(stage.texts("SELECT id FROM app_passwords").await.len(), 1);
+    assert_eq!(
+        stage.mail_server.ended().len(),
+        2,
+        "the sessions at the mail server end too"
+    );
 }
