@@ -15,7 +15,7 @@ pub(crate) async fn open(database: &Database) -> Directory {
 
 /// Adds an alias to a person, which receives and may be used as a sender if it is active.
 pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
-    let directory = open(person.service.database()).await;
+    let directory = open(&person.service.database()).await;
     match directory.db() {
         Db::Sqlite(pool) => sqlx::query(ADD_ALIAS)
             .bind(address)

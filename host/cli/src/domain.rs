@@ -353,7 +353,7 @@ impl Desk {
         Ok(Domains::new(
             &self.config,
             self.directory.clone(),
-            Arc::new(Dns::new(&self.config.dns)?),
+            Arc::new(Dns::new(&self.config.dns, &self.config.mail_host())?),
             keys,
             Arc::new(signing),
             self.clock.clone(),

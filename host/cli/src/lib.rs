@@ -53,7 +53,7 @@ impl Desk {
         let config = Config::load(Some(&file))?;
         let database = config::Database {
             max_connections: 1,
-            ..config.database.clone()
+            ..config.database()
         };
         Ok(Self {
             directory: Directory::beside(&database).await?,

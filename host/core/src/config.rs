@@ -44,7 +44,7 @@ pub use self::inbound::{Inbound, LocalFrom};
 pub use self::limits::Limits;
 pub use self::log::{Log, LogFormat};
 pub use self::mcp::Mcp;
-pub use self::modules::{Breaker, Module};
+pub use self::modules::{Breaker, Module, ModuleSettings};
 pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
 pub use self::registration::Registration;
@@ -102,7 +102,7 @@ pub struct Config {
     pub http: Http,
     /// The directory's database.
     #[serde(default)]
-    pub database: Database,
+    database: Database,
     /// The mail server's IMAP side.
     #[serde(default)]
     pub imap: Imap,
@@ -220,9 +220,32 @@ impl Config {
         }
     }
 
-    /// Adds settings of the service to those of the agents' module, unless the operator set them there: the name of the service, the web origins
-    /// whose pages may call, and whether agents can send mail.
-    pub fn tell_agents_module(&mut self) {
+    /// Returns the settings of the directory's database.
+    #[must_use]
+    pub fn database(&self) -> Database {
+        Database {
+            with_milter: self.dkim.milter,
+            ..self.database.clone()
+        }
+    }
+
+    /// Returns the public name of the mail server. The default is `mail.` and the first registration domain.
+    #[must_use]
+    pub fn mail_host(&self) -> String {
+        if !self.dns.mail_host.is_empty() {
+            return self.dns.mail_host.clone();
+        }
+        match self.registration.domains.first() {
+            Some(domain) => format!("mail.{domain}"),
+            None => "mail.invalid".into(),
+        }
+    }
+
+    /// Returns the sections of modules. The section of the agents' module also has settings of the service, unless the operator set them there: the name of the
+    /// service, the web origins whose pages may call it, and whether agents may send mail.
+    #[must_use]
+    pub fn modules_with_service_settings(&self) -> BTreeMap<String, Module> {
+        let mut modules = self.modules.clone();
         let own = std::iter::once(self.base_url());
         let origins: Vec<String> = own.chain(self.cors_origins.iter().cloned()).collect();
         let settings = [
@@ -230,11 +253,12 @@ impl Config {
             ("origins", origins.join(" ")),
             ("send_tool", self.mcp.send_tool.to_string()),
         ];
-        if let Some(module) = self.modules.get_mut(AGENTS_MODULE) {
+        if let Some(module) = modules.get_mut(AGENTS_MODULE) {
             for (key, value) in settings {
-                module.config.entry(key.into()).or_insert(value);
+                module.config.0.entry(key.into()).or_insert(value);
             }
         }
+        modules
     }
 
     fn checked(mut self) -> Result<Self, StartError> {
@@ -244,8 +268,7 @@ impl Config {
             }
         }
         self.registration.check()?;
-        self.dns.check(&self.registration)?;
-        self.database.with_milter = self.dkim.milter;
+        self.dns.check()?;
         self.inbound.check()?;
         plaintext::check(&self)?;
         Ok(self)

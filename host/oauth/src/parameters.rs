@@ -1,11 +1,20 @@
 //! The parameters of a request (RFC 6749, section 3.1). A parameter with an empty value counts as absent. A parameter must not be repeated unless its
 //! specification allows it.
 
+use std::fmt;
+
 use super::error::Refusal;
 
-/// Decoded names and values.
-#[derive(Debug)]
+/// Decoded names and values. The values include secrets, so `Debug` shows only the names.
 pub struct Parameters(Vec<(String, String)>);
+
+impl fmt::Debug for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
 
 impl Parameters {
     /// Wraps the pairs of a query or a form.

@@ -68,7 +68,6 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     // This is the first step, because the base URL may contain the port.
     let (listener, address) = listen(config.listen).await?;
     config.listen = address;
-    config.tell_agents_module();
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
     Box::pin(app.life.begin(&*app)).await?;
@@ -101,13 +100,13 @@ async fn build(
     config: Config,
     clock: Clock,
 ) -> Result<(Arc<App>, mpsc::UnboundedReceiver<Failing>), StartError> {
-    let directory = Directory::open(&config.database, &config.registration.domains)
+    let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let mail = Mail::new(&config.imap, directory.db().clone())?;
     let mail = Arc::new(mail.trusting(&config.inbound.authserv_id));
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
-    let dns = Arc::new(Dns::new(&config.dns)?);
+    let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
     let fetch = Fetch::new(Arc::clone(&dns))?;
     let auth = Auth::new(
         &config,

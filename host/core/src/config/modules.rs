@@ -1,6 +1,7 @@
 //! `[modules.<name>]` and `[new_modules]`: the files and the policies of modules.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,7 +63,18 @@ pub struct Module {
     pub hosts: Vec<String>,
     /// The module's own settings, which it reads through `config`.
     #[serde(default)]
-    pub config: BTreeMap<String, String>,
+    pub config: ModuleSettings,
+}
+
+/// A module's own settings, by key. The values may be secrets, so `Debug` shows only the keys.
+#[derive(Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct ModuleSettings(pub BTreeMap<String, String>);
+
+impl fmt::Debug for ModuleSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// The action for a module whose requests mostly fail.

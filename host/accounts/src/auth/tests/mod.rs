@@ -171,7 +171,7 @@ async fn auth(
          [registration]\ndomains = ['a.example', 'b.example']\n{registration}"
     );
     let config = Config::parse(&text, "test", HashMap::new()).unwrap();
-    let directory = Directory::open(&config.database, &config.registration.domains)
+    let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .unwrap();
     Auth::new(&config, directory, mail_server.clone(), clock.clone()).unwrap()
