@@ -19,6 +19,8 @@ mod modules;
 mod oauth;
 mod plaintext;
 mod plans;
+#[cfg(test)]
+mod reference;
 mod registration;
 mod smtp;
 #[cfg(test)]
