@@ -54,7 +54,7 @@ pub struct Aliases {
 }
 
 /// A valid address for an alias.
-struct Wanted {
+struct NewAlias {
     address: String,
     whose: Whose,
 }
@@ -66,7 +66,7 @@ impl Aliases {
         Self { directory, clock }
     }
 
-    /// Returns a mailbox's aliases, sorted by address. A member gets those that it may read.
+    /// Returns a mailbox's aliases, sorted by address. A member gets the aliases that the member may read.
     ///
     /// # Errors
     /// Returns [`Error::Lacking`] or [`Error::Directory`].
@@ -79,7 +79,7 @@ impl Aliases {
         Ok(aliases)
     }
 
-    /// Returns the domains on which a mailbox may have aliases: platform domains, then its own. A member gets those on which it has a right over aliases.
+    /// Returns the domains on which a mailbox may have aliases: platform domains, then its own. A member gets the domains on which the member has a right over aliases.
     ///
     /// # Errors
     /// Returns [`Error::Lacking`] or [`Error::Directory`].
@@ -87,7 +87,7 @@ impl Aliases {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut domains = self.directory.alias_domains(acting.account_id).await?;
         if let Some(guest) = acting.guest {
-            domains.retain(|domain| guest.grants.reach_domain(domain));
+            domains.retain(|domain| guest.grants.apply_to_domain(domain));
         }
         Ok(domains)
     }
@@ -104,11 +104,11 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<Alias, Error> {
         let acting = self.acting(caller, Right::AliasesWrite)?;
-        let Wanted { address, whose } = self.wanted(acting, name, domain).await?;
+        let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
         self.directory
             .create_alias(acting, &address, whose, origin)
             .await?
-            .map_err(|obstacle| self.in_words(obstacle, address))
+            .map_err(|obstacle| self.error(obstacle, address))
     }
 
     /// Checks whether a caller could create an alias now.
@@ -117,13 +117,13 @@ impl Aliases {
     /// Returns the error that creating the alias would return, or [`Error::Lacking`] if a member may read no alias.
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let Wanted { address, whose } = self.wanted(acting, name, domain).await?;
+        let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
         let obstacle = self
             .directory
             .alias_obstacle(acting.account_id, &address, whose);
         match obstacle.await? {
             None => Ok(()),
-            Some(obstacle) => Err(self.in_words(obstacle, address)),
+            Some(obstacle) => Err(self.error(obstacle, address)),
         }
     }
 
@@ -152,7 +152,7 @@ impl Aliases {
         done(self.directory.delete_alias(acting, id, origin).await?)
     }
 
-    fn in_words(&self, obstacle: Obstacle, address: String) -> Error {
+    fn error(&self, obstacle: Obstacle, address: String) -> Error {
         match obstacle {
             Obstacle::Taken => Error::Taken(address),
             Obstacle::Foreign => Error::Denied,
@@ -183,7 +183,12 @@ impl Aliases {
 
     /// Returns the address of this name on this domain, if it is valid. Looks up the domain's owner only if the domain is well-formed and a member may create
     /// aliases on it.
-    async fn wanted(&self, acting: Acting<'_>, name: &str, domain: &str) -> Result<Wanted, Error> {
+    async fn new_alias(
+        &self,
+        acting: Acting<'_>,
+        name: &str,
+        domain: &str,
+    ) -> Result<NewAlias, Error> {
         let domain = address::fold_domain(domain).ok_or(Error::Denied)?;
         let may_make = |guest: Guest<'_>| {
             let rights = guest.grants.over_new_alias(&domain);
@@ -202,7 +207,7 @@ impl Aliases {
         address::alias_name(name, whose == Whose::Platform).map_err(Error::Invalid)?;
         let address = address::fold(&format!("{name}@{domain}"))
             .ok_or(Error::Invalid("name makes the address too long"))?;
-        Ok(Wanted { address, whose })
+        Ok(NewAlias { address, whose })
     }
 }
 

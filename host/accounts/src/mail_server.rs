@@ -13,8 +13,8 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     /// Returns [`Error::Unavailable`] if it does not.
     fn ping(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Ends the sessions of revoked app passwords, given by their ids: those of mail clients and those of the service. A session that cannot be ended does not
-    /// cause an error.
+    /// Ends the sessions of revoked app passwords, given by their ids. These are sessions of mail clients and of the service. Does not fail if a session cannot be
+    /// ended.
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()>;
 
     /// Closes the service's connections of a credential, given by its id.

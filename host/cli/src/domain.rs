@@ -148,7 +148,7 @@ impl Desk {
         let mut proved = Vec::with_capacity(claims.len());
         for claim in &claims {
             proved.push(match Challenge::of(&claim.domain) {
-                Some(challenge) => domains.proved(&challenge).await,
+                Some(challenge) => domains.is_published(&challenge).await,
                 None => None,
             });
         }
@@ -190,7 +190,7 @@ impl Desk {
         };
         let domains = self.domains(keys(self)?)?;
         if !unchecked {
-            match domains.proved(&challenge).await {
+            match domains.is_published(&challenge).await {
                 Some(true) => {}
                 Some(false) => bail!(
                     "there is no TXT record at {} with the value {}; --unchecked skips this check",

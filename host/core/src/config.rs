@@ -54,7 +54,7 @@ pub use self::smtp::Smtp;
 use self::values::list;
 use crate::error::StartError;
 
-/// Variables with the same prefix that are not configuration: the command line uses them.
+/// Environment variables of the command line. They have the prefix of configuration keys, but are not configuration keys.
 const NOT_CONFIGURATION: [&str; 3] = ["LATCHMAIL_CONFIG", "LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
 
 /// The default state folder of `latchmail dev`.
@@ -63,10 +63,10 @@ pub const STATE: &str = ".latchmail";
 /// The configuration file in the state folder, for the operator's commands.
 pub const STATE_FILE: &str = "latchmail.toml";
 
-/// The prefix of variables that tests use.
-const OF_THE_TESTS: &str = "LATCHMAIL_TEST_";
+/// The prefix of environment variables that tests use.
+const TEST_PREFIX: &str = "LATCHMAIL_TEST_";
 
-/// The module that serves the agent endpoint.
+/// The name of the module that serves the agent endpoint.
 const AGENTS_MODULE: &str = "mcp";
 
 /// All settings of the service.
@@ -156,7 +156,7 @@ impl Config {
     /// Reads `file`, if given, and the environment of the process. The environment takes precedence.
     ///
     /// # Errors
-    /// A sentence that names the file or the key, and the problem.
+    /// Returns a sentence that names the file or the key, and the problem.
     pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|e| {
@@ -176,7 +176,7 @@ impl Config {
     /// Reads a configuration from a text and an environment. `name` identifies the text in errors.
     ///
     /// # Errors
-    /// A sentence that names the key and the problem.
+    /// Returns a sentence that names the key and the problem.
     pub fn parse(
         text: &str,
         name: &str,
@@ -185,7 +185,7 @@ impl Config {
         let environment = environment
             .into_iter()
             .filter(|(key, _)| {
-                !NOT_CONFIGURATION.contains(&key.as_str()) && !key.starts_with(OF_THE_TESTS)
+                !NOT_CONFIGURATION.contains(&key.as_str()) && !key.starts_with(TEST_PREFIX)
             })
             .collect::<std::collections::HashMap<_, _>>();
         let variables = Environment::with_prefix("LATCHMAIL")

@@ -3,6 +3,7 @@
 //! This crate does no network I/O, has no database, and does not depend on any other crate of the service. It reads the environment, the configuration file and
 //! key files.
 
+pub mod account_permits;
 pub mod address;
 pub mod caller;
 pub mod clock;
@@ -20,5 +21,4 @@ pub mod network;
 pub mod permissions;
 pub mod sealing;
 pub mod secrets;
-pub mod turns;
 pub mod verdict;

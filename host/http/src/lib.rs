@@ -84,7 +84,7 @@ pub trait State: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns 401 if the credential is missing or unusable, and 429 if the client sent too many forged credentials.
-    fn recognise(
+    fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,

@@ -83,7 +83,7 @@ impl State for Small {
         &self.http
     }
 
-    fn recognise(
+    fn parse_credential(
         &self,
         headers: &HeaderMap,
         _client: IpAddr,

@@ -283,7 +283,7 @@ impl Mail {
             }
             Change::Delete => {
                 // No other reconciliation may run until it is known whether another client moved a message just before it was expunged.
-                let _turn = self.seeking.turn(&access.account).await;
+                let _turn = self.seeking.acquire(&access.account).await;
                 let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
                     return Ok(Done::To(BTreeSet::new()));
                 };

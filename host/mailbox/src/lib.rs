@@ -30,10 +30,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::permissions::{self, Right};
-use latchmail_core::turns::Turns;
 use latchmail_directory::Db;
 use latchmail_directory::message_index::{self, Location};
 pub use latchmail_imap::flag::Flag;
@@ -123,10 +123,10 @@ pub struct Mail {
     /// Memory for longer headers and texts of listings, in MiB. It is not held while a response is sent to a client.
     listing_room: Arc<Semaphore>,
     /// Limits the concurrent downloads of each account.
-    downloading: Turns,
+    downloading: AccountPermits,
     /// Serialize the changes of each account, and the reconciliations of each account.
-    changing: Turns,
-    seeking: Turns,
+    changing: AccountPermits,
+    seeking: AccountPermits,
     /// The tasks of changes in progress.
     tasks: TaskTracker,
     /// Callbacks that close connections of revoked credentials elsewhere.
@@ -185,9 +185,9 @@ impl Mail {
             kept: Kept::new(),
             room: Arc::new(Semaphore::new(bounds::ROOM_MIB)),
             listing_room: Arc::new(Semaphore::new(bounds::LISTINGS_MIB)),
-            downloading: Turns::new(bounds::DOWNLOADS),
-            changing: Turns::new(1),
-            seeking: Turns::new(1),
+            downloading: AccountPermits::new(bounds::DOWNLOADS),
+            changing: AccountPermits::new(1),
+            seeking: AccountPermits::new(1),
             tasks: TaskTracker::new(),
             others: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
@@ -504,7 +504,7 @@ impl Mail {
 
     /// Waits for a download permit of an account.
     async fn download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
-        let turn = self.downloading.turn(account);
+        let turn = self.downloading.acquire(account);
         match tokio::time::timeout(self.patience, turn).await {
             Ok(Some(turn)) => Ok(turn),
             Ok(None) | Err(_) => Err(Error::Unavailable(

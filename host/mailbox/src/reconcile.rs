@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use latchmail_core::turns::Turns;
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage, ListedFolder};
 use latchmail_imap::list::{Listed, POSITIONS};
 use latchmail_imap::{Fetched, Opened, Spot};
@@ -89,11 +89,11 @@ impl Mail {
     /// Waits until no other request holds the mailbox's permit. The request keeps its connection permit during that time ([`super::pool::Pool::admit`]).
     pub(crate) async fn turn<'a>(
         &self,
-        turns: &Turns,
+        permits: &AccountPermits,
         access: &'a Access,
     ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
         let access = self.pool.admit(access).await?;
-        let turn = turns.turn(&access.account).await;
+        let turn = permits.acquire(&access.account).await;
         Ok((access, turn))
     }
 

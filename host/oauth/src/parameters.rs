@@ -25,8 +25,8 @@ impl Parameters {
 
     /// Returns all values of a parameter that can be repeated.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_it = self.0.iter().filter(move |(key, _)| key == name);
-        of_it
+        let values = self.0.iter().filter(move |(key, _)| key == name);
+        values
             .map(|(_, value)| value.as_str())
             .filter(|value| !value.is_empty())
     }

@@ -101,10 +101,10 @@ impl Auth {
             secret_hash: secret.hash(),
             expires_at: None,
         };
-        let kept =
+        let created =
             self.directory
                 .create_app_password(session.asking(self.clock.now()), &password, origin);
-        match kept.await? {
+        match created.await? {
             Made::Made => Ok(Some(MadeAppPassword {
                 id: password.id,
                 secret: secret.secret().clone(),
@@ -168,7 +168,7 @@ impl Auth {
         Ok(self.directory.profile(account).await?)
     }
 
-    /// Changes a profile. Creates it if there is none and all fields are given. Returns whether there is a profile now.
+    /// Changes a profile. Creates the profile if there is none and all fields are given. Returns `false` if there is still no profile.
     ///
     /// # Errors
     /// Returns 400 naming the first invalid field, 401 if the session ended concurrently, and 500.
@@ -190,10 +190,10 @@ impl Auth {
         if let Some(dob) = &changes.dob {
             person::date_of_birth(dob, now.date())?;
         }
-        let there = self
+        let outcome = self
             .directory
             .change_profile(session.asking(now), &changes, origin);
-        match there.await? {
+        match outcome.await? {
             profiles::Change::Changed => Ok(true),
             profiles::Change::Incomplete => Ok(false),
             profiles::Change::SessionOver => Err(session_over()),
@@ -238,9 +238,9 @@ impl Auth {
                 self.wrong_passwords.saturating_mul(ALL_SESSIONS),
             ),
         ])?;
-        let as_long_as_any = passwords::can_be(&password);
+        let has_valid_length = passwords::has_valid_length(&password);
         let hash = self.directory.password_hash(account).await?;
-        let right = as_long_as_any && self.passwords.verify(password, hash.as_deref()).await?;
+        let right = has_valid_length && self.passwords.verify(password, hash.as_deref()).await?;
         let now = self.clock.now();
         if let Some(hash) = hash.filter(|_| right) {
             match self.second_factor(account, code, now).await? {

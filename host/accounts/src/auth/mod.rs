@@ -60,9 +60,9 @@ use self::api_tokens::ApiToken;
 use self::audience::Audiences;
 use self::external::External;
 pub use self::external::OpaqueToken;
-use self::header::Presented;
-pub use self::header::presented;
-pub use self::oauth_tokens::{Handed, Use};
+use self::header::BearerCredential;
+pub use self::header::bearer_credential;
+pub use self::oauth_tokens::{IssuedToken, Use};
 use self::passwords::Passwords;
 pub use self::registration::{Availability, Form, Provision, Registered};
 pub use self::sessions::{SignedIn, Tokens};
@@ -71,13 +71,13 @@ pub use self::uses::to_the_minute;
 use crate::mail_server::MailServer;
 
 /// Number of API and OAuth tokens whose ids are cached.
-pub const REMEMBERED: usize = 10_000;
+pub const CACHE_CAPACITY: usize = 10_000;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
 /// The credential of a request, parsed but not yet checked against the directory or an external server.
 #[derive(Debug)]
-pub enum Recognised {
+pub enum ParsedCredential {
     /// An access token that this service signed and that has not expired.
     Session(Claims),
     /// A token with the form of an API token.
@@ -90,7 +90,7 @@ pub enum Recognised {
     /// A token with the form of an access token of the embedded authorization server.
     OAuth {
         /// The token.
-        token: Handed,
+        token: IssuedToken,
         /// Account and grant of the token, if the token was valid before.
         known: Option<Arc<Grantee>>,
     },
@@ -165,8 +165,8 @@ impl Auth {
                 .unwrap_or(NonZeroU32::MIN),
             uses: Uses::default(),
             external: None,
-            known_tokens: Cache::new(REMEMBERED),
-            known_grants: Cache::new(REMEMBERED),
+            known_tokens: Cache::new(CACHE_CAPACITY),
+            known_grants: Cache::new(CACHE_CAPACITY),
             audiences: Audiences::new(&config.base_url()),
             agents_send: config.mcp.send_tool,
         })
@@ -194,32 +194,36 @@ impl Auth {
     /// # Errors
     /// Returns 401 with the specification's text if there is no credential or it is invalid. Returns 429 for an access token that was not
     /// verified before if the client has sent too many tokens with an invalid signature.
-    pub fn recognise(&self, headers: &HeaderMap, client: IpAddr) -> Result<Recognised, Failure> {
-        match header::presented(headers)? {
-            Presented::AccessToken(token) => self
+    pub fn parse_credential(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<ParsedCredential, Failure> {
+        match header::bearer_credential(headers)? {
+            BearerCredential::AccessToken(token) => self
                 .access_tokens
                 .verify(&self.keys, token, self.clock.now(), || {
                     let limit = (Key::client(client), self.wrong_signatures);
                     self.failures.attempt([limit])
                 })?
-                .map(Recognised::Session)
+                .map(ParsedCredential::Session)
                 .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),
-            Presented::ApiToken(token) => {
+            BearerCredential::ApiToken(token) => {
                 let token = ApiToken::parse(token)
                     .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;
                 let known = self.known_tokens.get(token.hash());
-                Ok(Recognised::ApiToken { token, known })
+                Ok(ParsedCredential::ApiToken { token, known })
             }
-            Presented::Opaque(token) if self.external.is_some() => {
+            BearerCredential::Opaque(token) if self.external.is_some() => {
                 let token = OpaqueToken::of(token);
                 let known = self.known_grants.get(token.hash());
-                Ok(Recognised::External { token, known })
+                Ok(ParsedCredential::External { token, known })
             }
-            Presented::Opaque(token) => {
-                let token = Handed::parse(Use::Access, token)
+            BearerCredential::Opaque(token) => {
+                let token = IssuedToken::parse(Use::Access, token)
                     .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))?;
                 let known = self.known_grants.get(token.hash());
-                Ok(Recognised::OAuth { token, known })
+                Ok(ParsedCredential::OAuth { token, known })
             }
         }
     }
@@ -228,15 +232,15 @@ impl Auth {
     ///
     /// # Errors
     /// Returns 401 with the specification's text if the credential is no longer valid, and 503 if the external server cannot be queried.
-    pub async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
-        let caller = match recognised {
-            Recognised::Session(claims) => self.by_access_token(&claims).await?,
-            Recognised::ApiToken { token, .. } => self.by_api_token(&token).await?,
-            Recognised::OAuth { token, .. } => {
+    pub async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
+        let caller = match credential {
+            ParsedCredential::Session(claims) => self.by_access_token(&claims).await?,
+            ParsedCredential::ApiToken { token, .. } => self.by_api_token(&token).await?,
+            ParsedCredential::OAuth { token, .. } => {
                 let caller = self.by_oauth_token(&token).await;
                 self.remember(token.hash(), caller)?
             }
-            Recognised::External { token, .. } => match &self.external {
+            ParsedCredential::External { token, .. } => match &self.external {
                 Some(external) => {
                     let caller = self.by_external_token(external, &token).await;
                     self.remember(token.hash(), caller)?
@@ -274,7 +278,7 @@ impl Auth {
     }
 }
 
-impl Recognised {
+impl ParsedCredential {
     /// Returns the key of the rate-limit budget for the request, if the credential proves by itself, or by an earlier check, that this
     /// service or the external server issued it. Returns `None` otherwise.
     #[must_use]
@@ -288,7 +292,7 @@ impl Recognised {
         }
     }
 
-    /// Like [`Recognised::key`] for the agent endpoint, which accepts only OAuth tokens and counts by account.
+    /// Like [`ParsedCredential::key`] for the agent endpoint, which accepts only OAuth tokens and counts by account.
     #[must_use]
     pub fn agent_key(&self) -> Option<Key> {
         match self {

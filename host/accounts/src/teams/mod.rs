@@ -4,9 +4,9 @@
 //! change, stores members and grants, and enforces their limits.
 
 mod invitation;
-mod judging;
 mod key;
 mod members;
+mod validation;
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use crate::auth::{Auth, detached};
 use crate::mail_server::{self, MailServer};
 use crate::plans::Plans;
 pub use invitation::Invited;
-pub use judging::Wanted;
-pub use members::{Listed, Roster, Seen};
+pub use members::{Roster, TeamMember, TeamSummary};
+pub use validation::GrantRequest;
 
 /// The reason why a team was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,18 @@ pub enum Error {
     /// The session ended concurrently, or the host failed.
     #[error("{0}")]
     Failed(Failure),
+}
+
+impl Error {
+    /// Converts a refusal of the directory.
+    fn of(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::SessionOver => session_over().into(),
+            Refusal::NotTaken(resource) => Self::Invalid(validation::not_taken(&resource)),
+            Refusal::Directory(error) => error.into(),
+            refusal => Self::Refused(refusal),
+        }
+    }
 }
 
 impl From<Failure> for Error {
@@ -101,16 +113,16 @@ impl Teams {
         mail: &MailCredential,
         mailbox: &str,
         member: &str,
-        wanted: Wanted,
+        request: GrantRequest,
         origin: &Origin,
     ) -> Result<String, Error> {
         self.managed(session.account, mailbox).await?;
-        let mut grant = wanted.judged()?;
+        let mut grant = request.validated()?;
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
         let changing = self.changing(session, mailbox);
         let added = self.directory.add_grant(changing, member, &grant, origin);
-        added.await.map_err(told)?;
+        added.await.map_err(Error::of)?;
         Ok(grant.id)
     }
 
@@ -127,13 +139,13 @@ impl Teams {
         origin: &Origin,
     ) -> Result<(), Error> {
         self.managed(session.account, mailbox).await?;
-        judging::some(rights)?;
+        validation::some(rights)?;
         let changing = self.changing(session, mailbox);
         let changed = self.directory.change_grant(changing, grant, rights, origin);
-        changed.await.map_err(told)
+        changed.await.map_err(Error::of)
     }
 
-    /// Revokes a grant. Its holder remains a member.
+    /// Revokes a grant. The member remains a member.
     ///
     /// # Errors
     /// Returns [`Error`]. Nothing is changed in that case.
@@ -146,7 +158,7 @@ impl Teams {
     ) -> Result<(), Error> {
         let changing = self.changing(session, mailbox);
         let revoked = self.directory.revoke_grant(changing, grant, origin);
-        revoked.await.map_err(told)
+        revoked.await.map_err(Error::of)
     }
 
     /// Removes a member. With the last member, deletes the key and ends the sessions that are logged in with it.
@@ -179,24 +191,24 @@ impl Teams {
             }
             Ok(removed)
         });
-        removed.await?.map(drop).map_err(told)
+        removed.await?.map(drop).map_err(Error::of)
     }
 
     /// Sets the UIDVALIDITY of the grant's folder to the value that the mail server reports now, or to 0 if there is no such folder.
     async fn look_up(
         &self,
         grant: &mut Grant,
-        asker: &str,
+        caller: &str,
         mail: &MailCredential,
         mailbox: &str,
     ) -> Result<(), Error> {
         let Resource::Folder(folder) = &mut grant.resource else {
             return Ok(());
         };
-        let credential = if asker == mailbox {
+        let credential = if caller == mailbox {
             mail.clone()
         } else {
-            self.auth.shared(mailbox, asker).await?.mail
+            self.auth.shared(mailbox, caller).await?.mail
         };
         let found = self
             .mail_server
@@ -215,15 +227,5 @@ impl Teams {
             },
             mailbox,
         }
-    }
-}
-
-/// Converts a refusal of the directory.
-fn told(refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::SessionOver => session_over().into(),
-        Refusal::NotTaken(resource) => Error::Invalid(judging::not_taken(&resource)),
-        Refusal::Directory(error) => error.into(),
-        refusal => refusal.into(),
     }
 }

@@ -40,7 +40,7 @@ impl Dns {
         let longest = Duration::from_secs(6);
         if self.timeout > longest {
             return Err(StartError::new(
-                "`dns.timeout` must be at most 6 seconds: several look-ups may follow one another in a request",
+                "`dns.timeout` must be at most 6 seconds, because one request can need several lookups",
             ));
         }
         Ok(())

@@ -90,7 +90,7 @@ pub async fn login(app: &App, request: &Request) -> Result<Reply, Rejection> {
             &request.origin(),
         )
         .await;
-    attempt.settle(&signed_in);
+    attempt.finish(&signed_in);
     Reply::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn attempt<'a>(
 fn credentials(body: &[u8]) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address::fold(&body.email)?;
-    passwords::can_be(&body.password).then_some(LoginBody { email, ..body })
+    passwords::has_valid_length(&body.password).then_some(LoginBody { email, ..body })
 }
 
 #[cfg(test)]

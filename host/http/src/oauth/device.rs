@@ -5,8 +5,8 @@
 //! client, and the pages warn against codes from other people.
 
 use http::StatusCode;
-use latchmail_core::limits::Area;
-use latchmail_oauth::device::{Answer, read_code, shown_code};
+use latchmail_core::limits::Bucket;
+use latchmail_oauth::device::{DeviceResponse, read_code, shown_code};
 use latchmail_oauth::error::Refusal;
 use latchmail_oauth::parameters::Parameters;
 use maud::html;
@@ -66,7 +66,7 @@ struct DeviceForm {
         (
             status = 200,
             description = "The codes and the URL of the page",
-            body = Answer,
+            body = DeviceResponse,
             links(
                 ("showDevice" = (operation_id = "showDevice", parameters(("user_code" = "$response.body#/user_code"))))
             )
@@ -108,7 +108,7 @@ pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, R
         let typed = typed.as_deref().map(shown_code).unwrap_or_default();
         letters_page(app, &Browser::of(app, request)?, &typed, None)
     };
-    within(app, request, Area::OAuth, page).await
+    within(app, request, Bucket::OAuth, page).await
 }
 
 /// The fields of the pages. The first page has `user_code`, the second has the others.
@@ -165,7 +165,7 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply,
         }
     };
     // Guesses of device codes have the same rate limit as guesses of passwords.
-    within(app, request, Area::SignIn, page).await
+    within(app, request, Bucket::SignIn, page).await
 }
 
 /// Handles an entered code: shows the sign-in page if the code is valid, otherwise the page for codes again.
@@ -227,7 +227,7 @@ async fn signed_in(
             .oauth
             .agree_to_device(&known.user_code, &address, password, code, &origin)
             .await;
-        attempt.settle(&agreed);
+        attempt.finish(&agreed);
         Ok(agreed?)
     }
     .await;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use latchmail_accounts::auth::Recognised;
+use latchmail_accounts::auth::ParsedCredential;
 use latchmail_core::caller::Caller;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
@@ -64,22 +64,22 @@ impl Serving for Apart {
 }
 
 impl State for Apart {
-    type Credential = Recognised;
+    type Credential = ParsedCredential;
 
     fn http(&self) -> &Http<Self> {
         &self.http
     }
 
-    fn recognise(
+    fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
-    ) -> Result<(Recognised, Option<Key>), Failure> {
-        self.app.recognise(headers, client)
+    ) -> Result<(ParsedCredential, Option<Key>), Failure> {
+        self.app.parse_credential(headers, client)
     }
 
-    async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
-        self.app.authenticate(recognised).await
+    async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
+        self.app.authenticate(credential).await
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use latchmail_core::caller::Scope;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Area, Key};
+use latchmail_core::limits::{Bucket, Key};
 use latchmail_oauth::document;
 use latchmail_runtime::modules::Content;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -140,11 +140,11 @@ fn failed(app: &App, failure: &Rejection) -> Result<Reply, Rejection> {
 pub(super) async fn within(
     app: &App,
     request: &Request,
-    area: Area,
+    bucket: Bucket,
     page: impl Future<Output = Result<Reply, Rejection>>,
 ) -> Result<Reply, Rejection> {
     let key = Key::client(request.client);
-    let verdict = match app.http.limits.check(area, &key).admit() {
+    let verdict = match app.http.limits.check(bucket, &key).admit() {
         Ok(verdict) => verdict,
         Err(failure) => return failed(app, &failure.into()),
     };
@@ -196,7 +196,7 @@ fn by_mcp(scopes: &[Scope]) -> Vec<&'static str> {
 /// Renders the client's id if it is a URL. Unlike a client's name, such an id cannot be used by another client.
 pub(super) fn described(client_id: &str) -> Markup {
     html! {
-        @if document::is_address(client_id) {
+        @if document::is_url(client_id) {
             dt { "Application URL" }
             dd { (client_id) }
         }

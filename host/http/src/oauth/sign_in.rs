@@ -6,8 +6,8 @@ use latchmail_accounts::auth::passwords;
 use latchmail_accounts::auth::sessions::CODE_REQUIRED;
 use latchmail_core::address;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Area, Attempt};
-use latchmail_oauth::authorization::{Authorization, Unfit};
+use latchmail_core::limits::{Attempt, Bucket};
+use latchmail_oauth::authorization::{Authorization, AuthorizationError};
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oauth::redirect;
 use latchmail_runtime::modules::Content;
@@ -68,7 +68,7 @@ pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, 
             Err(unfit) => unfit_page(app, unfit),
         }
     };
-    within(app, request, Area::OAuth, page).await
+    within(app, request, Bucket::OAuth, page).await
 }
 
 /// The fields of the page.
@@ -122,7 +122,7 @@ pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply
             }),
         }
     };
-    within(app, request, Area::SignIn, page).await
+    within(app, request, Bucket::SignIn, page).await
 }
 
 async fn signing_in(
@@ -138,7 +138,7 @@ async fn signing_in(
         .oauth
         .agree(wish, &address, password, code, &request.origin())
         .await;
-    attempt.settle(&agreed);
+    attempt.finish(&agreed);
     Ok(agreed?)
 }
 
@@ -149,7 +149,7 @@ pub(super) async fn checked<'a>(
     filled: Option<&'a Filled>,
 ) -> Result<(String, &'a Filled, Attempt<'a>), Rejection> {
     let filled = filled
-        .filter(|filled| passwords::can_be(&filled.password))
+        .filter(|filled| passwords::has_valid_length(&filled.password))
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let address = address::fold(filled.address.trim())
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
@@ -207,7 +207,7 @@ fn asked(
     failure: Option<&Rejection>,
 ) -> Result<Reply, Rejection> {
     let client = named(&wish.client_name);
-    let leads = redirect::shown(&wish.redirect_uri);
+    let leads = redirect::target(&wish.redirect_uri);
     let sealed = browser.seal(app, PATH, wish)?;
     let (status, sentence) = told(failure);
     let wants_code = wants_code(failure);
@@ -231,7 +231,7 @@ fn asked(
             }
             a.button.quiet href=(app.oauth.declined(wish)) rel="noreferrer" { "Cancel" }
         },
-        leads_to: Some(redirect::source(&wish.redirect_uri)),
+        leads_to: Some(redirect::form_action(&wish.redirect_uri)),
         browser: Some(browser),
     };
     page.reply(app)
@@ -281,11 +281,11 @@ pub(super) fn stale(app: &App) -> Result<Reply, Rejection> {
 }
 
 /// Renders the error page for an invalid authorization request.
-fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Rejection> {
+fn unfit_page(app: &App, unfit: AuthorizationError) -> Result<Reply, Rejection> {
     let (why, back) = match unfit {
-        Unfit::Failed(failure) => return Err(failure.into()),
-        Unfit::Stranded(why) => (why, None),
-        Unfit::Returned {
+        AuthorizationError::Failed(failure) => return Err(failure.into()),
+        AuthorizationError::NotRedirectable(why) => (why, None),
+        AuthorizationError::Redirectable {
             client_name,
             address,
             refusal,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use latchmail_accounts::teams::{self, Listed, Roster, Seen, Teams, Wanted};
+use latchmail_accounts::teams::{self, GrantRequest, Roster, TeamMember, TeamSummary, Teams};
 use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Refused};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::permissions::{AliasSet, GrantedFolder, Resource, Right, Rights};
@@ -227,8 +227,8 @@ fn given(rights: &[wit::Right]) -> Rights {
     each.fold(Rights::NONE, Rights::and)
 }
 
-fn wanted(grant: wit::NewGrant) -> Wanted {
-    Wanted {
+fn wanted(grant: wit::NewGrant) -> GrantRequest {
+    GrantRequest {
         resource: match grant.target {
             wit::Target::Mailbox => Resource::Mailbox,
             wit::Target::Folder(id) => Resource::Folder(GrantedFolder {
@@ -264,7 +264,7 @@ const fn role(owner: bool) -> wit::Role {
     }
 }
 
-fn summary(team: Listed) -> wit::Summary {
+fn summary(team: TeamSummary) -> wit::Summary {
     wit::Summary {
         id: team.mailbox,
         address: team.address,
@@ -283,7 +283,7 @@ fn roster_told(roster: Roster) -> wit::Team {
     }
 }
 
-fn member(member: Seen) -> wit::Member {
+fn member(member: TeamMember) -> wit::Member {
     wit::Member {
         id: member.account,
         username: member.username,

@@ -86,7 +86,7 @@ impl Module {
         let account = request.caller.as_ref().map(|caller| &caller.account);
         let admitted = async {
             let turn = match account {
-                Some(account) => self.turns.turn(account).await,
+                Some(account) => self.permits.acquire(account).await,
                 None => None,
             };
             let place = Arc::clone(&self.places).acquire_owned().await.ok()?;

@@ -147,7 +147,7 @@ pub struct Module {
     places: Arc<Semaphore>,
     room: Room,
     idle: Idle,
-    turns: Arc<latchmail_core::turns::Turns>,
+    permits: Arc<latchmail_core::account_permits::AccountPermits>,
     health: Health,
     failing: mpsc::UnboundedSender<Failing>,
     clock: Clock,

@@ -129,8 +129,10 @@ impl Stage {
             header::AUTHORIZATION,
             HeaderValue::from_str(header).unwrap(),
         );
-        let recognised = self.auth.recognise(&headers, [192, 0, 2, 1].into())?;
-        self.auth.authenticate(recognised).await
+        let credential = self
+            .auth
+            .parse_credential(&headers, [192, 0, 2, 1].into())?;
+        self.auth.authenticate(credential).await
     }
 
     fn pool(&self) -> &SqlitePool {

@@ -13,10 +13,10 @@ use crate::auth::audience::Audiences;
 /// The values that an introspection response must have.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// URLs of this service. The token's audience must contain one of them or of `further`.
+    /// URLs of this service. The token's audience must contain one of them or of `other_audiences`.
     pub(super) audiences: Audiences,
     /// Other audiences that stand for the whole service.
-    pub(super) further: Vec<String>,
+    pub(super) other_audiences: Vec<String>,
     /// Whether the response must have an audience.
     pub(super) audience_required: bool,
     /// Accepted values of the issuer.
@@ -29,11 +29,11 @@ pub(super) struct Expected {
 
 /// Result of the check of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::auth) enum Verdict {
+pub(in crate::auth) enum TokenStatus {
     /// The token is valid.
-    Good(Arc<Subject>),
+    Active(Arc<Subject>),
     /// The token is rejected. The reason is for the log.
-    Refused(&'static str),
+    Rejected(&'static str),
 }
 
 /// The account and the audience of a token.
@@ -50,21 +50,21 @@ pub(in crate::auth) struct Subject {
 const EXPIRED: &str = "the token has expired";
 const INACTIVE: &str = "the token is not active";
 
-impl Verdict {
+impl TokenStatus {
     /// Returns why a token is rejected although the server reports it as active. The reason helps the operator, who configured the expected
     /// values.
-    pub(super) fn differs(&self) -> Option<&'static str> {
+    pub(super) fn unexpected(&self) -> Option<&'static str> {
         match *self {
-            Self::Refused(why) if why != EXPIRED && why != INACTIVE => Some(why),
-            Self::Good(_) | Self::Refused(_) => None,
+            Self::Rejected(why) if why != EXPIRED && why != INACTIVE => Some(why),
+            Self::Active(_) | Self::Rejected(_) => None,
         }
     }
 
-    /// Returns the verdict at the time `now`. A cached token can have expired.
+    /// Returns the status at the time `now`. A cached token can have expired.
     pub(super) fn at(self, now: Timestamp) -> Self {
         match &self {
-            Self::Good(subject) if subject.until.is_some_and(|until| until <= now) => {
-                Self::Refused(EXPIRED)
+            Self::Active(subject) if subject.until.is_some_and(|until| until <= now) => {
+                Self::Rejected(EXPIRED)
             }
             _ => self,
         }
@@ -75,40 +75,44 @@ impl Verdict {
 ///
 /// # Errors
 /// Returns an error for the log if the body is not an introspection response.
-pub(super) fn read(body: &[u8], expected: &Expected, now: Timestamp) -> Result<Verdict, String> {
-    let answer: Map<String, Value> =
+pub(super) fn parse(
+    body: &[u8],
+    expected: &Expected,
+    now: Timestamp,
+) -> Result<TokenStatus, String> {
+    let response: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| "the response is not a JSON object".to_owned())?;
-    match answer.get("active") {
+    match response.get("active") {
         Some(Value::Bool(true)) => {}
-        Some(Value::Bool(false)) => return Ok(Verdict::Refused(INACTIVE)),
+        Some(Value::Bool(false)) => return Ok(TokenStatus::Rejected(INACTIVE)),
         _ => return Err("the response has no valid `active` member".into()),
     }
-    Ok(match judged(&answer, expected, now)? {
-        Ok(subject) => Verdict::Good(Arc::new(subject)),
-        Err(why) => Verdict::Refused(why),
+    Ok(match checked(&response, expected, now)? {
+        Ok(subject) => TokenStatus::Active(Arc::new(subject)),
+        Err(why) => TokenStatus::Rejected(why),
     })
 }
 
-fn judged(
-    answer: &Map<String, Value>,
+fn checked(
+    response: &Map<String, Value>,
     expected: &Expected,
     now: Timestamp,
 ) -> Result<Result<Subject, &'static str>, String> {
-    let until = instant(answer, "exp")?;
-    let from = instant(answer, "nbf")?;
-    let audience = audience(answer, expected);
+    let until = instant(response, "exp")?;
+    let from = instant(response, "nbf")?;
+    let audience = audience(response, expected);
     let why = if until.is_some_and(|until| until <= now) {
         EXPIRED
     } else if from.is_some_and(|from| from > now) {
         "the token is not valid yet"
-    } else if !is_bearer(answer) {
+    } else if !is_bearer(response) {
         "the token is not a bearer token"
-    } else if !is_issued(answer, expected) {
+    } else if !is_issued(response, expected) {
         "the token has another issuer"
-    } else if !has_scopes(answer, expected) {
+    } else if !has_scopes(response, expected) {
         "the token lacks a required scope"
     } else {
-        return Ok(match (audience, address_of(answer, expected)) {
+        return Ok(match (audience, address_of(response, expected)) {
             (None, _) => Err("the token's audience is not this service"),
             (_, None) => Err("the token has no usable address"),
             (Some(audience), Some(address)) => Ok(Subject {
@@ -122,8 +126,8 @@ fn judged(
 }
 
 /// Reads a time in seconds since 1970, possibly with a fraction (RFC 7519, section 2).
-fn instant(answer: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, String> {
-    let Some(value) = answer.get(name) else {
+fn instant(response: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, String> {
+    let Some(value) = response.get(name) else {
         return Ok(None);
     };
     let millis = match value {
@@ -149,17 +153,17 @@ fn whole_millis(seconds: f64) -> Option<i64> {
 
 /// Returns whether possession of the token is enough. A token that is bound to a key (RFC 8705, RFC 9449) is rejected, because this service
 /// does not check proofs of possession.
-fn is_bearer(answer: &Map<String, Value>) -> bool {
-    let kind = match given(answer, "token_type") {
+fn is_bearer(response: &Map<String, Value>) -> bool {
+    let kind = match member(response, "token_type") {
         None => true,
         Some(Value::String(kind)) => kind.eq_ignore_ascii_case("bearer"),
         Some(_) => false,
     };
-    kind && given(answer, "cnf").is_none()
+    kind && member(response, "cnf").is_none()
 }
 
-fn is_issued(answer: &Map<String, Value>, expected: &Expected) -> bool {
-    match given(answer, "iss") {
+fn is_issued(response: &Map<String, Value>, expected: &Expected) -> bool {
+    match member(response, "iss") {
         None => true,
         Some(issuer) => is_among(issuer, &expected.issuers),
     }
@@ -167,13 +171,14 @@ fn is_issued(answer: &Map<String, Value>, expected: &Expected) -> bool {
 
 /// Returns the audience of the token, or `None` if the token is not for this service. If the token has several audiences, the whole service
 /// takes precedence over the API. A token without an audience is for the whole service if none is required.
-fn audience(answer: &Map<String, Value>, expected: &Expected) -> Option<Audience> {
+fn audience(response: &Map<String, Value>, expected: &Expected) -> Option<Audience> {
     let one = |value: &Value| {
         let name = value.as_str()?;
-        let further = is_among(value, &expected.further).then_some(Audience::Service);
-        further.or_else(|| expected.audiences.of(name))
+        let other_audiences =
+            is_among(value, &expected.other_audiences).then_some(Audience::Service);
+        other_audiences.or_else(|| expected.audiences.of(name))
     };
-    match given(answer, "aud") {
+    match member(response, "aud") {
         None => (!expected.audience_required).then_some(Audience::Service),
         Some(Value::Array(all)) => {
             let found = || all.iter().filter_map(one);
@@ -184,24 +189,24 @@ fn audience(answer: &Map<String, Value>, expected: &Expected) -> Option<Audience
     }
 }
 
-fn has_scopes(answer: &Map<String, Value>, expected: &Expected) -> bool {
-    let held = given(answer, "scope").and_then(Value::as_str);
-    let held: Vec<&str> = held.unwrap_or_default().split(' ').collect();
+fn has_scopes(response: &Map<String, Value>, expected: &Expected) -> bool {
+    let scopes = member(response, "scope").and_then(Value::as_str);
+    let scopes: Vec<&str> = scopes.unwrap_or_default().split(' ').collect();
     expected
         .scopes
         .iter()
-        .all(|scope| held.contains(&scope.as_str()))
+        .all(|scope| scopes.contains(&scope.as_str()))
 }
 
 /// Returns the address, folded. Returns `None` if there is none, or if the address is in `email` and the server does not report it as
 /// verified.
-fn address_of(answer: &Map<String, Value>, expected: &Expected) -> Option<String> {
+fn address_of(response: &Map<String, Value>, expected: &Expected) -> Option<String> {
     let claim = expected.username_claim.as_str();
     let proved = |verified: &Value| *verified == Value::Bool(true);
-    if claim == "email" && !given(answer, "email_verified").is_none_or(proved) {
+    if claim == "email" && !member(response, "email_verified").is_none_or(proved) {
         return None;
     }
-    address::fold(given(answer, claim)?.as_str()?)
+    address::fold(member(response, claim)?.as_str()?)
 }
 
 fn is_among(value: &Value, names: &[String]) -> bool {
@@ -211,8 +216,8 @@ fn is_among(value: &Value, names: &[String]) -> bool {
 }
 
 /// Returns a member that is present and not null.
-fn given<'a>(answer: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    answer.get(name).filter(|value| !value.is_null())
+fn member<'a>(response: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    response.get(name).filter(|value| !value.is_null())
 }
 
 #[cfg(test)]
@@ -227,7 +232,7 @@ mod tests {
     fn expected() -> Expected {
         Expected {
             audiences: Audiences::new("https://a.example"),
-            further: vec!["mail".into()],
+            other_audiences: vec!["mail".into()],
             audience_required: true,
             issuers: vec!["https://id.example".into()],
             scopes: vec!["mail".into()],
@@ -243,29 +248,29 @@ mod tests {
         })
     }
 
-    fn judge(answer: &Value, expected: &Expected) -> Result<Verdict, String> {
-        read(answer.to_string().as_bytes(), expected, NOW)
+    fn parse_json(response: &Value, expected: &Expected) -> Result<TokenStatus, String> {
+        parse(response.to_string().as_bytes(), expected, NOW)
     }
 
     /// Returns the valid response with one member replaced, or removed if the value is null.
     fn with(member: &str, value: Value) -> Value {
-        let mut answer = good();
-        answer[member] = value;
-        answer
+        let mut response = good();
+        response[member] = value;
+        response
     }
 
-    fn takes(answer: &Value) {
-        match judge(answer, &expected()) {
-            Ok(Verdict::Good(subject)) => assert_eq!(subject.address, "ada@a.example"),
-            other => panic!("{answer}: {other:?}"),
+    fn takes(response: &Value) {
+        match parse_json(response, &expected()) {
+            Ok(TokenStatus::Active(subject)) => assert_eq!(subject.address, "ada@a.example"),
+            other => panic!("{response}: {other:?}"),
         }
     }
 
-    fn refuses(answer: &Value) {
-        let verdict = judge(answer, &expected());
+    fn refuses(response: &Value) {
+        let status = parse_json(response, &expected());
         assert!(
-            matches!(verdict, Ok(Verdict::Refused(_))),
-            "{answer}: {verdict:?}"
+            matches!(status, Ok(TokenStatus::Rejected(_))),
+            "{response}: {status:?}"
         );
     }
 
@@ -348,29 +353,29 @@ mod tests {
             "{\"active\": 1}",
             "<html>",
         ] {
-            assert!(read(body.as_bytes(), &expected(), NOW).is_err(), "{body}");
+            assert!(parse(body.as_bytes(), &expected(), NOW).is_err(), "{body}");
         }
         for exp in [json!("soon"), json!("1795161610"), json!({}), json!(true)] {
-            assert!(judge(&with("exp", exp), &expected()).is_err());
+            assert!(parse_json(&with("exp", exp), &expected()).is_err());
         }
     }
 
     #[test]
     fn a_token_is_for_as_much_of_the_service_as_its_audience_says() {
-        let judged = |aud: Value| match judge(&with("aud", aud), &expected()).unwrap() {
-            Verdict::Good(subject) => subject.audience,
-            Verdict::Refused(why) => panic!("{why}"),
+        let checked = |aud: Value| match parse_json(&with("aud", aud), &expected()).unwrap() {
+            TokenStatus::Active(subject) => subject.audience,
+            TokenStatus::Rejected(why) => panic!("{why}"),
         };
         let (api, agents) = ("https://a.example/api/v1", "https://a.example/mcp");
-        assert_eq!(judged(json!(api)), Audience::Api);
-        assert_eq!(judged(json!(["x", api])), Audience::Api);
+        assert_eq!(checked(json!(api)), Audience::Api);
+        assert_eq!(checked(json!(["x", api])), Audience::Api);
         for aud in [
             json!(agents),
             json!("mail"),
             json!([api, agents]),
             json!([api, "mail"]),
         ] {
-            assert_eq!(judged(aud), Audience::Service);
+            assert_eq!(checked(aud), Audience::Service);
         }
     }
 
@@ -380,9 +385,12 @@ mod tests {
             audience_required: false,
             ..expected()
         };
-        let judged = |aud| judge(&with("aud", aud), &lenient).unwrap();
-        assert!(matches!(judged(Value::Null), Verdict::Good(_)));
-        assert!(matches!(judged(json!("another")), Verdict::Refused(_)));
+        let checked = |aud| parse_json(&with("aud", aud), &lenient).unwrap();
+        assert!(matches!(checked(Value::Null), TokenStatus::Active(_)));
+        assert!(matches!(
+            checked(json!("another")),
+            TokenStatus::Rejected(_)
+        ));
     }
 
     #[test]
@@ -391,33 +399,35 @@ mod tests {
             username_claim: "email".into(),
             ..expected()
         };
-        let judged = |verified: Value| {
-            let mut answer = with("email", json!("bob@a.example"));
-            answer["email_verified"] = verified;
-            judge(&answer, &by_email).unwrap()
+        let checked = |verified: Value| {
+            let mut response = with("email", json!("bob@a.example"));
+            response["email_verified"] = verified;
+            parse_json(&response, &by_email).unwrap()
         };
         for verified in [Value::Null, json!(true)] {
-            assert!(matches!(judged(verified), Verdict::Good(s) if s.address == "bob@a.example"));
+            assert!(
+                matches!(checked(verified), TokenStatus::Active(s) if s.address == "bob@a.example")
+            );
         }
         for unproved in [json!(false), json!("true"), json!(0)] {
-            assert!(matches!(judged(unproved), Verdict::Refused(_)));
+            assert!(matches!(checked(unproved), TokenStatus::Rejected(_)));
         }
         // Only the configured member is read.
         assert!(matches!(
-            judge(&with("username", Value::Null), &by_email),
-            Ok(Verdict::Refused(_))
+            parse_json(&with("username", Value::Null), &by_email),
+            Ok(TokenStatus::Rejected(_))
         ));
     }
 
     #[test]
     fn a_token_ends_while_it_is_remembered() {
-        let verdict = judge(&good(), &expected()).unwrap();
+        let status = parse_json(&good(), &expected()).unwrap();
         let at = |seconds| {
-            verdict
+            status
                 .clone()
                 .at(Timestamp::from_millis((SECONDS + seconds) * 1000))
         };
-        assert!(matches!(at(9), Verdict::Good(_)));
-        assert_eq!(at(10), Verdict::Refused(EXPIRED));
+        assert!(matches!(at(9), TokenStatus::Active(_)));
+        assert_eq!(at(10), TokenStatus::Rejected(EXPIRED));
     }
 }

@@ -16,7 +16,7 @@ const LONGEST_ID: usize = 255;
 
 /// A requested grant.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct GrantRequest {
     /// The resource, as the caller named it. The UIDVALIDITY of a folder is ignored.
     pub resource: Resource,
     /// The caller's name for the resource.
@@ -25,9 +25,9 @@ pub struct Wanted {
     pub rights: Rights,
 }
 
-impl Wanted {
+impl GrantRequest {
     /// Returns the grant with a new id, if it is valid.
-    pub(super) fn judged(self) -> Result<Grant, Error> {
+    pub(super) fn validated(self) -> Result<Grant, Error> {
         some(self.rights)?;
         if !self.rights.within(self.resource.takes()) {
             return Err(Error::Invalid(not_taken(&self.resource)));
@@ -95,8 +95,8 @@ mod tests {
     const READ: Rights = Rights::of(&[Right::MailRead]);
     const SEND: Rights = Rights::of(&[Right::MailSend]);
 
-    fn wanted(resource: Resource, rights: Rights) -> Wanted {
-        Wanted {
+    fn request(resource: Resource, rights: Rights) -> GrantRequest {
+        GrantRequest {
             resource,
             label: None,
             rights,
@@ -111,8 +111,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn invalid(wanted: Wanted) -> String {
-        match wanted.judged() {
+    fn invalid(request: GrantRequest) -> String {
+        match request.validated() {
             Err(Error::Invalid(sentence)) => sentence,
             other => panic!("{other:?}"),
         }
@@ -120,21 +120,21 @@ mod tests {
 
     #[test]
     fn what_is_granted_is_named_as_the_directory_names_it() {
-        let judged = |resource, rights| wanted(resource, rights).judged().unwrap().resource;
+        let validated = |resource, rights| request(resource, rights).validated().unwrap().resource;
         let alias = Resource::Alias("Shop@Ada.Example".into());
         let expected = Resource::Alias("shop@ada.example".into());
-        assert_eq!(judged(alias, SEND), expected);
+        assert_eq!(validated(alias, SEND), expected);
         let domain = |name: &str| Resource::AliasSet(AliasSet::Domain(name.into()));
         let expected = domain("xn--bcher-kva.example");
-        assert_eq!(judged(domain("Bücher.example"), SEND), expected);
-        assert_eq!(judged(folder("F1"), READ), folder("F1"));
+        assert_eq!(validated(domain("Bücher.example"), SEND), expected);
+        assert_eq!(validated(folder("F1"), READ), folder("F1"));
     }
 
     #[test]
     fn rights_are_some_and_of_those_that_apply() {
-        let nothing = invalid(wanted(Resource::Mailbox, Rights::NONE));
+        let nothing = invalid(request(Resource::Mailbox, Rights::NONE));
         assert_eq!(nothing, "rights must not be empty");
-        let misplaced = invalid(wanted(folder("F1"), SEND));
+        let misplaced = invalid(request(folder("F1"), SEND));
         assert_eq!(
             misplaced,
             "rights on a folder must be among mail:read, mail:write"
@@ -143,19 +143,19 @@ mod tests {
             Resource::Alias("shop@ada.example".into()),
             Resource::AliasSet(AliasSet::Own),
         ] {
-            let misplaced = invalid(wanted(resource, READ));
+            let misplaced = invalid(request(resource, READ));
             assert!(misplaced.ends_with("mail:send, aliases:read, aliases:write"));
         }
     }
 
     #[test]
     fn a_label_is_one_line_of_200_characters_at_most() {
-        let labelled = |label: &str| Wanted {
+        let labelled = |label: &str| GrantRequest {
             label: Some(label.into()),
-            ..wanted(Resource::Mailbox, READ)
+            ..request(Resource::Mailbox, READ)
         };
-        assert!(labelled(&"ü".repeat(200)).judged().is_ok());
-        assert!(labelled("").judged().is_ok());
+        assert!(labelled(&"ü".repeat(200)).validated().is_ok());
+        assert!(labelled("").validated().is_ok());
         for label in [&*"x".repeat(201), "two\nlines", "a\u{7}bell"] {
             let refused = invalid(labelled(label));
             assert!(refused.starts_with("resource_label"), "{label:?}");
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_anybodys_is_missing_like_what_is_not_there() {
-        let refused = |resource, rights| match wanted(resource, rights).judged() {
+        let refused = |resource, rights| match request(resource, rights).validated() {
             Err(Error::Refused(refusal)) => refusal,
             other => panic!("{other:?}"),
         };
