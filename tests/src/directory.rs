@@ -33,5 +33,6 @@ pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
             .map(drop),
     }
     .unwrap();
+    directory.db().repair_mailserver().await.unwrap();
     directory.close().await;
 }

@@ -116,6 +116,7 @@ pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
             .map(drop),
     }
     .unwrap();
+    directory.db().repair_mailserver().await.unwrap();
     directory.close().await;
     Records::from([published(domain, pair.selector(), pair.public_key())])
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::aliases::domain_of;
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::domains;
 use super::events::{self, Event, Kind};
 use super::sessions::{self, NewSession};
@@ -169,6 +169,7 @@ async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
         .bind(account.admin)
         .bind(account.created_at.millis())
         .execute(db).await.map(drop))?;
+    tx.project(Source::Account(&account.address)).await?;
     on_tx!(tx, db => sqlx::query(INSERT_MAILBOX)
         .bind(&account.id)
         .execute(db).await.map(drop))?;

@@ -2,7 +2,7 @@
 
 use sqlx_macros::FromRow;
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, oauth, password, teams, tokens};
 use crate::caller::Origin;
@@ -13,11 +13,14 @@ const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.cre
     EXISTS (SELECT 1 FROM profiles p WHERE p.account_id = a.id) AS profile \
     FROM accounts a WHERE ($1 = '' OR a.address = $1) ORDER BY a.address";
 
-const SET_ACTIVE: &str = "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2";
+const SET_ACTIVE: &str =
+    "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2 RETURNING address";
 const SET_PASSWORD: &str = "UPDATE accounts SET password_hash = $2 WHERE id = $1";
 const SET_PLAN: &str = "UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2";
 const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin <> $2";
-const DELETE: &str = "DELETE FROM accounts WHERE id = $1";
+const DELETE: &str = "DELETE FROM accounts WHERE id = $1 RETURNING address";
+const DOMAINS: &str =
+    "SELECT domain FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
 
 /// Deleting an app password also deletes the session or other credential that refers to it, by foreign key.
 const END_EVERY: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
@@ -118,6 +121,9 @@ impl Directory {
         let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_EVERY)
             .bind(account_id)
             .fetch_all(db).await)?;
+        for id in &died {
+            tx.project(Source::AppPassword(id)).await?;
+        }
         if !was_active && died.is_empty() && tokens == 0 {
             return Ok(false);
         }
@@ -168,11 +174,18 @@ impl Directory {
             .bind(account_id)
             .bind(now.millis())
             .execute(db).await.map(drop))?;
-        let gone = on_tx!(&mut tx, db => sqlx::query(DELETE)
+        let domains: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DOMAINS)
             .bind(account_id)
-            .execute(db).await.map(|done| done.rows_affected()))?;
-        if gone == 0 {
+            .fetch_all(db).await)?;
+        let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DELETE)
+            .bind(account_id)
+            .fetch_optional(db).await)?;
+        let Some(address) = address else {
             return Ok(false);
+        };
+        tx.project(Source::Account(&address)).await?;
+        for domain in &domains {
+            tx.project(Source::Domain(domain)).await?;
         }
         tx.commit().await?;
         Ok(true)
@@ -266,11 +279,15 @@ impl Directory {
 
 /// Returns `true` if the value was changed.
 async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool, Error> {
-    let set = on_tx!(tx, db => sqlx::query(SET_ACTIVE)
+    let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(SET_ACTIVE)
         .bind(account_id)
         .bind(active)
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    Ok(set == 1)
+        .fetch_optional(db).await)?;
+    let Some(address) = address else {
+        return Ok(false);
+    };
+    tx.project(Source::Account(&address)).await?;
+    Ok(true)
 }
 
 async fn changed(

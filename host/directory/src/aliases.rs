@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::{Caller, Credential, Origin};
@@ -361,6 +361,7 @@ impl Directory {
         if made == 0 {
             return Ok(Err(Obstacle::Taken));
         }
+        tx.project(Source::Alias(address)).await?;
         let event = Event {
             detail: room.had.then_some(AGAIN),
             ..Event::of(Kind::AliasCreated, account_id, acting.at).about(address)
@@ -402,6 +403,7 @@ impl Directory {
             .bind(active)
             .bind(acting.at.millis())
             .execute(db).await.map(drop))?;
+        tx.project(Source::Alias(&alias.address)).await?;
         let kind = if active {
             Kind::AliasEnabled
         } else {
@@ -440,6 +442,7 @@ impl Directory {
                 .bind(acting.at.millis())
                 .execute(db).await.map(drop))?,
         }
+        tx.project(Source::Alias(&alias.address)).await?;
         let event = Event::of(Kind::AliasDeleted, account_id, acting.at).about(&alias.address);
         events::commit(tx, event, origin).await?;
         Ok(Change::Done)

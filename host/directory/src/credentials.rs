@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::db::{Db, Tx, on, on_tx};
+use super::db::{Db, Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::sessions::{Asking, Made};
 use super::{Directory, Error};
@@ -314,7 +314,7 @@ pub(super) async fn insert(
         .bind(created_at.millis())
         .bind(expires_at.map(Timestamp::millis))
         .execute(db).await.map(drop))?;
-    Ok(())
+    tx.project(Source::AppPassword(&password.id)).await
 }
 
 /// Changes the expiry of an app password.
@@ -323,13 +323,13 @@ pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Res
         .bind(id)
         .bind(expires_at.millis())
         .execute(db).await.map(drop))?;
-    Ok(())
+    tx.project(Source::AppPassword(id)).await
 }
 
 /// Deletes an app password and, by foreign key, everything that refers to it.
 pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
-    Ok(())
+    tx.project(Source::AppPassword(id)).await
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub(super) use look_up::{LookUp, Looked, Row};
 pub(super) use postgres::options as postgres_options;
 pub(super) use sqlite::LastLoginsFile;
 pub(super) use sqlite::mailserver_file;
+pub(crate) use sqlite::projection::Source;
 
 /// How long a request waits for a connection of the pool before it fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -264,6 +265,18 @@ impl Tx {
         Ok(())
     }
 
+    /// Copies a changed part of the directory to the file that mail servers read, in this transaction. The caller has changed `source` in this transaction.
+    /// Does nothing on PostgreSQL, where mail servers read views. See [`sqlite::projection`] for the guarantee.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub(crate) async fn project(&mut self, source: Source<'_>) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(tx) => sqlite::projection::project(tx, source).await,
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Commits the transaction. On SQLite, this also deletes the keys that a milter must no longer have.
     ///
     /// # Errors
@@ -271,6 +284,8 @@ impl Tx {
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(mut tx) => {
+                #[cfg(test)]
+                sqlite::projection::check(&mut tx).await?;
                 sqlite::withdraw(&mut tx).await?;
                 tx.commit().await?;
             }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::sessions::Asking;
 use super::{Directory, Error};
@@ -376,6 +376,7 @@ impl Directory {
             .bind(&keys.public.key)
             .bind(&keys.sealed_private_key)
             .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(name)).await?;
         let verified = Event::of(Kind::DomainVerified, by.account_id, by.at).about(name);
         events::commit(tx, verified, origin).await?;
         Ok(Verified::Active(Domain {
@@ -428,6 +429,7 @@ impl Directory {
             .bind(by.account_id)
             .bind(name)
             .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(name)).await?;
         let state = if domain.verified_at.is_some() {
             "active"
         } else {
@@ -450,6 +452,7 @@ async fn end_aliases(tx: &mut Tx, by: By<'_>, name: &str, origin: &Origin) -> Re
         .fetch_all(db).await)?;
     ended.sort_unstable();
     for address in &ended {
+        tx.project(Source::Alias(address)).await?;
         let deleted = Event::of(Kind::AliasDeleted, by.account_id, by.at)
             .about(address)
             .detail("its domain was released");

@@ -2,7 +2,7 @@
 
 use super::Directory;
 use super::credentials::AppPasswordKind;
-use super::db::on;
+use super::db::{Source, on, on_tx};
 use super::testing::{Fresh, NOW, both, new_app_password, session};
 use crate::caller::Origin;
 
@@ -220,7 +220,8 @@ async fn an_app_password_dies_at_its_end_with_nobody_to_tell(fresh: Fresh) {
 
 async fn what_is_not_committed_is_not_seen(fresh: Fresh) {
     let mut tx = fresh.directory.db().begin().await.unwrap();
-    super::db::on_tx!(&mut tx, db => sqlx::query("INSERT INTO platform_domains (domain) VALUES ('x.example')").execute(db).await.map(drop)).unwrap();
+    on_tx!(&mut tx, db => sqlx::query("INSERT INTO platform_domains (domain) VALUES ('x.example')").execute(db).await.map(drop)).unwrap();
+    tx.project(Source::Domain("x.example")).await.unwrap();
     drop(tx);
     assert_eq!(
         fresh

@@ -1,7 +1,7 @@
 //! Changes of an account's password, and the credentials that end with a change.
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, oauth, tokens};
 use crate::caller::Origin;
@@ -164,10 +164,14 @@ pub(super) async fn end_all(
     kept: &str,
 ) -> Result<Vec<String>, Error> {
     oauth::forget_agreed(tx, account_id).await?;
-    Ok(on_tx!(tx, db => sqlx::query_scalar(END)
+    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END)
         .bind(account_id)
         .bind(kept)
-        .fetch_all(db).await)?)
+        .fetch_all(db).await)?;
+    for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
+    }
+    Ok(ended)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::domains::holder;
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
@@ -87,6 +87,7 @@ impl Directory {
         }
         for gone in present.difference(&wanted) {
             on_tx!(&mut tx, db => sqlx::query(REMOVE).bind(gone).execute(db).await.map(drop))?;
+            tx.project(Source::Domain(gone)).await?;
         }
         for new in wanted.difference(&present) {
             if let Some(account) = holder(&mut tx, new).await? {
@@ -97,6 +98,7 @@ impl Directory {
                 )));
             }
             on_tx!(&mut tx, db => sqlx::query(ADD_CONFIGURED).bind(new).execute(db).await.map(drop))?;
+            tx.project(Source::Domain(new)).await?;
         }
         tx.commit().await
     }
@@ -170,6 +172,7 @@ impl Directory {
             .bind(domain)
             .bind(now.millis())
             .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(domain)).await?;
         let added = nobodys(Kind::PlatformDomainAdded, now).about(domain);
         events::commit(tx, added, origin).await?;
         Ok(Added::Added {
@@ -203,6 +206,7 @@ impl Directory {
         on_tx!(&mut tx, db => sqlx::query(REMOVE)
             .bind(domain)
             .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(domain)).await?;
         let removed = nobodys(Kind::PlatformDomainRemoved, now).about(domain);
         events::commit(tx, removed, origin).await?;
         Ok(Removed::Removed)

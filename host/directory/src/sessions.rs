@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{Looked, Row, Tx, on_tx};
+use super::db::{Looked, Row, Source, Tx, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::Origin;
@@ -274,9 +274,12 @@ impl Directory {
         if token.used_at.is_some() || token.session.account_id != account_id {
             return Ok(None);
         }
-        let ended = on_tx!(&mut tx, db => sqlx::query_scalar(END_ALL)
+        let ended: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_ALL)
             .bind(account_id)
             .fetch_all(db).await)?;
+        for id in &ended {
+            tx.project(Source::AppPassword(id)).await?;
+        }
         let signed_out = Event::of(Kind::SignedOut, account_id, now);
         events::commit(tx, signed_out, origin).await?;
         Ok(Some(ended))
@@ -307,6 +310,7 @@ pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Erro
         .bind(MOST - 1)
         .fetch_all(db).await)?;
     for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(
             Kind::SessionRevoked,
             &session.account_id,

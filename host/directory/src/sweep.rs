@@ -3,7 +3,7 @@
 //!
 //! The service does not depend on a timely sweep, because all readers check the expiry themselves.
 
-use super::db::on_tx;
+use super::db::{Source, on_tx};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
@@ -44,6 +44,9 @@ impl Directory {
                     .bind(account)
                     .bind(now.millis())
                     .fetch_all(db).await)?;
+                for id in &died {
+                    tx.project(Source::AppPassword(id)).await?;
+                }
                 on_tx!(&mut tx, db => sqlx::query(FORGET_TOKENS)
                     .bind(account)
                     .bind(now.millis())

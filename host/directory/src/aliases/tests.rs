@@ -214,6 +214,7 @@ async fn an_alias_waits_for_whoever_changes_whose_its_domain_is(fresh: Fresh) {
     on_tx!(&mut tx, db => sqlx::query("DELETE FROM domains WHERE domain = 'ada.example'")
         .execute(db).await.map(drop))
     .unwrap();
+    tx.project(Source::Domain("ada.example")).await.unwrap();
     let (ada, origin) = (acting("ada", NOW), Origin::default());
     let making = fresh
         .directory

@@ -1,4 +1,4 @@
-//! Opens SQLite: the files and their modes, the migrations, and the triggers that keep the data for mail servers in sync.
+//! Opens SQLite: the files and their modes, and the migrations. [`projection`] keeps the data for mail servers in sync.
 //!
 //! Only the service can access the main file (0600, with its -wal and -shm). The data for mail servers is in a separate file in a separate folder (0660 in
 //! 2750), because a reader in WAL mode must be able to write the file's -wal and -shm. The file has the group of its folder, which the operator sets. Existing
@@ -8,6 +8,7 @@
 
 mod last_logins;
 mod milter;
+pub(super) mod projection;
 mod shared;
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -31,7 +32,6 @@ pub(super) use milter::withdraw;
 const MAILSERVER_FILE: &str = include_str!("../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_CONNECTION: &str =
     include_str!("../../migrations/mailserver/sqlite/connection.sql");
-const MAILSERVER_REPAIR: &str = include_str!("../../migrations/mailserver/sqlite/repair.sql");
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
@@ -126,7 +126,7 @@ async fn attach(
 /// Makes the file that mail servers read match the tables.
 pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
     let mut tx = pool.begin_with(BEGIN_SQLITE).await?;
-    sqlx::raw_sql(MAILSERVER_REPAIR).execute(&mut *tx).await?;
+    projection::repair(&mut tx).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -146,7 +146,7 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // REPLACE then fires delete triggers too, so that no query can bypass the projection.
+        // REPLACE then fires delete triggers too, so that no query can bypass the triggers of `milter_connection.sql`.
         .pragma("recursive_triggers", "ON")
         // Mail daemons can write the attached file, so its schema is not trusted.
         .pragma("trusted_schema", "OFF")
@@ -155,7 +155,8 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
         .pragma("secure_delete", "ON")
 }
 
-/// Runs the migrations in one transaction, without the triggers, because a migration can change the tables that the triggers watch.
+/// Runs the migrations in one transaction, on a connection without the temporary views and triggers, because a migration can change the tables that they
+/// refer to.
 async fn migrate(main: &Path) -> Result<(), Error> {
     let mut connection = options(main).connect().await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;

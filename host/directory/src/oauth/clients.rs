@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::super::db::{Tx, on, on_tx};
+use super::super::db::{Source, Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
@@ -199,6 +199,7 @@ impl Directory {
                 .bind(owner)
                 .fetch_all(db).await)?;
             for app_password in &died {
+                tx.project(Source::AppPassword(app_password)).await?;
                 let event = Event::of(Kind::OAuthGrantEnded, owner, now)
                     .about(app_password)
                     .detail("its client was removed");

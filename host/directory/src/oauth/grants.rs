@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::super::credentials::{self, NewAppPassword};
-use super::super::db::{Looked, Row, Tx, on, on_tx};
+use super::super::db::{Looked, Row, Source, Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
@@ -289,6 +289,7 @@ impl Directory {
                 .bind(&id)
                 .bind(now.millis())
                 .fetch_optional(db).await)?;
+            tx.project(Source::AppPassword(&id)).await?;
             tx.commit().await?;
             ended.extend(gone);
         }
@@ -316,6 +317,7 @@ pub(super) async fn insert(
         .bind(MOST - 1)
         .fetch_all(db).await)?;
     for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(Kind::OAuthGrantEnded, &grant.account_id, grant.at)
             .about(id)
             .detail("one of more than 100");

@@ -3,6 +3,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use tokio::time::timeout;
 
 use super::*;
+use crate::db::on_tx;
 use crate::testing::{Fresh, on_created_sqlite, on_sqlite};
 use crate::{Db, Directory};
 
@@ -357,6 +358,19 @@ async fn a_replaced_row_does_not_slip_past_the_projection() {
             .await;
         let seen = fresh.as_mail_server(USERS).await;
         assert_eq!(seen, [("new@example.org".to_owned(), "a".to_owned())]);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+#[should_panic(expected = "was not projected")]
+async fn a_change_without_its_projection_fails_a_test() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &[]).await;
+        let mut tx = fresh.directory.db().begin().await.unwrap();
+        let change = "UPDATE accounts SET active = FALSE";
+        on_tx!(&mut tx, db => sqlx::query(change).execute(db).await.map(drop)).unwrap();
+        tx.commit().await.unwrap();
     };
     on_sqlite(body).await.unwrap();
 }
