@@ -10,7 +10,7 @@ const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, activ
 
 /// Opens the database beside the running service.
 pub(crate) async fn open(database: &Database) -> Directory {
-    Directory::beside(database).await.unwrap()
+    Directory::open_beside_service(database).await.unwrap()
 }
 
 /// Adds an alias to a person, which receives and may be used as a sender if it is active.

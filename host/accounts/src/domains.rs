@@ -15,7 +15,7 @@ use latchmail_core::secrets;
 use latchmail_core::turns::Turns;
 use latchmail_directory::Directory;
 use latchmail_directory::domains::{
-    By, Claimed, Domain, NewKeys, PublicKey, Released, Remaining, Verified,
+    Claimed, Domain, DomainCaller, NewKeys, PublicKey, Released, Remaining, Verified,
 };
 use latchmail_dkim::KeyPair;
 use latchmail_net::dns::{self, Dns, Record};
@@ -216,8 +216,8 @@ impl Domains {
             self.directory
                 .claim_domain(self.by(session), &name, &challenge, at_most, origin);
         Ok(match claimed.await? {
-            Claimed::Fresh(domain) => Claim::Fresh(domain),
-            Claimed::Standing(domain) => Claim::Standing(domain),
+            Claimed::New(domain) => Claim::Fresh(domain),
+            Claimed::Existing(domain) => Claim::Standing(domain),
             Claimed::Platform => Claim::Invalid,
             Claimed::Taken => Claim::Taken,
             Claimed::Full if at_most == 0 => Claim::NotInPlan,
@@ -371,7 +371,7 @@ impl Domains {
     /// Returns a 500 failure. Nothing is changed in that case.
     pub async fn activate(
         &self,
-        by: By<'_>,
+        by: DomainCaller<'_>,
         domain: &Domain,
         origin: &Origin,
     ) -> Result<Verified, Failure> {
@@ -409,8 +409,8 @@ impl Domains {
         Ok(self.plans.named(&plan, account).custom_domains)
     }
 
-    fn by<'a>(&self, session: Session<'a>) -> By<'a> {
-        By {
+    fn by<'a>(&self, session: Session<'a>) -> DomainCaller<'a> {
+        DomainCaller {
             account_id: session.account,
             sid: Some(session.sid),
             at: self.clock.now(),

@@ -56,7 +56,7 @@ impl Desk {
             ..config.database.clone()
         };
         Ok(Self {
-            directory: Directory::beside(&database).await?,
+            directory: Directory::open_beside_service(&database).await?,
             config,
             clock: Clock::system(),
             origin: Origin::operator(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
-use latchmail_directory::oauth::{Agreement, Client, NewCode};
+use latchmail_directory::oauth::{Approval, Client, NewCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -124,7 +124,7 @@ impl OAuth {
             expires_at: self.clock.now().plus(CODE_LIFETIME),
         };
         self.auth
-            .agree(address, password, second, Agreement::Code(&kept), origin)
+            .agree(address, password, second, Approval::Code(&kept), origin)
             .await?;
         let told = [("code", code.secret().expose_secret())];
         Ok(self.told(&wish.redirect_uri, &told, wish.state.as_deref()))

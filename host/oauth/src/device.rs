@@ -7,7 +7,7 @@ use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 use latchmail_core::secrets;
-use latchmail_directory::oauth::{Agreement, Device, NewDevice};
+use latchmail_directory::oauth::{Approval, Device, NewDevice};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -108,7 +108,7 @@ impl OAuth {
         second: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<(), Failure> {
-        let agreement = Agreement::Device(user_code);
+        let agreement = Approval::Device(user_code);
         self.auth
             .agree(address, password, second, agreement, origin)
             .await

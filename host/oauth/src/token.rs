@@ -90,7 +90,7 @@ impl OAuth {
         let Some(code) = Handed::parse(Use::Code, parameters.needed("code")?) else {
             return Ok(Err(Over));
         };
-        let found = self.directory.agreement(code.hash()).await?;
+        let found = self.directory.authorization_code(code.hash()).await?;
         let Some(found) = found.filter(|found| found.client_id == client) else {
             return Ok(Err(Over));
         };
@@ -170,7 +170,7 @@ impl OAuth {
             .await?;
         // RFC 8628, section 3.5.
         let (account, client_name, resource, scope) = match poll {
-            Poll::Agreed {
+            Poll::Approved {
                 account_id,
                 client_name,
                 resource,

@@ -201,7 +201,7 @@ async fn sweep(app: Arc<App>) {
         let kept = DAY.saturating_mul(app.config.audit.days.max(1));
         if let Err(error) = app
             .directory
-            .forget_events(app.clock.now().minus(kept))
+            .delete_events_before(app.clock.now().minus(kept))
             .await
         {
             tracing::error!(%error, "failed to delete old security events");

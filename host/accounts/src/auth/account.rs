@@ -14,7 +14,7 @@ use latchmail_directory::credentials::{AppPasswordKind, Credential, NewAppPasswo
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::password::{Change, Outcome, Renewed};
 use latchmail_directory::profiles::{self, Changes, Profile};
-use latchmail_directory::sessions::{Asking, Made};
+use latchmail_directory::sessions::{CredentialCreation, SessionCaller};
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
@@ -47,8 +47,8 @@ pub struct Confirmation<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) const fn asking(self, at: Timestamp) -> Asking<'a> {
-        Asking {
+    pub(super) const fn asking(self, at: Timestamp) -> SessionCaller<'a> {
+        SessionCaller {
             account_id: self.account,
             sid: self.sid,
             at,
@@ -105,12 +105,12 @@ impl Auth {
             self.directory
                 .create_app_password(session.asking(self.clock.now()), &password, origin);
         match kept.await? {
-            Made::Made => Ok(Some(MadeAppPassword {
+            CredentialCreation::Created => Ok(Some(MadeAppPassword {
                 id: password.id,
                 secret: secret.secret().clone(),
             })),
-            Made::Full => Ok(None),
-            Made::SessionOver => Err(session_over()),
+            CredentialCreation::Full => Ok(None),
+            CredentialCreation::SessionOver => Err(session_over()),
         }
     }
 

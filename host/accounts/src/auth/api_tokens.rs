@@ -12,7 +12,7 @@ use latchmail_core::error::Failure;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail_directory::sessions::Made;
+use latchmail_directory::sessions::CredentialCreation;
 use latchmail_directory::tokens::{NewToken, Revocation, Token};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
@@ -184,9 +184,9 @@ impl Auth {
             .directory
             .create_token(session.sid, &token, wanted.at_most, origin);
         match kept.await? {
-            Made::Made => {}
-            Made::Full => return Ok(None),
-            Made::SessionOver => return Err(session_over()),
+            CredentialCreation::Created => {}
+            CredentialCreation::Full => return Ok(None),
+            CredentialCreation::SessionOver => return Err(session_over()),
         }
         Ok(Some(CreatedToken {
             token: Token {

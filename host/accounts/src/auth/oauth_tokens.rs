@@ -13,7 +13,7 @@ use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::oauth::{
-    Agreed, Agreement, Exchange, NewGrant, NewToken, NewTokens, Rotation,
+    Approval, ApprovalOutcome, Exchange, NewGrant, NewToken, NewTokens, Rotation,
 };
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -231,7 +231,7 @@ impl Auth {
         address: &str,
         password: SecretString,
         code: Option<&SecretString>,
-        agreement: Agreement<'_>,
+        agreement: Approval<'_>,
         origin: &Origin,
     ) -> Result<(), Failure> {
         let identified = self.identify(address, password, code, origin).await?;
@@ -242,11 +242,13 @@ impl Auth {
             at: self.clock.now(),
         };
         let owner = identified.origin(origin, None);
-        let reason = match self.directory.agree(person, agreement, &owner).await? {
-            Agreed::Agreed => return Ok(()),
-            Agreed::NoDevice => return Err(Failure::not_found("The code is no longer valid")),
-            Agreed::CodeUsed => CODE_USED,
-            Agreed::AccountChanged => ACCOUNT_CHANGED,
+        let reason = match self.directory.approve(person, agreement, &owner).await? {
+            ApprovalOutcome::Approved => return Ok(()),
+            ApprovalOutcome::NoDevice => {
+                return Err(Failure::not_found("The code is no longer valid"));
+            }
+            ApprovalOutcome::CodeUsed => CODE_USED,
+            ApprovalOutcome::AccountChanged => ACCOUNT_CHANGED,
         };
         Err(self.too_late(&identified.account, reason, origin).await?)
     }

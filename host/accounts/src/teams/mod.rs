@@ -17,8 +17,8 @@ use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::permissions::{Resource, Rights};
 use latchmail_directory::Directory;
-use latchmail_directory::sessions::Asking;
-use latchmail_directory::teams::{Changing, Grant, Refusal};
+use latchmail_directory::sessions::SessionCaller;
+use latchmail_directory::teams::{Grant, Refusal, TeamCaller};
 use latchmail_mailbox::{Access, Mail};
 
 use crate::auth::account::{Session, session_over};
@@ -165,8 +165,8 @@ impl Teams {
         let (mailbox, member) = (mailbox.to_owned(), member.to_owned());
         let at = self.clock.now();
         let removed = detached(async move {
-            let changing = Changing {
-                asking: Asking {
+            let changing = TeamCaller {
+                session: SessionCaller {
                     account_id: &account,
                     sid: &sid,
                     at,
@@ -208,9 +208,9 @@ impl Teams {
         Ok(())
     }
 
-    fn changing<'a>(&self, session: Session<'a>, mailbox: &'a str) -> Changing<'a> {
-        Changing {
-            asking: Asking {
+    fn changing<'a>(&self, session: Session<'a>, mailbox: &'a str) -> TeamCaller<'a> {
+        TeamCaller {
+            session: SessionCaller {
                 account_id: session.account,
                 sid: session.sid,
                 at: self.clock.now(),
@@ -224,7 +224,7 @@ impl Teams {
 fn told(refusal: Refusal) -> Error {
     match refusal {
         Refusal::SessionOver => session_over().into(),
-        Refusal::NotTaken(resource) => Error::Invalid(judging::not_taken(&resource)),
+        Refusal::NotApplicable(resource) => Error::Invalid(judging::not_taken(&resource)),
         Refusal::Directory(error) => error.into(),
         refusal => refusal.into(),
     }

@@ -19,7 +19,7 @@ use latchmail_core::config;
 use latchmail_core::error::StartError;
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
-use latchmail_directory::addresses::Standing;
+use latchmail_directory::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_dkim::Signer;
 use latchmail_net::dial::Dial;
@@ -174,13 +174,13 @@ impl Outbox {
         {
             return Err(Error::Denied(own));
         }
-        match self.directory.standing(account, &folded).await? {
-            Standing::Own => Ok(Sender {
+        match self.directory.address_relation(account, &folded).await? {
+            AddressRelation::Own => Ok(Sender {
                 account: account.to_owned(),
                 mailbox,
             }),
-            Standing::Foreign => Err(Error::Denied(own)),
-            Standing::ForeignDomain => Err(Error::Denied(
+            AddressRelation::Foreign => Err(Error::Denied(own)),
+            AddressRelation::ForeignDomain => Err(Error::Denied(
                 "You do not have permission to send from this domain",
             )),
         }

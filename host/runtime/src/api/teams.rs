@@ -188,13 +188,15 @@ fn refused(refusal: Refusal) -> Refused {
         }
         Refusal::TooManyGrants => invalid(format!(
             "A member may have {} grants; revoke one before making another",
-            latchmail_directory::teams::MOST_GRANTS
+            latchmail_directory::teams::MAX_GRANTS
         )),
         Refusal::Member => conflict("They are a member already"),
         Refusal::Full => conflict("The plan's guests are all in use"),
         // The teams service reports these errors in other ways.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
-        Refusal::NotTaken(_) => invalid("rights must be those that apply to the resource".into()),
+        Refusal::NotApplicable(_) => {
+            invalid("rights must be those that apply to the resource".into())
+        }
         Refusal::Directory(error) => Refused::Failed(failed(error.into())),
     }
 }

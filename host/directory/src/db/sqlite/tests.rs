@@ -96,7 +96,7 @@ async fn a_planted_journal_deletes_nothing() {
             .execute("INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
                 VALUES ('phone', 'a', 'app_password', '', 'x', 'x', 0)")
             .await;
-        // A directory that already has its connection, so that it never opens the file while the journal exists.
+        // This directory already has its only connection, so it does not open the file while the journal exists.
         let standing = config::Database {
             max_connections: 1,
             ..fresh.config.clone()
@@ -120,7 +120,7 @@ async fn a_planted_journal_deletes_nothing() {
             let now = crate::clock::Timestamp::from_millis(0);
             standing.sweep(now).await.unwrap();
             let started = Directory::open(&fresh.config, &[]).await;
-            let verb = Directory::beside(&fresh.config).await;
+            let verb = Directory::open_beside_service(&fresh.config).await;
             if name == "mailserver.db" {
                 let refused = started.unwrap_err().to_string();
                 assert!(refused.contains("mailserver.db-journal"), "{refused}");

@@ -11,7 +11,7 @@ struct Seen {
     admin: bool,
 }
 
-impl Looked for Seen {
+impl FromLookup for Seen {
     fn of(row: &Row<'_>) -> Result<Self, Error> {
         Ok(Self {
             address: row.get("address")?,
@@ -23,7 +23,7 @@ impl Looked for Seen {
 async fn what_was_committed_a_moment_ago_is_seen(fresh: Fresh) {
     let directory = &fresh.directory;
     let ada = [Parameter::Text("ada")];
-    let look = || directory.look_up.one::<Seen>(ACCOUNT, &ada);
+    let look = || directory.lookup.one::<Seen>(ACCOUNT, &ada);
     assert_eq!(look().await.unwrap(), None);
     directory.with("ada", "ada@example.org", &[]).await;
     let seen = Seen {
@@ -38,10 +38,10 @@ async fn a_parameter_is_known_by_its_number(fresh: Fresh) {
     directory.with("ada", "ada@example.org", &[]).await;
     let query = "SELECT address, admin FROM accounts WHERE address = $2 AND id = $1 AND id = $1";
     let parameters = ["ada".into(), "ada@example.org".into()];
-    let found = directory.look_up.one::<Seen>(query, &parameters).await;
+    let found = directory.lookup.one::<Seen>(query, &parameters).await;
     assert!(found.unwrap().is_some());
     let exchanged = ["ada@example.org".into(), "ada".into()];
-    let found = directory.look_up.one::<Seen>(query, &exchanged).await;
+    let found = directory.lookup.one::<Seen>(query, &exchanged).await;
     assert!(found.unwrap().is_none());
 }
 
@@ -53,7 +53,7 @@ async fn a_column_that_is_not_there_or_is_another_is_an_error(fresh: Fresh) {
         "SELECT address FROM accounts WHERE id = $1",
         "SELECT address, address AS admin FROM accounts WHERE id = $1",
     ] {
-        let looked = directory.look_up.one::<Seen>(query, &ada).await;
+        let looked = directory.lookup.one::<Seen>(query, &ada).await;
         assert!(looked.is_err(), "{query}: {looked:?}");
     }
 }
@@ -70,13 +70,13 @@ async fn nothing_is_written_in_place() {
         let directory = &fresh.directory;
         directory.with("ada", "ada@example.org", &[]).await;
         let written = directory
-            .look_up
+            .lookup
             .one::<()>(
                 "DELETE FROM accounts WHERE id = $1 RETURNING id",
                 &["ada".into()],
             )
             .await;
-        assert!(matches!(written, Err(Error::LookUp(_))), "{written:?}");
+        assert!(matches!(written, Err(Error::Lookup(_))), "{written:?}");
     };
     on_sqlite(body).await.unwrap();
 }
@@ -85,14 +85,14 @@ async fn nothing_is_written_in_place() {
 async fn what_is_closed_keeps_no_connection() {
     let body = async |fresh: Fresh| {
         let directory = &fresh.directory;
-        let LookUp::Sqlite(file) = &directory.look_up else {
+        let Lookup::Sqlite(file) = &directory.lookup else {
             panic!("another database");
         };
         let ada = [Parameter::Text("ada")];
-        let look = || directory.look_up.one::<Seen>(ACCOUNT, &ada);
+        let look = || directory.lookup.one::<Seen>(ACCOUNT, &ada);
         look().await.unwrap();
         assert_eq!(file.idle().as_ref().map(Vec::len), Some(1));
-        directory.look_up.close();
+        directory.lookup.close();
         look().await.unwrap();
         assert!(file.idle().is_none());
     };
@@ -103,13 +103,13 @@ async fn what_is_closed_keeps_no_connection() {
 async fn who_finds_the_file_taken_looks_again_and_keeps_no_thread_waiting() {
     let path = std::env::temp_dir().join(format!("lm-look-up-{}", std::process::id()));
     let owner = Connection::open(&path).unwrap();
-    // Without a write-ahead log, so that a writer blocks readers.
+    // The file has no write-ahead log, so the writer blocks readers.
     owner
         .execute_batch("CREATE TABLE t (id INTEGER); INSERT INTO t VALUES (1); BEGIN EXCLUSIVE")
         .unwrap();
     let file = File::new(path.clone());
     let (tells, told) = mpsc::channel();
-    // On the same thread: this runs while the lookup waits.
+    // Runs on the thread of the lookup, while the lookup waits.
     let frees = async {
         owner.execute_batch("COMMIT").unwrap();
         tells.send(()).unwrap();

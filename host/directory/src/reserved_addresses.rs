@@ -7,17 +7,17 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const FOUND: &str = "SELECT kind, live, account_id FROM addresses WHERE address = $1";
-const HOLD: &str = "INSERT INTO addresses (address, kind, live, active, created_at, changed_at) \
+const RESERVE: &str = "INSERT INTO addresses (address, kind, live, active, created_at, changed_at) \
     VALUES ($1, 'held', TRUE, FALSE, $2, $2) ON CONFLICT (address) DO NOTHING";
 const TAKE_OVER: &str = "UPDATE addresses SET kind = 'held', account_id = NULL, live = TRUE, active = FALSE, changed_at = $2 \
     WHERE address = $1 AND NOT live";
-const LET_GO: &str = "DELETE FROM addresses WHERE address = $1 AND kind = 'held'";
+const RELEASE: &str = "DELETE FROM addresses WHERE address = $1 AND kind = 'held'";
 
 /// The result of reserving an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum Reservation {
     /// The address is reserved now.
-    Held,
+    Reserved,
     /// The address was already reserved.
     Already,
     /// An account has the address.
@@ -25,24 +25,24 @@ pub enum Holding {
 }
 
 impl Directory {
-    /// Reserves an address that no account has. The address can have belonged to an account before.
+    /// Reserves an address that no account has. A deleted account or alias may have had the address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn hold_address(
+    pub async fn reserve_address(
         &self,
         address: &str,
         now: Timestamp,
         origin: &Origin,
-    ) -> Result<Holding, Error> {
+    ) -> Result<Reservation, Error> {
         let mut tx = self.db.begin().await?;
         let found: Option<(String, bool, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(FOUND)
             .bind(address)
             .fetch_optional(db).await)?;
         let (query, owner) = match found {
-            None => (HOLD, None),
-            Some((kind, _, _)) if kind == "held" => return Ok(Holding::Already),
-            Some((_, true, _)) => return Ok(Holding::Taken),
+            None => (RESERVE, None),
+            Some((kind, _, _)) if kind == "held" => return Ok(Reservation::Already),
+            Some((_, true, _)) => return Ok(Reservation::Taken),
             Some((_, false, owner)) => (TAKE_OVER, owner),
         };
         let held = on_tx!(&mut tx, db => sqlx::query(query)
@@ -50,36 +50,36 @@ impl Directory {
             .bind(now.millis())
             .execute(db).await.map(|done| done.rows_affected()))?;
         if held == 0 {
-            return Ok(Holding::Taken);
+            return Ok(Reservation::Taken);
         }
-        told(tx, Kind::AddressHeld, address, owner, now, origin).await?;
-        Ok(Holding::Held)
+        record_and_commit(tx, Kind::AddressHeld, address, owner, now, origin).await?;
+        Ok(Reservation::Reserved)
     }
 
     /// Releases an address that the operator reserved. Returns `true` if it was reserved.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn let_address_go(
+    pub async fn release_reserved_address(
         &self,
         address: &str,
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let gone = on_tx!(&mut tx, db => sqlx::query(LET_GO)
+        let gone = on_tx!(&mut tx, db => sqlx::query(RELEASE)
             .bind(address)
             .execute(db).await.map(|done| done.rows_affected()))?;
         if gone == 0 {
             return Ok(false);
         }
-        told(tx, Kind::AddressFreed, address, None, now, origin).await?;
+        record_and_commit(tx, Kind::AddressFreed, address, None, now, origin).await?;
         Ok(true)
     }
 }
 
-/// Records an event under the address itself and commits the transaction.
-async fn told(
+/// Records an event about an address and commits the transaction.
+async fn record_and_commit(
     tx: Tx,
     kind: Kind,
     address: &str,
@@ -98,7 +98,7 @@ async fn told(
 #[cfg(test)]
 mod tests {
     use super::super::accounts::Creation;
-    use super::super::administration::Freeing;
+    use super::super::administration::AddressRelease;
     use super::super::testing::{Fresh, NOW, account, both};
     use super::*;
 
@@ -106,24 +106,24 @@ mod tests {
 
     async fn nobody_gets_an_address_that_is_held_until_it_is_let_go(fresh: Fresh) {
         let (directory, operator) = (&fresh.directory, Origin::operator());
-        let hold = || directory.hold_address(LIST, NOW, &operator);
-        assert_eq!(hold().await.unwrap(), Holding::Held);
-        assert_eq!(hold().await.unwrap(), Holding::Already);
+        let hold = || directory.reserve_address(LIST, NOW, &operator);
+        assert_eq!(hold().await.unwrap(), Reservation::Reserved);
+        assert_eq!(hold().await.unwrap(), Reservation::Already);
         let register = async || {
             let account = account("a", LIST);
             let made = directory.create_account(&account, None, &operator).await;
             made.unwrap()
         };
         assert_eq!(register().await, Creation::AddressTaken);
-        assert_eq!(directory.held_on("example.org").await.unwrap(), [LIST]);
+        assert_eq!(directory.reserved_on("example.org").await.unwrap(), [LIST]);
         let freeing = directory.free_address(LIST, NOW, &operator).await;
-        assert_eq!(freeing.unwrap(), Freeing::Live);
+        assert_eq!(freeing.unwrap(), AddressRelease::InUse);
 
-        let let_go = || directory.let_address_go(LIST, NOW, &operator);
+        let let_go = || directory.release_reserved_address(LIST, NOW, &operator);
         assert!(let_go().await.unwrap());
         assert!(!let_go().await.unwrap());
         assert_eq!(register().await, Creation::Created);
-        assert_eq!(hold().await.unwrap(), Holding::Taken);
+        assert_eq!(hold().await.unwrap(), Reservation::Taken);
         assert!(!let_go().await.unwrap());
     }
 
@@ -131,8 +131,8 @@ mod tests {
         let (directory, operator) = (&fresh.directory, Origin::operator());
         directory.with("a", LIST, &[]).await;
         directory.delete_account("a", NOW, &operator).await.unwrap();
-        let held = directory.hold_address(LIST, NOW, &operator).await;
-        assert_eq!(held.unwrap(), Holding::Held);
+        let held = directory.reserve_address(LIST, NOW, &operator).await;
+        assert_eq!(held.unwrap(), Reservation::Reserved);
         let rows = "SELECT COUNT(*) FROM addresses WHERE kind = 'held' AND account_id IS NULL AND live AND NOT active";
         assert_eq!(fresh.number(rows).await, 1);
     }

@@ -1,9 +1,9 @@
-//! Approvals that a person gives by signing in for a client: a code that the client exchanges once for tokens, within a minute, or the approval of a waiting
-//! device.
+//! Approvals of clients. A person approves a client by signing in. The client gets a code that it can exchange once for tokens, within a minute, or its waiting
+//! device is approved.
 
 use super::super::db::{Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
-use super::super::two_factor::{self, Person, Shown};
+use super::super::two_factor::{self, Consumption, Person};
 use super::super::{Directory, Error, credentials};
 use super::devices;
 use super::grants::{self, NewGrant};
@@ -15,10 +15,10 @@ const INSERT: &str = "INSERT INTO oauth_codes \
 const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
 const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource, scope FROM oauth_codes WHERE code_hash = $1";
 const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
-/// Of two concurrent exchanges, the second finds a grant and matches no row.
-const TAKE: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
+/// If a code is exchanged twice concurrently, the second exchange matches no row, because the row already has a grant.
+const MARK_EXCHANGED: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_codes.account_id AND a.active)";
-const CAME_OF_IT: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";
+const APP_PASSWORD_OF_CODE: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";
 
 /// An authorization code to store.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct NewCode {
 
 /// An approval.
 #[derive(Clone, Copy, Debug)]
-pub enum Agreement<'a> {
+pub enum Approval<'a> {
     /// The client gets this code.
     Code(&'a NewCode),
     /// The device that shows this user code is approved.
@@ -52,9 +52,9 @@ pub enum Agreement<'a> {
 
 /// The result of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agreed {
+pub enum ApprovalOutcome {
     /// The approval was stored, and the second factor's code was consumed.
-    Agreed,
+    Approved,
     /// The second factor's code was consumed concurrently, or too many wrong codes were tried.
     CodeUsed,
     /// The account was disabled or deleted concurrently, or its password or factor was changed.
@@ -63,7 +63,7 @@ pub enum Agreed {
     NoDevice,
 }
 
-/// A code that a client presents. It may be exchanged or expired.
+/// A code that a client presents. The code may already be exchanged, or may have expired.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Presented {
     /// The account whose mailbox the tokens are for.
@@ -104,28 +104,28 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
-    pub async fn agree(
+    pub async fn approve(
         &self,
         person: Person<'_>,
-        agreement: Agreement<'_>,
+        approval: Approval<'_>,
         origin: &Origin,
-    ) -> Result<Agreed, Error> {
+    ) -> Result<ApprovalOutcome, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(person.account_id).await?;
-        let with = match two_factor::shown(&mut tx, person).await? {
-            Shown::Right { with } => with,
-            Shown::Used => return Ok(Agreed::CodeUsed),
-            Shown::AccountChanged => return Ok(Agreed::AccountChanged),
+        let with = match two_factor::consume(&mut tx, person).await? {
+            Consumption::Valid { with } => with,
+            Consumption::Used => return Ok(ApprovalOutcome::CodeUsed),
+            Consumption::AccountChanged => return Ok(ApprovalOutcome::AccountChanged),
         };
-        let (client_id, client_name) = match agreement {
-            Agreement::Code(code) => {
+        let (client_id, client_name) = match approval {
+            Approval::Code(code) => {
                 insert(&mut tx, person.account_id, code).await?;
                 (code.client_id.clone(), code.client_name.clone())
             }
-            Agreement::Device(user_code) => {
-                match devices::agree(&mut tx, user_code, person.account_id, person.at).await? {
+            Approval::Device(user_code) => {
+                match devices::approve(&mut tx, user_code, person.account_id, person.at).await? {
                     Some(client) => client,
-                    None => return Ok(Agreed::NoDevice),
+                    None => return Ok(ApprovalOutcome::NoDevice),
                 }
             }
         };
@@ -134,18 +134,18 @@ impl Directory {
             .bind(person.at.millis())
             .execute(db).await.map(drop))?;
         let detail = format!("{client_name}{with}");
-        let agreed = Event::of(Kind::ClientAgreedTo, person.account_id, person.at)
+        let approved = Event::of(Kind::ClientAgreedTo, person.account_id, person.at)
             .about(&client_id)
             .detail(&detail);
-        events::commit(tx, agreed, origin).await?;
-        Ok(Agreed::Agreed)
+        events::commit(tx, approved, origin).await?;
+        Ok(ApprovalOutcome::Approved)
     }
 
     /// Returns the code with this hash, or `None`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn agreement(&self, code_hash: &str) -> Result<Option<Presented>, Error> {
+    pub async fn authorization_code(&self, code_hash: &str) -> Result<Option<Presented>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(code_hash)
             .fetch_optional(pool).await)?)
@@ -169,7 +169,7 @@ impl Directory {
             return Ok(Exchange::Gone);
         };
         tx.lock_account(&owner).await?;
-        let taken = on_tx!(&mut tx, db => sqlx::query(TAKE)
+        let taken = on_tx!(&mut tx, db => sqlx::query(MARK_EXCHANGED)
             .bind(code_hash)
             .bind(&grant.id)
             .bind(grant.at.millis())
@@ -179,10 +179,10 @@ impl Directory {
             tx.commit().await?;
             return Ok(Exchange::Granted { ended });
         }
-        let came_of_it: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(CAME_OF_IT)
+        let app_password: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(APP_PASSWORD_OF_CODE)
             .bind(code_hash)
             .fetch_optional(db).await)?;
-        let Some(app_password) = came_of_it else {
+        let Some(app_password) = app_password else {
             return Ok(Exchange::Gone);
         };
         credentials::delete(&mut tx, &app_password).await?;

@@ -1,23 +1,23 @@
-//! The caller of a change to a team, and its right to make the change. Both are read in the transaction of the change, so a right that was just revoked does
-//! not count.
+//! The caller of a change to a team, and its right to make the change. Both are checked in the transaction of the change, so that a revoked right has no effect
+//! from then on.
 
 use super::super::Error;
 use super::super::db::{Tx, on_tx};
-use super::super::sessions::Asking;
+use super::super::sessions::SessionCaller;
 use super::super::shared::GrantRow;
 use crate::permissions::{Granted, Grants, Resource, Right};
 
 /// Returns one row for each grant, and one row if there is no grant.
-const STANDING: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \
+const RELATION: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \
         g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 AND m.member = $2";
 
 /// The caller of a change to a team.
 #[derive(Clone, Copy, Debug)]
-pub struct Changing<'a> {
+pub struct TeamCaller<'a> {
     /// The caller's session, which must be live. The caller is the owner or a member.
-    pub asking: Asking<'a>,
+    pub session: SessionCaller<'a>,
     /// The mailbox's id.
     pub mailbox: &'a str,
 }
@@ -39,7 +39,7 @@ pub enum Refusal {
     NotHeld,
     /// Some of these rights do not apply to the resource of the grant.
     #[error("these rights do not apply to {0:?}")]
-    NotTaken(Resource),
+    NotApplicable(Resource),
     /// No active account has this address.
     #[error("there is no such user")]
     NoUser,
@@ -88,10 +88,10 @@ impl From<sqlx::Error> for Refusal {
 }
 
 /// The caller's relation to a mailbox.
-pub(super) enum Standing {
+pub(super) enum Relation {
     Owner,
-    /// `open` is whether members have access at all.
-    Guest {
+    /// `open` is `false` if the mailbox's owner is disabled or the mailbox has no key. No member then has access.
+    Member {
         open: bool,
         grants: Grants,
     },
@@ -104,17 +104,18 @@ struct Row {
     grant: GrantRow,
 }
 
-impl Changing<'_> {
-    /// Locks the accounts of the caller, the mailbox and `other`, always in the same order. Succeeds only if the caller's session is live.
+impl TeamCaller<'_> {
+    /// Locks the accounts of the caller, the mailbox and `other`, sorted by id, so that transactions cannot deadlock. Fails if the caller's session is not
+    /// live.
     pub(super) async fn lock(&self, tx: &mut Tx, other: Option<&str>) -> Result<(), Refusal> {
-        let mut accounts = vec![self.asking.account_id, self.mailbox];
+        let mut accounts = vec![self.session.account_id, self.mailbox];
         accounts.extend(other);
         accounts.sort_unstable();
         accounts.dedup();
         for account in accounts {
             tx.lock_account(account).await?;
         }
-        if self.asking.lock(tx).await? {
+        if self.session.lock(tx).await? {
             Ok(())
         } else {
             Err(Refusal::SessionOver)
@@ -122,37 +123,37 @@ impl Changing<'_> {
     }
 
     /// Returns the caller's relation to the mailbox.
-    pub(super) async fn standing(&self, tx: &mut Tx) -> Result<Standing, Refusal> {
-        if self.asking.account_id == self.mailbox {
-            return Ok(Standing::Owner);
+    pub(super) async fn relation(&self, tx: &mut Tx) -> Result<Relation, Refusal> {
+        if self.session.account_id == self.mailbox {
+            return Ok(Relation::Owner);
         }
-        let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(STANDING)
+        let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(RELATION)
             .bind(self.mailbox)
-            .bind(self.asking.account_id)
+            .bind(self.session.account_id)
             .fetch_all(db).await)?;
         let open = rows.first().ok_or(Refusal::NoTeam)?.open;
         let granted: Vec<Granted> = rows.iter().filter_map(|row| row.grant.granted()).collect();
         let grants = granted.into();
-        Ok(Standing::Guest { open, grants })
+        Ok(Relation::Member { open, grants })
     }
 
     /// Returns the caller's rights if it may manage the members.
-    pub(super) async fn manages(&self, tx: &mut Tx) -> Result<Grants, Refusal> {
-        self.standing(tx).await?.manages()
+    pub(super) async fn manager_grants(&self, tx: &mut Tx) -> Result<Grants, Refusal> {
+        self.relation(tx).await?.manager_grants()
     }
 }
 
-impl Standing {
+impl Relation {
     /// Returns the rights of a caller that may manage the members. While members have no access, only the owner may manage them, so that no member can restore
     /// its own access or that of another member.
-    pub(super) fn manages(self) -> Result<Grants, Refusal> {
+    pub(super) fn manager_grants(self) -> Result<Grants, Refusal> {
         match self {
             Self::Owner => Ok(Grants::owner()),
-            Self::Guest { open: false, .. } => Err(Refusal::NoTeam),
-            Self::Guest { grants, .. } if grants.over_mailbox().hold(Right::MembersManage) => {
+            Self::Member { open: false, .. } => Err(Refusal::NoTeam),
+            Self::Member { grants, .. } if grants.over_mailbox().hold(Right::MembersManage) => {
                 Ok(grants)
             }
-            Self::Guest { .. } => Err(Refusal::NotManaging),
+            Self::Member { .. } => Err(Refusal::NotManaging),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Lookups of single rows by key, which nearly every request needs.
+//! Lookups of single rows by key. Nearly every request needs one.
 //!
-//! On SQLite, rows are read on the calling thread. A pooled connection works on a thread of its own, and waking that thread and being woken by it takes several
-//! times as long as reading a row. Sending one message takes three lookups. A lookup reads little, finds it through an index, and writes nothing. It does not
-//! block the thread: in WAL mode, a reader does not wait for a writer. While a log is recovered, as after a crash, the lookup is retried a little later.
+//! On SQLite, lookups read on the calling thread. A pooled connection of sqlx works on its own thread, and switching between the threads takes several times as
+//! long as reading a row. A lookup does not block the calling thread for long: it reads one row through an index, and in WAL mode a reader does not wait for a
+//! writer. While SQLite recovers the log after a crash, the lookup is retried.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const NAMES: [&str; 3] = ["$1", "$2", "$3"];
 
 /// The source of lookups.
 #[derive(Clone, Debug)]
-pub(crate) enum LookUp {
+pub(crate) enum Lookup {
     /// Reads the SQLite file on the calling thread.
     Sqlite(File),
     /// Queries the PostgreSQL server.
@@ -47,7 +47,7 @@ pub(crate) enum Row<'a> {
 }
 
 /// A value that is read from a row.
-pub(crate) trait Looked: Sized {
+pub(crate) trait FromLookup: Sized {
     /// Converts a row.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ pub(crate) trait Looked: Sized {
 }
 
 /// Reads only whether a row exists.
-impl Looked for () {
+impl FromLookup for () {
     fn of(_row: &Row<'_>) -> Result<Self, Error> {
         Ok(())
     }
@@ -67,7 +67,7 @@ pub(crate) trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>
 
 impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
 
-/// An SQLite file and its idle connections. There are never more connections than threads that performed lookups concurrently.
+/// An SQLite file and its idle connections. There are at most as many connections as concurrent lookups.
 #[derive(Clone)]
 pub(crate) struct File {
     path: Arc<Path>,
@@ -83,12 +83,12 @@ impl fmt::Debug for File {
     }
 }
 
-impl LookUp {
+impl Lookup {
     /// Returns the row that the query finds, or `None` if it finds no row.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub(crate) async fn one<T: Looked>(
+    pub(crate) async fn one<T: FromLookup>(
         &self,
         query: &'static str,
         parameters: &[Parameter<'_>],
@@ -109,7 +109,7 @@ impl LookUp {
         }
     }
 
-    /// Closes the idle connections, so that the last connection to close the file finds no other connection open. A later lookup opens a connection of its own.
+    /// Closes the idle connections, so that the pool's last connection is also the file's last connection. A later lookup opens a new connection.
     pub(crate) fn close(&self) {
         if let Self::Sqlite(file) = self {
             *file.idle() = None;
@@ -125,7 +125,7 @@ impl File {
         }
     }
 
-    async fn one<T: Looked>(
+    async fn one<T: FromLookup>(
         &self,
         query: &'static str,
         parameters: &[Parameter<'_>],
@@ -133,7 +133,7 @@ impl File {
         let began = Instant::now();
         loop {
             match self.look(query, parameters) {
-                Err(Error::LookUp(error)) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {
+                Err(Error::Lookup(error)) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {
                     sleep(AGAIN).await;
                 }
                 looked => return looked,
@@ -141,7 +141,7 @@ impl File {
         }
     }
 
-    fn look<T: Looked>(
+    fn look<T: FromLookup>(
         &self,
         query: &'static str,
         parameters: &[Parameter<'_>],
@@ -169,7 +169,7 @@ impl File {
     }
 }
 
-fn first<T: Looked>(
+fn first<T: FromLookup>(
     connection: &Connection,
     query: &'static str,
     parameters: &[Parameter<'_>],
