@@ -98,7 +98,7 @@ impl MemberAccess<'_> {
 impl<'a> AliasCaller<'a> {
     /// Creates the context of a caller, in its own mailbox or in a mailbox that is shared with it.
     #[must_use]
-    pub fn of(caller: &'a Caller, at: Timestamp) -> Self {
+    pub fn new(caller: &'a Caller, at: Timestamp) -> Self {
         if let Some(shared) = &caller.shared {
             return Self {
                 account_id: &shared.account,
@@ -434,16 +434,15 @@ impl Directory {
             Ok(alias) => alias,
             Err(refused) => return Ok(refused),
         };
-        match owner_of(&mut tx, account_id, &alias.address).await? {
-            DomainOwner::Own => on_tx!(&mut tx, db => sqlx::query(DELETE)
+        if owner_of(&mut tx, account_id, &alias.address).await? == DomainOwner::Own {
+            on_tx!(&mut tx, db => sqlx::query(DELETE)
                 .bind(&alias.address)
-                .execute(db).await.map(drop))?,
-            DomainOwner::Platform | DomainOwner::Foreign => {
-                on_tx!(&mut tx, db => sqlx::query(RESERVE)
+                .execute(db).await.map(drop))?;
+        } else {
+            on_tx!(&mut tx, db => sqlx::query(RESERVE)
                 .bind(&alias.address)
                 .bind(caller.at.millis())
-                .execute(db).await.map(drop))?
-            }
+                .execute(db).await.map(drop))?;
         }
         tx.project(Source::Alias(&alias.address)).await?;
         let event = Event::of(Kind::AliasDeleted, account_id, caller.at).about(&alias.address);

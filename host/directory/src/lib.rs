@@ -86,7 +86,8 @@ impl Directory {
 
     /// Checks that the database responds.
     ///
-    /// # Errors Returns [`Error`] if the database does not respond.
+    /// # Errors
+    /// Returns [`Error`] if the database does not respond.
     pub async fn ping(&self) -> Result<(), Error> {
         self.db.ping().await
     }

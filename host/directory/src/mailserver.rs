@@ -25,7 +25,8 @@ pub struct MailServerView(Db);
 impl MailServerView {
     /// Prepares the access to the database of this configuration. Does not connect yet.
     ///
-    /// # Errors Returns [`Error::Unusable`] if the configuration is not valid.
+    /// # Errors
+    /// Returns [`Error::Unusable`] if the configuration is not valid.
     pub fn new(config: &config::Database) -> Result<Self, Error> {
         if config.url.starts_with("postgres") {
             let pool = PgPoolOptions::new()
