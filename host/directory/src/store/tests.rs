@@ -191,7 +191,7 @@ async fn of_many_that_count_up_at_once_none_is_lost(fresh: Fresh) {
 async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     let directory = &fresh.directory;
     two(directory).await;
-    let quota = 2 * u64::try_from(ENTRY).unwrap() + 10;
+    let quota = 2 * u64::try_from(ENTRY_OVERHEAD).unwrap() + 10;
     let store = async |account, module, key, value: Option<&[u8]>| {
         let stored = directory.store(of(account), entry(module, key), Expected::Any, value, quota);
         stored.await.unwrap()
