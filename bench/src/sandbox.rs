@@ -137,7 +137,7 @@ impl sdk::Mailbox for Memory {
         Ok(listing!(sdk, page.limit))
     }
 
-    fn get_message(&self, _: u64, _: Option<&str>) -> Result<sdk::Detail, sdk::Error> {
+    fn get_message(&self, _: u64) -> Result<sdk::Detail, sdk::Error> {
         Err(sdk::Error::Internal)
     }
 
@@ -145,7 +145,6 @@ impl sdk::Mailbox for Memory {
         &self,
         _: u64,
         _: u32,
-        _: Option<&str>,
     ) -> Result<Option<(sdk::Attachment, sdk::Blob)>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
@@ -291,7 +290,6 @@ impl host::mailbox::Host for Memory {
     async fn get_message(
         &mut self,
         _: u64,
-        _: Option<String>,
     ) -> wasmtime::Result<Result<host::mailbox::Detail, Error>> {
         Ok(Err(Error::Internal))
     }
@@ -299,7 +297,6 @@ impl host::mailbox::Host for Memory {
     async fn get_authenticated_message(
         &mut self,
         _: u64,
-        _: Option<String>,
     ) -> wasmtime::Result<Result<host::mailbox::AuthenticatedMessage, Error>> {
         Ok(Err(Error::Internal))
     }
@@ -308,7 +305,6 @@ impl host::mailbox::Host for Memory {
         &mut self,
         _: u64,
         _: u32,
-        _: Option<String>,
     ) -> wasmtime::Result<Result<Option<host::mailbox::AttachmentContent>, Error>> {
         Ok(Err(Error::Internal))
     }

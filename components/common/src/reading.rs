@@ -121,17 +121,13 @@ pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
         .ok_or(Failure::bad_request("Invalid message UID"))
 }
 
-/// Returns one message in full from any folder. `folder` is only a hint.
+/// Returns one message in full from any folder.
 ///
 /// # Errors
 /// 404 if the message does not exist, and the errors of the mailbox.
-pub fn message(
-    host: &(impl Mailbox + Caller),
-    uid: u64,
-    folder: Option<&str>,
-) -> Result<Detail, Failure> {
+pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failure> {
     let message = host
-        .get_authenticated_message(uid, folder)
+        .get_authenticated_message(uid)
         .map_err(|error| Failure::of(error, "Message not found", host))?;
     Ok(Detail::from(message))
 }

@@ -1,10 +1,9 @@
 //! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. The bytes stay in the host and never enter this module.
 
+use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
 use utoipa::ToSchema;
-
-use crate::message::named;
 
 /// The bytes of the file.
 #[derive(ToSchema)]
@@ -48,14 +47,14 @@ pub(crate) fn get_attachment(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, folder) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let index = request
         .path_number::<u64>("index")
         .ok_or(Failure::bad_request("Invalid attachment index"))?;
     // An index that is too large for the host cannot exist, so the attachment is reported as missing.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (attachment, content) = host
-        .get_attachment(uid, index, folder)
+        .get_attachment(uid, index)
         .map_err(|error| Failure::of(error, "Message not found", host))?
         .ok_or(Failure::not_found("Attachment not found"))?;
     Ok(Reply::download(&attachment.filename, content))
@@ -92,7 +91,7 @@ mod tests {
         );
         assert_eq!(header("cache-control"), "private, no-store");
         assert_eq!(body(reply), b"PDF");
-        assert_eq!(*host.asked.borrow(), ["7 0 Some(\"Work\")"]);
+        assert_eq!(*host.asked.borrow(), ["7 0"]);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move` and DELETE `…/messages/{uid}`: change one message.
 
+use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Error, FlagAction, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
-
-use crate::message::named;
 
 /// The change of the flags.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -83,7 +82,7 @@ pub(crate) fn flag_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, _) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let body: FlagRequest = request.json().map_err(|_| bad_flags())?;
     let found = set_flags(host, &[uid], &body.flags, body.action)?;
     done(&found)
@@ -130,7 +129,7 @@ pub(crate) fn move_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, _) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let body: MoveRequest = request.json().map_err(|_| bad_move())?;
     let found = move_to(host, &[uid], &body.destination)?;
     done(&found)
@@ -175,7 +174,7 @@ pub(crate) fn delete_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, _) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let found = delete(host, &[uid])?;
     done(&found)
 }

@@ -36,15 +36,8 @@ pub(crate) fn get_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, folder) = named(request)?;
-    Reply::json(&reading::message(host, uid, folder)?)
-}
-
-/// Returns the number of the requested message and the folder to search first.
-pub(crate) fn named(request: &Request) -> Result<(u64, Option<&str>), Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
-    let folder = request.query("folder").filter(|folder| !folder.is_empty());
-    Ok((uid, folder))
+    Reply::json(&reading::message(host, uid)?)
 }
 
 #[cfg(test)]
@@ -70,7 +63,7 @@ mod tests {
         for absent in ["preview", "html", "inReplyTo", "truncated"] {
             assert!(answer.get(absent).is_none(), "{absent}");
         }
-        assert_eq!(*host.asked.borrow(), ["7 Some(\"Work\")"]);
+        assert_eq!(*host.asked.borrow(), ["7"]);
     }
 
     #[test]

@@ -68,18 +68,13 @@ impl Mailbox for FakeHost {
         self.listing.clone()
     }
 
-    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
-        self.asked.borrow_mut().push(format!("{uid} {folder:?}"));
+    fn get_message(&self, uid: u64) -> Result<Detail, Error> {
+        self.asked.borrow_mut().push(uid.to_string());
         self.detail.clone()
     }
 
-    fn get_attachment(
-        &self,
-        uid: u64,
-        index: u32,
-        folder: Option<&str>,
-    ) -> Result<Option<(Attachment, Blob)>, Error> {
-        let asked = format!("{uid} {index} {folder:?}");
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
+        let asked = format!("{uid} {index}");
         self.asked.borrow_mut().push(asked);
         let attachment = self.attachment.clone()?;
         Ok(attachment.map(|attachment| (attachment, Blob::Bytes(b"PDF".to_vec()))))

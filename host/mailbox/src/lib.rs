@@ -348,16 +348,11 @@ impl Mail {
         }))
     }
 
-    /// Returns a message by its number, in any folder. `_folder` has no effect. Returns `None` if the message does not exist.
+    /// Returns a message by its number, in any folder. Returns `None` if the message does not exist.
     ///
     /// # Errors
     /// Returns any [`Error`].
-    pub async fn message(
-        &self,
-        access: &Access,
-        uid: u64,
-        _folder: Option<&str>,
-    ) -> Result<Option<Detail>, Error> {
+    pub async fn message(&self, access: &Access, uid: u64) -> Result<Option<Detail>, Error> {
         let mut places = self.places(access, uid);
         while let Some(place) = places.next().await? {
             if let Some(detail) = self.message_at(access, uid, &place).await? {
@@ -391,7 +386,7 @@ impl Mail {
         Ok(Some(detail))
     }
 
-    /// Returns an attachment. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment. `_folder` has no effect.
+    /// Returns an attachment. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -400,7 +395,6 @@ impl Mail {
         access: &Access,
         uid: u64,
         index: u32,
-        _folder: Option<&str>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
         let mut places = self.places(access, uid);
         while let Some(place) = places.next().await? {

@@ -24,6 +24,10 @@ struct Arguments {
     uid: u64,
     /// The folder to search first. Messages in other folders are found, too.
     #[schema(nullable = false)]
+    #[expect(
+        dead_code,
+        reason = "accepted, but the host finds a message by its number alone"
+    )]
     folder: Option<String>,
     /// `text`: if the message has only HTML, returns it converted to readable text, without content that the sender hid.
     #[schema(nullable = false)]
@@ -104,8 +108,7 @@ or `warnings` names what was cut. Absent otherwise.",
 fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
     let asked: Arguments = arguments(given)?;
     let uid = reading::uid(Some(asked.uid))?;
-    let folder = asked.folder.as_deref().filter(|folder| !folder.is_empty());
-    let mut detail = reading::message(host, uid, folder)?;
+    let mut detail = reading::message(host, uid)?;
     let mut warnings = Vec::new();
     if detail.authentication.result != AuthenticationResult::Pass {
         warnings.push(format!(

@@ -31,30 +31,25 @@ pub trait Mailbox {
     /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] if the limit is not 1 to 100.
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error>;
 
-    /// Returns a message of any folder by its `uid`. `folder` is a hint where to look first.
+    /// Returns a message of any folder by its `uid`.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist.
-    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error>;
+    fn get_message(&self, uid: u64) -> Result<Detail, Error>;
 
     /// Returns the same message, and whether its sender is authenticated. The default implementation knows nothing of the sender.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist.
-    fn get_authenticated_message(
-        &self,
-        uid: u64,
-        folder: Option<&str>,
-    ) -> Result<AuthenticatedMessage, Error> {
+    fn get_authenticated_message(&self, uid: u64) -> Result<AuthenticatedMessage, Error> {
         let authentication = Authentication {
             verdict: Verdict::None,
             domain: None,
         };
-        self.get_message(uid, folder)
-            .map(|detail| AuthenticatedMessage {
-                detail,
-                authentication,
-            })
+        self.get_message(uid).map(|detail| AuthenticatedMessage {
+            detail,
+            authentication,
+        })
     }
 
     /// Returns an attachment by the message's `uid` and the attachment's index. Returns `None` if the message exists and the attachment
@@ -63,12 +58,7 @@ pub trait Mailbox {
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist, and [`Error::TooLarge`] if the attachment is beyond the part of the
     /// message that the host reads.
-    fn get_attachment(
-        &self,
-        uid: u64,
-        index: u32,
-        folder: Option<&str>,
-    ) -> Result<Option<(Attachment, Blob)>, Error>;
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error>;
 
     /// Returns a page of a folder's messages that contain `term` in the subject, sender, recipients or body, newest first. Case is ignored.
     ///
@@ -113,25 +103,16 @@ impl Mailbox for Host {
         mailbox::list_messages(folder, page)
     }
 
-    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
-        mailbox::get_message(uid, folder)
+    fn get_message(&self, uid: u64) -> Result<Detail, Error> {
+        mailbox::get_message(uid)
     }
 
-    fn get_authenticated_message(
-        &self,
-        uid: u64,
-        folder: Option<&str>,
-    ) -> Result<AuthenticatedMessage, Error> {
-        mailbox::get_authenticated_message(uid, folder)
+    fn get_authenticated_message(&self, uid: u64) -> Result<AuthenticatedMessage, Error> {
+        mailbox::get_authenticated_message(uid)
     }
 
-    fn get_attachment(
-        &self,
-        uid: u64,
-        index: u32,
-        folder: Option<&str>,
-    ) -> Result<Option<(Attachment, Blob)>, Error> {
-        let found = mailbox::get_attachment(uid, index, folder)?;
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
+        let found = mailbox::get_attachment(uid, index)?;
         Ok(found.map(|found| (found.attachment, Blob::Host(found.content))))
     }
 

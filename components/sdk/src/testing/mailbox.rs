@@ -224,16 +224,12 @@ impl Mailbox for FakeHost {
         })
     }
 
-    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
-        let message = self.get_authenticated_message(uid, folder)?;
+    fn get_message(&self, uid: u64) -> Result<Detail, Error> {
+        let message = self.get_authenticated_message(uid)?;
         Ok(message.detail)
     }
 
-    fn get_authenticated_message(
-        &self,
-        uid: u64,
-        _: Option<&str>,
-    ) -> Result<AuthenticatedMessage, Error> {
+    fn get_authenticated_message(&self, uid: u64) -> Result<AuthenticatedMessage, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {
             let folder = &account.mail.find(uid)?.folder;
             let found = account.mail.of(folder).find(|(one, _)| one.uid == uid);
@@ -248,12 +244,7 @@ impl Mailbox for FakeHost {
         })
     }
 
-    fn get_attachment(
-        &self,
-        uid: u64,
-        index: u32,
-        _: Option<&str>,
-    ) -> Result<Option<(Attachment, Blob)>, Error> {
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {
             let stored = account.mail.find(uid)?;
             let index = index as usize;

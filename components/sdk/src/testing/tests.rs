@@ -161,7 +161,7 @@ fn a_capability_refuses_what_the_credential_may_not() {
     let host = FakeHost::new();
     let uid = host.deliver(Letter::from("a@example.org"));
     host.use_token(&[Scope::MailRead]);
-    assert!(host.get_message(uid, None).is_ok());
+    assert!(host.get_message(uid).is_ok());
     let refused = host.delete_messages(&[uid]);
     assert!(matches!(refused, Err(Error::Denied(_))));
     assert!(matches!(host.list_domains(), Err(Error::Denied(_))));
@@ -189,25 +189,22 @@ fn a_message_keeps_its_number_wherever_it_is_moved() {
         host.move_messages(&[first, 99], "Archive").unwrap(),
         [first]
     );
-    let moved = host.get_message(first, None).unwrap();
+    let moved = host.get_message(first).unwrap();
     assert_eq!(
         (moved.summary.seq, moved.summary.preview.as_str()),
         (1, "a b c")
     );
     assert_eq!(moved.summary.from[0].name, "Grace");
-    let (_, blob) = host.get_attachment(first, 0, None).unwrap().unwrap();
+    let (_, blob) = host.get_attachment(first, 0).unwrap().unwrap();
     assert!(matches!(blob, Blob::Bytes(bytes) if bytes == b"abc"));
-    assert!(host.get_attachment(first, 1, None).unwrap().is_none());
+    assert!(host.get_attachment(first, 1).unwrap().is_none());
     let found = host.search_messages("Archive", "oNe", page(0)).unwrap();
     assert_eq!(found.total, 1);
     host.set_flags(&[first], &["\\Seen".into(), "Work".into()], FlagAction::Add)
         .unwrap();
     host.set_flags(&[first], &["Work".into()], FlagAction::Remove)
         .unwrap();
-    assert_eq!(
-        host.get_message(first, None).unwrap().summary.flags,
-        ["\\Seen"]
-    );
+    assert_eq!(host.get_message(first).unwrap().summary.flags, ["\\Seen"]);
     assert!(
         host.set_flags(&[first], &["\\Deleted".into()], FlagAction::Add)
             .is_err()
@@ -222,10 +219,7 @@ fn a_message_keeps_its_number_wherever_it_is_moved() {
         ("INBOX", 1, 0)
     );
     host.delete_messages(&[first]).unwrap();
-    assert!(matches!(
-        host.get_message(first, None),
-        Err(Error::NotFound)
-    ));
+    assert!(matches!(host.get_message(first), Err(Error::NotFound)));
     assert_eq!(host.deliver(Letter::from("y@example.org")), second + 1);
 }
 

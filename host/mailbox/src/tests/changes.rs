@@ -36,7 +36,7 @@ impl World {
     }
 
     pub(super) async fn subject(&self, uid: u64) -> Option<String> {
-        let detail = self.mail.message(&self.access, uid, None).await.unwrap();
+        let detail = self.mail.message(&self.access, uid).await.unwrap();
         detail.map(|detail| detail.summary.subject)
     }
 }

@@ -43,20 +43,15 @@ impl Host for Call {
         Ok(self.messages(&folder, page).await)
     }
 
-    async fn get_message(
-        &mut self,
-        uid: u64,
-        folder: Option<String>,
-    ) -> wasmtime::Result<Result<wit::Detail, Error>> {
-        Ok(self.message(uid, folder.as_deref()).await.map(detail))
+    async fn get_message(&mut self, uid: u64) -> wasmtime::Result<Result<wit::Detail, Error>> {
+        Ok(self.message(uid).await.map(detail))
     }
 
     async fn get_authenticated_message(
         &mut self,
         uid: u64,
-        folder: Option<String>,
     ) -> wasmtime::Result<Result<wit::AuthenticatedMessage, Error>> {
-        let message = self.message(uid, folder.as_deref()).await;
+        let message = self.message(uid).await;
         Ok(message.map(|message| wit::AuthenticatedMessage {
             authentication: self::authentication(message.authentication.clone()),
             detail: detail(message),
@@ -67,9 +62,8 @@ impl Host for Call {
         &mut self,
         uid: u64,
         index: u32,
-        folder: Option<String>,
     ) -> wasmtime::Result<Result<Option<wit::AttachmentContent>, Error>> {
-        let found = match self.attachment(uid, index, folder.as_deref()).await {
+        let found = match self.attachment(uid, index).await {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
@@ -233,16 +227,12 @@ impl Call {
         Ok(access)
     }
 
-    async fn message(
-        &mut self,
-        uid: u64,
-        folder: Option<&str>,
-    ) -> Result<latchmail_mailbox::Detail, Error> {
+    async fn message(&mut self, uid: u64) -> Result<latchmail_mailbox::Detail, Error> {
         let access = self.mailbox(Scope::MailRead)?;
         let detail = self
             .services
             .mail
-            .message(&access, uid, folder)
+            .message(&access, uid)
             .await
             .map_err(mailbox_error)?;
         detail.ok_or(Error::NotFound)
@@ -252,12 +242,11 @@ impl Call {
         &mut self,
         uid: u64,
         index: u32,
-        folder: Option<&str>,
     ) -> Result<Option<latchmail_mailbox::AttachmentContent>, Error> {
         let access = self.mailbox(Scope::MailRead)?;
         self.services
             .mail
-            .attachment(&access, uid, index, folder)
+            .attachment(&access, uid, index)
             .await
             .map_err(mailbox_error)?
             .ok_or(Error::NotFound)
