@@ -129,10 +129,6 @@ impl sdk::Mailbox for Memory {
         Err(sdk::Error::Internal)
     }
 
-    fn list_identified_folders(&self) -> Result<Vec<sdk::IdentifiedFolder>, sdk::Error> {
-        Err(sdk::Error::Internal)
-    }
-
     fn list_messages(&self, _: &str, page: sdk::Page) -> Result<sdk::Listing, sdk::Error> {
         Ok(listing!(sdk, page.limit))
     }
@@ -272,12 +268,6 @@ impl host::mailbox::Host for Memory {
         Ok(Err(Error::Internal))
     }
 
-    async fn list_identified_folders(
-        &mut self,
-    ) -> wasmtime::Result<Result<Vec<host::mailbox::IdentifiedFolder>, Error>> {
-        Ok(Err(Error::Internal))
-    }
-
     async fn list_messages(
         &mut self,
         _: String,
@@ -291,13 +281,6 @@ impl host::mailbox::Host for Memory {
         &mut self,
         _: u64,
     ) -> wasmtime::Result<Result<host::mailbox::Detail, Error>> {
-        Ok(Err(Error::Internal))
-    }
-
-    async fn get_authenticated_message(
-        &mut self,
-        _: u64,
-    ) -> wasmtime::Result<Result<host::mailbox::AuthenticatedMessage, Error>> {
         Ok(Err(Error::Internal))
     }
 

@@ -49,7 +49,7 @@ pub struct Found {
 /// The errors of the mailbox.
 pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     let folders = host
-        .list_identified_folders()
+        .list_folders()
         .map_err(|error| Failure::of(error, NO_FOLDER, host))?;
     Ok(FolderList {
         folders: folders.into_iter().map(Folder::from).collect(),
@@ -127,7 +127,7 @@ pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
 /// 404 if the message does not exist, and the errors of the mailbox.
 pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failure> {
     let message = host
-        .get_authenticated_message(uid)
+        .get_message(uid)
         .map_err(|error| Failure::of(error, "Message not found", host))?;
     Ok(Detail::from(message))
 }

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use latchmail_sdk::capability::{
-    Address, Attachment, Blob, Caller, Detail, Draft, Error, FlagAction, Folder, IdentifiedFolder,
-    Identity, Kind, Listing, Mailbox, Outbox, Page, Role, Sent, Summary,
+    Address, Attachment, Authentication, Blob, Caller, Detail, Draft, Error, FlagAction, Folder,
+    Identity, Kind, Listing, Mailbox, Outbox, Page, Role, Sent, Summary, Verdict,
 };
 use latchmail_sdk::{Content, Failure, Reply, Request};
 
@@ -54,14 +54,6 @@ impl Mailbox for FakeHost {
         self.folders.clone()
     }
 
-    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
-        let identified = |folder: Folder| IdentifiedFolder {
-            id: format!("id of {}", folder.path),
-            folder,
-        };
-        Ok(self.list_folders()?.into_iter().map(identified).collect())
-    }
-
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
         let asked = format!("{folder} {}+{}", page.offset, page.limit);
         self.asked.borrow_mut().push(asked);
@@ -73,7 +65,11 @@ impl Mailbox for FakeHost {
         self.detail.clone()
     }
 
-    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
+    fn get_attachment(
+        &self,
+        uid: u64,
+        index: u32,
+    ) -> Result<Option<(Attachment, Authentication, Blob)>, Error> {
         let asked = format!("{uid} {index}");
         self.asked.borrow_mut().push(asked);
         let attachment = self.attachment.clone()?;
@@ -159,6 +155,7 @@ pub(crate) fn posted(path: &[(&str, &str)], body: &str) -> Request {
 
 pub(crate) fn folder(path: &str, role: Option<Role>) -> Folder {
     Folder {
+        id: format!("id of {path}"),
         path: path.into(),
         name: path.into(),
         delimiter: "/".into(),
@@ -197,6 +194,10 @@ pub(crate) fn detail(uid: u64) -> Detail {
         html: None,
         attachments: vec![attachment()],
         truncated: false,
+        authentication: Authentication {
+            verdict: Verdict::None,
+            domain: None,
+        },
     }
 }
 
