@@ -39,41 +39,37 @@ struct Description;
 pub fn module<H: Aliases + Caller>() -> Module<H> {
     Module::new("aliases", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
-            Route::get("/api/v1/aliases", "listAliases", list::list_aliases)
+            Route::new("listAliases", list::list_aliases)
                 .scoped(Scope::AliasesRead)
                 .with_oauth()
                 .area(AREA),
         )
         .route(
-            Route::post("/api/v1/aliases", "createAlias", create::create_alias)
+            Route::new("createAlias", create::create_alias)
                 .scoped(Scope::AliasesWrite)
                 .area(AREA)
                 .takes(SMALL),
         )
         .route(
-            Route::get(
-                "/api/v1/aliases/domains",
-                "listAliasDomains",
-                domains::list_alias_domains,
-            )
-            .scoped(Scope::AliasesRead)
-            .with_oauth()
-            .area(AREA),
-        )
-        .route(
-            Route::get("/api/v1/aliases/check", "checkAlias", check::check_alias)
+            Route::new("listAliasDomains", domains::list_alias_domains)
                 .scoped(Scope::AliasesRead)
                 .with_oauth()
                 .area(AREA),
         )
         .route(
-            Route::patch("/api/v1/aliases/{id}", "updateAlias", change::update_alias)
+            Route::new("checkAlias", check::check_alias)
+                .scoped(Scope::AliasesRead)
+                .with_oauth()
+                .area(AREA),
+        )
+        .route(
+            Route::new("updateAlias", change::update_alias)
                 .scoped(Scope::AliasesWrite)
                 .area(AREA)
                 .takes(SMALL),
         )
         .route(
-            Route::delete("/api/v1/aliases/{id}", "deleteAlias", change::delete_alias)
+            Route::new("deleteAlias", change::delete_alias)
                 .scoped(Scope::AliasesWrite)
                 .area(AREA),
         )

@@ -51,64 +51,37 @@ pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
         Description::openapi,
     )
     .route(
-        Route::get("/api/v1/profile", "getProfile", profile::get_profile)
+        Route::new("getProfile", profile::get_profile)
             .scoped(Scope::ProfileRead)
             .area("profile"),
     )
     .route(
-        Route::patch("/api/v1/profile", "updateProfile", profile::update_profile)
+        Route::new("updateProfile", profile::update_profile)
             .area("profile")
             .takes(SMALL),
     )
     .route(
-        Route::post(
-            "/api/v1/profile/password",
-            "changePassword",
-            password::change_password,
-        )
-        .area("password_change")
-        .takes(SMALL),
+        Route::new("changePassword", password::change_password)
+            .area("password_change")
+            .takes(SMALL),
     )
     .route(
-        Route::post("/api/v1/tokens", "createToken", tokens::create_token)
+        Route::new("createToken", tokens::create_token)
             .area("tokens")
             .takes(SMALL),
     )
-    .route(Route::get("/api/v1/tokens", "listTokens", tokens::list_tokens).area("tokens"))
-    .route(Route::delete("/api/v1/tokens/{id}", "revokeToken", tokens::revoke_token).area("tokens"))
+    .route(Route::new("listTokens", tokens::list_tokens).area("tokens"))
+    .route(Route::new("revokeToken", tokens::revoke_token).area("tokens"))
     .route(
-        Route::post(
-            "/api/v1/app-passwords",
-            "createAppPassword",
-            app_passwords::create_app_password,
-        )
-        .area("app_passwords")
-        .takes(SMALL),
+        Route::new("createAppPassword", app_passwords::create_app_password)
+            .area("app_passwords")
+            .takes(SMALL),
     )
     .route(
-        Route::delete(
-            "/api/v1/app-passwords/{id}",
-            "deleteAppPassword",
-            app_passwords::delete_app_password,
-        )
-        .area("app_passwords"),
+        Route::new("deleteAppPassword", app_passwords::delete_app_password).area("app_passwords"),
     )
-    .route(
-        Route::get(
-            "/api/v1/profile/sessions",
-            "listSessions",
-            sessions::list_sessions,
-        )
-        .area("app_passwords"),
-    )
-    .route(
-        Route::delete(
-            "/api/v1/profile/sessions/{id}",
-            "deleteSession",
-            sessions::delete_session,
-        )
-        .area("app_passwords"),
-    )
+    .route(Route::new("listSessions", sessions::list_sessions).area("app_passwords"))
+    .route(Route::new("deleteSession", sessions::delete_session).area("app_passwords"))
 }
 
 latchmail_sdk::export!(module);

@@ -49,36 +49,16 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().area("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().area("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
-        .route(reading(Route::get(
-            "/api/v1/mail/folders",
-            "listFolders",
-            folders::list_folders,
-        )))
-        .route(reading(Route::get(
-            "/api/v1/mail/folders/{folder}/messages",
-            "listMessages",
-            messages::list_messages,
-        )))
-        .route(
-            reading(Route::get(
-                "/api/v1/mail/search",
-                "searchMessages",
-                search::search_messages,
-            ))
-            .area("search"),
-        )
-        .route(reading(Route::get(
-            "/api/v1/mail/messages/{uid}",
-            "getMessage",
-            message::get_message,
-        )))
-        .route(reading(Route::get(
-            "/api/v1/mail/messages/{uid}/attachments/{index}",
+        .route(reading(Route::new("listFolders", folders::list_folders)))
+        .route(reading(Route::new("listMessages", messages::list_messages)))
+        .route(reading(Route::new("searchMessages", search::search_messages)).area("search"))
+        .route(reading(Route::new("getMessage", message::get_message)))
+        .route(reading(Route::new(
             "getAttachment",
             attachment::get_attachment,
         )))
         .route(
-            Route::post("/api/v1/mail/send", "sendMessage", send::send_message)
+            Route::new("sendMessage", send::send_message)
                 .scoped(Scope::MailSend)
                 // Agents can send only if the operator allows it. The host decides whether a token has the scope.
                 .with_oauth()
@@ -87,51 +67,15 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .blob_field("/attachments/*/content")
                 .within(120),
         )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/{uid}/flag",
-                "flagMessage",
-                change::flag_message,
-            ))
-            .takes(SMALL),
-        )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/{uid}/move",
-                "moveMessage",
-                change::move_message,
-            ))
-            .takes(SMALL),
-        )
-        .route(changing(Route::delete(
-            "/api/v1/mail/messages/{uid}",
+        .route(changing(Route::new("flagMessage", change::flag_message)).takes(SMALL))
+        .route(changing(Route::new("moveMessage", change::move_message)).takes(SMALL))
+        .route(changing(Route::new(
             "deleteMessage",
             change::delete_message,
         )))
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/bulk/flag",
-                "bulkFlagMessages",
-                bulk::bulk_flag,
-            ))
-            .takes(SMALL),
-        )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/bulk/move",
-                "bulkMoveMessages",
-                bulk::bulk_move,
-            ))
-            .takes(SMALL),
-        )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/bulk/delete",
-                "bulkDeleteMessages",
-                bulk::bulk_delete,
-            ))
-            .takes(SMALL),
-        )
+        .route(changing(Route::new("bulkFlagMessages", bulk::bulk_flag)).takes(SMALL))
+        .route(changing(Route::new("bulkMoveMessages", bulk::bulk_move)).takes(SMALL))
+        .route(changing(Route::new("bulkDeleteMessages", bulk::bulk_delete)).takes(SMALL))
 }
 
 latchmail_sdk::export!(module);

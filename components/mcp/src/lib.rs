@@ -48,20 +48,12 @@ pub fn module<H: Capabilities>() -> Module<H> {
     Module::new("mcp", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
             // Sending a message takes as long as on the send route.
-            mine(Route::post("/mcp", "callAgentEndpoint", endpoint::post))
+            mine(Route::new("callAgentEndpoint", endpoint::post))
                 .takes(LARGEST)
                 .within(120),
         )
-        .route(mine(Route::get(
-            "/mcp",
-            "openAgentStream",
-            other_methods::get,
-        )))
-        .route(mine(Route::delete(
-            "/mcp",
-            "endAgentSession",
-            other_methods::delete,
-        )))
+        .route(mine(Route::new("openAgentStream", other_methods::get)))
+        .route(mine(Route::new("endAgentSession", other_methods::delete)))
 }
 
 latchmail_sdk::export!(module);

@@ -24,7 +24,7 @@
 //!
 //! fn module<H: Caller + Mailbox>() -> Module<H> {
 //!     Module::new("unread", "1.0.0", Description::openapi)
-//!         .route(Route::get("/api/v1/unread", "countUnread", count_unread).scoped(Scope::MailRead))
+//!         .route(Route::new("countUnread", count_unread).scoped(Scope::MailRead))
 //! }
 //!
 //! let service = Service::of(module());
