@@ -14,7 +14,7 @@ pub(crate) struct AliasChange {
     active: bool,
 }
 
-/// Switch an alias on or off
+/// Enable or disable an alias
 ///
 /// An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.
 #[utoipa::path(

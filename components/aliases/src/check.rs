@@ -18,7 +18,7 @@ pub(crate) struct AliasCheck {
     error: Option<String>,
 }
 
-/// Check whether an alias could be made
+/// Check whether an alias is available
 ///
 /// The address is not reserved: another account can take it before it is created.
 #[utoipa::path(

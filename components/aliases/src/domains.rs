@@ -21,7 +21,7 @@ pub(crate) struct AliasDomainList {
     domains: Vec<AliasDomain>,
 }
 
-/// List the domains that aliases may be on
+/// List the domains for aliases
 #[utoipa::path(
     get,
     path = "/api/v1/aliases/domains",

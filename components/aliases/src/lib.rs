@@ -18,7 +18,7 @@ use utoipa::OpenApi;
 /// Maximum size of the body of any route in bytes: two fields.
 const SMALL: u32 = 16 * 1024;
 
-const AREA: &str = "aliases";
+const BUCKET: &str = "aliases";
 
 #[derive(OpenApi)]
 #[openapi(
@@ -30,7 +30,7 @@ const AREA: &str = "aliases";
         change::update_alias,
         change::delete_alias
     ),
-    tags((name = "Aliases", description = "Further addresses that deliver to the mailbox and may be used as senders"))
+    tags((name = "Aliases", description = "Additional addresses that deliver to the mailbox and can be used as senders"))
 )]
 struct Description;
 
@@ -42,36 +42,36 @@ pub fn module<H: Aliases + Caller>() -> Module<H> {
             Route::new("listAliases", list::list_aliases)
                 .scoped(Scope::AliasesRead)
                 .with_oauth()
-                .area(AREA),
+                .bucket(BUCKET),
         )
         .route(
             Route::new("createAlias", create::create_alias)
                 .scoped(Scope::AliasesWrite)
-                .area(AREA)
+                .bucket(BUCKET)
                 .takes(SMALL),
         )
         .route(
             Route::new("listAliasDomains", domains::list_alias_domains)
                 .scoped(Scope::AliasesRead)
                 .with_oauth()
-                .area(AREA),
+                .bucket(BUCKET),
         )
         .route(
             Route::new("checkAlias", check::check_alias)
                 .scoped(Scope::AliasesRead)
                 .with_oauth()
-                .area(AREA),
+                .bucket(BUCKET),
         )
         .route(
             Route::new("updateAlias", change::update_alias)
                 .scoped(Scope::AliasesWrite)
-                .area(AREA)
+                .bucket(BUCKET)
                 .takes(SMALL),
         )
         .route(
             Route::new("deleteAlias", change::delete_alias)
                 .scoped(Scope::AliasesWrite)
-                .area(AREA),
+                .bucket(BUCKET),
         )
 }
 

@@ -122,7 +122,7 @@ pub struct Headline {
 /// A message in a list.
 #[derive(Serialize, ToSchema)]
 pub struct Summary {
-    /// What lists have of it, too.
+    /// The fields that lists contain too.
     #[serde(flatten)]
     pub headline: Headline,
     /// The beginning of the sender's text, at most 256 characters. May contain `<` and `&`: show it as text, never as HTML.
@@ -168,7 +168,7 @@ pub struct Attachment {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// What lists have of it, too.
+    /// The fields that lists contain too.
     #[serde(flatten)]
     pub headline: Headline,
     /// The recipients in Cc.
@@ -220,7 +220,7 @@ pub enum AuthenticationResult {
     Pass,
     /// The sender is probably forged.
     Fail,
-    /// Nothing is known.
+    /// The mail server recorded no result.
     None,
 }
 

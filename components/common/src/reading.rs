@@ -39,7 +39,7 @@ pub struct Found {
     pub total: u32,
     /// The number of the page, from 1.
     pub page: u32,
-    /// Messages a page.
+    /// The number of messages per page.
     pub limit: u32,
 }
 

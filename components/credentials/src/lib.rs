@@ -36,8 +36,8 @@ const SMALL: u32 = 16 * 1024;
         sessions::delete_session
     ),
     tags(
-        (name = "Profile", description = "What people said of themselves, and their password"),
-        (name = "Credentials", description = "API tokens, app passwords, and all that can reach an account")
+        (name = "Profile", description = "The profile and the password of the account"),
+        (name = "Credentials", description = "API tokens, app passwords, and the list of all credentials of the account")
     )
 )]
 struct Description;
@@ -53,35 +53,35 @@ pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
     .route(
         Route::new("getProfile", profile::get_profile)
             .scoped(Scope::ProfileRead)
-            .area("profile"),
+            .bucket("profile"),
     )
     .route(
         Route::new("updateProfile", profile::update_profile)
-            .area("profile")
+            .bucket("profile")
             .takes(SMALL),
     )
     .route(
         Route::new("changePassword", password::change_password)
-            .area("password_change")
+            .bucket("password_change")
             .takes(SMALL),
     )
     .route(
         Route::new("createToken", tokens::create_token)
-            .area("tokens")
+            .bucket("tokens")
             .takes(SMALL),
     )
-    .route(Route::new("listTokens", tokens::list_tokens).area("tokens"))
-    .route(Route::new("revokeToken", tokens::revoke_token).area("tokens"))
+    .route(Route::new("listTokens", tokens::list_tokens).bucket("tokens"))
+    .route(Route::new("revokeToken", tokens::revoke_token).bucket("tokens"))
     .route(
         Route::new("createAppPassword", app_passwords::create_app_password)
-            .area("app_passwords")
+            .bucket("app_passwords")
             .takes(SMALL),
     )
     .route(
-        Route::new("deleteAppPassword", app_passwords::delete_app_password).area("app_passwords"),
+        Route::new("deleteAppPassword", app_passwords::delete_app_password).bucket("app_passwords"),
     )
-    .route(Route::new("listSessions", sessions::list_sessions).area("app_passwords"))
-    .route(Route::new("deleteSession", sessions::delete_session).area("app_passwords"))
+    .route(Route::new("listSessions", sessions::list_sessions).bucket("app_passwords"))
+    .route(Route::new("deleteSession", sessions::delete_session).bucket("app_passwords"))
 }
 
 latchmail_sdk::export!(module);

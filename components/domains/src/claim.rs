@@ -66,8 +66,8 @@ pub(crate) fn claim_domain(
             error => told(error, host),
         })?;
     match claimed {
-        Claimed::Fresh(domain) => Reply::with_status(201, &ClaimedDomain::from(domain)),
-        Claimed::Standing(domain) => Reply::json(&ClaimedDomain::from(domain)),
+        Claimed::Created(domain) => Reply::with_status(201, &ClaimedDomain::from(domain)),
+        Claimed::Existing(domain) => Reply::json(&ClaimedDomain::from(domain)),
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(*host.asked.borrow(), ["claim Ada.Example"]);
 
         let standing = |domain| FakeHost {
-            claimed: Some(Claimed::Standing(domain)),
+            claimed: Some(Claimed::Existing(domain)),
             ..FakeHost::default()
         };
         let again = claim_domain(&standing(pending()), &posted(BODY)).unwrap();

@@ -37,15 +37,15 @@ struct Description;
 #[must_use]
 pub fn module<H: Domains + Caller>() -> Module<H> {
     Module::new("domains", env!("CARGO_PKG_VERSION"), Description::openapi)
-        .route(Route::new("listDomains", list::list_domains).area("domains_read"))
+        .route(Route::new("listDomains", list::list_domains).bucket("domains_read"))
         .route(
             Route::new("claimDomain", claim::claim_domain)
-                .area("domains_write")
+                .bucket("domains_write")
                 .takes(SMALL),
         )
-        .route(Route::new("getDomain", inspect::get_domain).area("domains_read"))
-        .route(Route::new("verifyDomain", verify::verify_domain).area("domains_write"))
-        .route(Route::new("releaseDomain", release::release_domain).area("domains_write"))
+        .route(Route::new("getDomain", inspect::get_domain).bucket("domains_read"))
+        .route(Route::new("verifyDomain", verify::verify_domain).bucket("domains_write"))
+        .route(Route::new("releaseDomain", release::release_domain).bucket("domains_write"))
 }
 
 latchmail_sdk::export!(module);

@@ -51,7 +51,7 @@ impl Domains for FakeHost {
 
     fn claim_domain(&self, name: &str) -> Result<Claimed, Error> {
         self.ask(format!("claim {name}"))?;
-        Ok(self.claimed.clone().unwrap_or(Claimed::Fresh(pending())))
+        Ok(self.claimed.clone().unwrap_or(Claimed::Created(pending())))
     }
 
     fn inspect_domain(&self, name: &str) -> Result<Inspected, Error> {

@@ -23,7 +23,7 @@ struct File(Vec<u8>);
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("index" = u32, Path, minimum = 0, maximum = 4_294_967_295.0, description = "The attachment's index in the message"),
-        ("folder" = Option<String>, Query, description = "The folder to search first; the default is `INBOX`")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
     ),
     responses(
         (

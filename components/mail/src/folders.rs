@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// List folders
 ///
-/// Every folder with its message counts. Folders with a role (inbox, sent, …) lead the list.
+/// Every folder with its message counts. Folders with a role (inbox, sent, …) come first.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/folders",

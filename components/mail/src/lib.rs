@@ -22,7 +22,6 @@ const SMALL: u32 = 64 * 1024;
 /// The maximum size of the body of a message to send, in bytes: 25 MB encoded in base64 twice, as attachments are.
 const LARGE: u32 = 40 * 1024 * 1024;
 
-/// Folder names, summaries and messages are bounded by the host; what a client writes here is only a path and a few numbers, or a message to be sent.
 #[derive(OpenApi)]
 #[openapi(
     paths(
@@ -43,15 +42,15 @@ const LARGE: u32 = 40 * 1024 * 1024;
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
-    let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().area("mail");
-    let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().area("mail");
+    let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
+    let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(reading(Route::new("listFolders", folders::list_folders)))
         .route(reading(Route::new("listMessages", messages::list_messages)))
-        .route(reading(Route::new("searchMessages", search::search_messages)).area("search"))
+        .route(reading(Route::new("searchMessages", search::search_messages)).bucket("search"))
         .route(reading(Route::new("getMessage", message::get_message)))
         .route(reading(Route::new(
             "getAttachment",
@@ -62,7 +61,7 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .scoped(Scope::MailSend)
                 // Agents can send only if the operator allows it. The host decides whether a token has the scope.
                 .with_oauth()
-                .area("mail")
+                .bucket("mail")
                 .takes(LARGE)
                 .blob_field("/attachments/*/content")
                 .within(120),

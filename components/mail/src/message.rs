@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// Read a message
 ///
-/// Returns the message with this number from any folder; `folder` is only a hint. Reading does not mark it as read.
+/// Returns the message with this number from any folder. Reading does not mark it as read.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}",
@@ -14,7 +14,7 @@ use latchmail_sdk::{Failure, Reply, Request};
     tag = "Mail",
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
-        ("folder" = Option<String>, Query, description = "The folder to search first; the default is `INBOX`")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
     ),
     responses(
         (

@@ -21,15 +21,15 @@ enum Kind {
 const KINDS: [(Kind, &str); 3] = [
     (
         Kind::Direction,
-        "bidirectional control characters, which show a text in another order than it stands in",
+        "bidirectional control characters, which display text in a different order",
     ),
     (
         Kind::Invisible,
-        "zero-width characters, which people do not see",
+        "zero-width characters, which are invisible to people",
     ),
     (
         Kind::Tag,
-        "Unicode tag characters, which people do not see and which may spell out a text of their own",
+        "Unicode tag characters, which are invisible to people and may spell out another text",
     ),
 ];
 

@@ -44,7 +44,7 @@ struct Description;
 /// The module.
 #[must_use]
 pub fn module<H: Capabilities>() -> Module<H> {
-    let mine = |route: Route<H>| route.oauth().area("mcp");
+    let mine = |route: Route<H>| route.oauth().bucket("mcp");
     Module::new("mcp", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
             // Sending a message takes as long as on the send route.

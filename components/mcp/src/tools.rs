@@ -130,7 +130,7 @@ impl Hints {
 /// # Errors
 /// 400 with a message that names the invalid argument.
 fn arguments<T: DeserializeOwned>(given: &[u8]) -> Result<T, Failure> {
-    latchmail_shape::read(given).map_err(|misfit| Failure::bad_request(misfit.sentence()))
+    latchmail_shape::read(given).map_err(|error| Failure::bad_request(error.message()))
 }
 
 /// Returns the folder name, or the inbox if none is given.

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::message::{Reply, Request};
 
 /// Default rate-limit bucket of a route.
-const OWN_AREA: &str = "modules";
+const DEFAULT_BUCKET: &str = "modules";
 
 /// A handler. Takes the capabilities and the request and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
@@ -33,7 +33,7 @@ impl<H> Route<H> {
                 path: String::new(),
                 operation: operation.into(),
                 access: wit::Access::Session,
-                area: OWN_AREA.into(),
+                bucket: DEFAULT_BUCKET.into(),
                 max_body: 0,
                 body: wit::BodyForm::Bytes,
                 blob_fields: Vec::new(),
@@ -100,8 +100,8 @@ impl<H> Route<H> {
 
     /// Sets the rate-limit bucket, a key of the configuration's `[limits]`. The default is `modules`.
     #[must_use]
-    pub fn area(mut self, area: &str) -> Self {
-        self.wit.area = area.into();
+    pub fn bucket(mut self, bucket: &str) -> Self {
+        self.wit.bucket = bucket.into();
         self
     }
 }

@@ -23,7 +23,7 @@ const SMALL: u32 = 16 * 1024;
         settings::get_digest_settings,
         settings::set_digest_settings
     ),
-    tags((name = "Digest", description = "What is new since one last looked"))
+    tags((name = "Digest", description = "New messages since the last mark"))
 )]
 struct Description;
 

@@ -184,8 +184,8 @@ impl Domains for FakeHost {
                 ));
             }
             let addresses = &mut account.addresses;
-            if let Ok(standing) = addresses.domain(&name) {
-                return Ok(Claimed::Standing(standing.clone()));
+            if let Ok(existing) = addresses.domain(&name) {
+                return Ok(Claimed::Existing(existing.clone()));
             }
             if addresses.domains.len() >= MOST_DOMAINS as usize {
                 return Err(Error::TooLarge(
@@ -194,7 +194,7 @@ impl Domains for FakeHost {
             }
             let domain = claimed(&name, now);
             addresses.domains.push(domain.clone());
-            Ok(Claimed::Fresh(domain))
+            Ok(Claimed::Created(domain))
         })
     }
 

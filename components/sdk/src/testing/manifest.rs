@@ -18,7 +18,7 @@ const LARGEST_BODY: u32 = 40 * 1024 * 1024;
 /// Does not check what depends on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
 /// limits.
 #[must_use]
-pub fn misfit<H>(module: &Module<H>) -> Option<String> {
+pub fn manifest_error<H>(module: &Module<H>) -> Option<String> {
     check(&module.manifest()).err()
 }
 
@@ -70,7 +70,7 @@ fn check_route(route: &Route) -> Result<(), String> {
             "is called {operation:?}, which is not letters and digits only"
         ));
     }
-    if route.area.is_empty() {
+    if route.bucket.is_empty() {
         return Err("counts towards no rate limit".into());
     }
     if let Some(odd) = route.blob_fields.iter().find(|f| !f.starts_with('/')) {

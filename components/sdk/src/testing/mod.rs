@@ -65,7 +65,7 @@ mod web;
 pub use answer::Answer;
 pub use host::FakeHost;
 pub use letter::Letter;
-pub use manifest::misfit;
+pub use manifest::manifest_error;
 pub use outbox::{SentFile, SentMessage};
 pub use service::Service;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::{FakeHost, Letter, NOW, Service, misfit};
+use super::{FakeHost, Letter, NOW, Service, manifest_error};
 use crate::capability::{
     Aliases as _, Blob, Caller, Claimed, Config, Credentials as _, Domains as _, Draft, Error,
     File, FlagAction, HttpClient as _, HttpResponse, Kind, Level, Log, Mailbox as _, Missing,
@@ -134,7 +134,7 @@ fn files_are_decoded_and_bodies_are_bounded() {
 fn what_no_host_would_load_is_named() {
     let name = |name: &str| {
         let module = Module::<FakeHost>::new(name, "1.2.3", Description::openapi);
-        misfit(&routes().into_iter().fold(module, Module::route))
+        manifest_error(&routes().into_iter().fold(module, Module::route))
     };
     assert_eq!(name("fine"), None);
     for bad in ["", "Fine", "a b", &"a".repeat(33)] {
@@ -146,23 +146,27 @@ fn what_no_host_would_load_is_named() {
             .into_iter()
             .enumerate()
             .filter(|(at, _)| *at != left_out);
-        misfit(&kept.map(|(_, route)| route).fold(module, Module::route)).unwrap()
+        manifest_error(&kept.map(|(_, route)| route).fold(module, Module::route)).unwrap()
     };
     assert!(without(0).contains("(GET /api/v1/who), which is not a route of the module"));
     let twice = module::<FakeHost>().route(Route::new("who", who));
     assert_eq!(
-        misfit(&twice).unwrap(),
+        manifest_error(&twice).unwrap(),
         "two routes have the operation \"who\""
     );
     let undescribed = module::<FakeHost>().route(Route::new("more", who));
     assert_eq!(
-        misfit(&undescribed).unwrap(),
+        manifest_error(&undescribed).unwrap(),
         "the description has no operation \"more\""
     );
     let odd = Module::<FakeHost>::new("fine", "1.2.3", Odd::openapi).route(Route::new("odd", odd));
-    assert!(misfit(&odd).unwrap().contains("whole `{names}`"));
+    assert!(manifest_error(&odd).unwrap().contains("whole `{names}`"));
     let version = Module::<FakeHost>::new("fine", "1.2", Description::openapi);
-    assert!(misfit(&version).unwrap().contains("major.minor.patch"));
+    assert!(
+        manifest_error(&version)
+            .unwrap()
+            .contains("major.minor.patch")
+    );
 }
 
 #[test]
@@ -343,7 +347,7 @@ fn other_peoples_servers_answer_what_the_test_wrote() {
 fn the_rest_of_an_account_is_there_too() {
     let host = FakeHost::new();
     assert!(
-        matches!(host.claim_domain("Ada.Example").unwrap(), Claimed::Fresh(d) if d.name == "ada.example")
+        matches!(host.claim_domain("Ada.Example").unwrap(), Claimed::Created(d) if d.name == "ada.example")
     );
     assert!(matches!(
         host.verify_domain("ada.example").unwrap(),

@@ -18,7 +18,7 @@ use http::Method;
 use latchmail_accounts::auth::{SignedIn, Tokens};
 use latchmail_core::error::StartError;
 use latchmail_runtime::modules::{Access, BodyForm, Route};
-use latchmail_shape::{self as shape, Misfit};
+use latchmail_shape::{self as shape, ValidationError};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{OpenApi, ToSchema};
@@ -147,8 +147,8 @@ fn refresh_token(request: &Request, missing: &'static str) -> Result<SecretStrin
     }
     match shape::read::<RefreshBody>(&request.body) {
         Ok(body) if !body.refresh_token.expose_secret().is_empty() => Ok(body.refresh_token),
-        Err(misfit @ Misfit::Syntax) => Err(misfit.into()),
-        Ok(_) | Err(Misfit::Shape(_)) => Err(Rejection::bad_request(missing)),
+        Err(error @ ValidationError::Syntax) => Err(error.into()),
+        Ok(_) | Err(ValidationError::Shape(_)) => Err(Rejection::bad_request(missing)),
     }
 }
 

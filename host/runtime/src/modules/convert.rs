@@ -146,7 +146,7 @@ fn route(route: wit::Route) -> Result<Route, String> {
             },
             wit::Access::Oauth => Access::OAuth,
         },
-        area: route.area,
+        area: route.bucket,
         max_body: route.max_body as usize,
         body: match route.body {
             wit::BodyForm::Bytes => BodyForm::Bytes,
@@ -290,7 +290,7 @@ mod tests {
             path: path.into(),
             operation: operation.into(),
             access: wit::Access::Session,
-            area: "mail".into(),
+            bucket: "mail".into(),
             max_body: 0,
             body: wit::BodyForm::Bytes,
             blob_fields: Vec::new(),
