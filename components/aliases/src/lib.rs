@@ -7,8 +7,6 @@ mod check;
 mod create;
 mod domains;
 mod list;
-#[cfg(test)]
-mod testing;
 
 use latchmail_common::aliases::MISSING;
 use latchmail_sdk::capability::{Aliases, Caller, Scope};

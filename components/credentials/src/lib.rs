@@ -10,8 +10,6 @@ mod model;
 mod password;
 mod profile;
 mod sessions;
-#[cfg(test)]
-mod testing;
 mod tokens;
 
 use latchmail_sdk::capability::{Caller, Config, Credentials, Profile, Scope};

@@ -9,8 +9,6 @@ mod inspect;
 mod list;
 mod model;
 mod release;
-#[cfg(test)]
-mod testing;
 mod verify;
 
 use latchmail_sdk::capability::{Caller, Domains};

@@ -49,23 +49,28 @@ pub(crate) fn list_domains(host: &(impl Domains + Caller), _: &Request) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use latchmail_sdk::testing::{FakeHost, json};
+
     use super::*;
-    use crate::testing::{FakeHost, active, asked, json, pending};
 
     #[test]
     fn domains_are_listed_with_what_the_plan_allows() {
-        let host = FakeHost {
-            held: vec![pending(), active()],
-            ..FakeHost::default()
-        };
+        let host = FakeHost::new();
+        host.claim_domain("first.example").unwrap();
+        host.claim_domain("second.example").unwrap();
+        host.advance(Duration::from_secs(1));
+        host.prove_domain("first.example");
+        host.verify_domain("first.example").unwrap();
         let expected = serde_json::json!({
             "domains": [
-                {"domain": "ada.example", "status": "pending_verification", "created_at": "2026-11-20 08:00:00", "verified_at": null},
-                {"domain": "ada.example", "status": "active", "created_at": "2026-11-20 08:00:00", "verified_at": "2026-11-20 08:00:01"},
+                {"domain": "second.example", "status": "pending_verification", "created_at": "2026-11-20 08:00:00", "verified_at": null},
+                {"domain": "first.example", "status": "active", "created_at": "2026-11-20 08:00:00", "verified_at": "2026-11-20 08:00:01"},
             ],
             "limit": 5,
             "used": 2,
         });
-        assert_eq!(json(list_domains(&host, &asked(""))), expected);
+        assert_eq!(json(list_domains(&host, &Request::default())), expected);
     }
 }

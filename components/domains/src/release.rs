@@ -34,15 +34,18 @@ pub(crate) fn release_domain(
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::{FakeHost, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, asked, json};
 
     #[test]
     fn a_domain_is_released() {
-        let host = FakeHost::default();
-        let released = json(release_domain(&host, &asked("ada.example")));
+        let host = FakeHost::new();
+        host.claim_domain("ada.example").unwrap();
+        let release = request(&[("domain", "ada.example")], &[], "");
+        let released = json(release_domain(&host, &release));
         assert_eq!(released, serde_json::json!({"success": true}));
-        assert_eq!(*host.asked.borrow(), ["release ada.example"]);
+        assert!(host.list_domains().unwrap().domains.is_empty());
     }
 
     #[test]
@@ -56,11 +59,8 @@ mod tests {
             (Error::NotFound, 404, "Domain not found"),
             (Error::Internal, 500, "Failed to delete domain"),
         ] {
-            let host = FakeHost {
-                fails: Some(error),
-                ..FakeHost::default()
-            };
-            let refused = release_domain(&host, &asked("ada.example")).unwrap_err();
+            let release = request(&[("domain", "ada.example")], &[], "");
+            let refused = release_domain(&FakeHost::failing(error), &release).unwrap_err();
             assert_eq!(refused, Failure::new(status, text));
         }
     }

@@ -63,40 +63,32 @@ pub(crate) fn get_attachment(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{Answer, FakeHost, Letter, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, attachment, body};
+
+    fn read(uid: &str, index: &str) -> Request {
+        request(&[("uid", uid), ("index", index)], &[("folder", "Work")], "")
+    }
 
     #[test]
     fn an_attachment_is_a_file_to_be_saved_whatever_it_calls_itself() {
-        let host = FakeHost {
-            attachment: Ok(Some(attachment())),
-            ..FakeHost::default()
-        };
-        let request = asked(&[("uid", "7"), ("index", "0")], &[("folder", "Work")]);
-        let reply = get_attachment(&host, &request).unwrap();
-        assert_eq!(reply.content_type, "application/octet-stream");
-        let header = |name| {
-            reply
-                .headers
-                .iter()
-                .find(|(n, _)| n == name)
-                .unwrap()
-                .1
-                .as_str()
-        };
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org").file("a.pdf", "application/pdf", b"PDF"));
+        let answer = Answer::from(get_attachment(&host, &read("1", "0")).unwrap());
+        let header = |name| answer.header(name).unwrap();
+        assert_eq!(header("content-type"), "application/octet-stream");
         assert_eq!(
             header("content-disposition"),
             "attachment; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
         );
         assert_eq!(header("cache-control"), "private, no-store");
-        assert_eq!(body(reply), b"PDF");
-        assert_eq!(*host.asked.borrow(), ["7 0"]);
+        assert_eq!(answer.body, b"PDF");
     }
 
     #[test]
     fn what_is_no_number_is_refused_before_the_mailbox_is_asked() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for (uid, index, text) in [
             ("0", "x", "Invalid message UID"),
             ("1", "-1", "Invalid attachment index"),
@@ -104,32 +96,21 @@ mod tests {
             ("1", "1.0", "Invalid attachment index"),
             ("1", "99999999999999999999", "Invalid attachment index"),
         ] {
-            let request = asked(&[("uid", uid), ("index", index)], &[]);
-            let refused = get_attachment(&host, &request).unwrap_err();
+            let refused = get_attachment(&host, &read(uid, index)).unwrap_err();
             assert_eq!(refused, Failure::bad_request(text));
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn a_missing_message_and_a_missing_attachment_are_told_apart() {
-        let answered = |attachment| {
-            let host = FakeHost {
-                attachment,
-                ..FakeHost::default()
-            };
-            let request = asked(&[("uid", "1"), ("index", "99999999999")], &[]);
-            get_attachment(&host, &request).unwrap_err()
-        };
-        assert_eq!(
-            answered(Err(Error::NotFound)),
-            Failure::not_found("Message not found")
-        );
-        assert_eq!(
-            answered(Ok(None)),
-            Failure::not_found("Attachment not found")
-        );
-        let large = answered(Err(Error::TooLarge("So large".into())));
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org"));
+        let refused = |uid| get_attachment(&host, &read(uid, "99999999999")).unwrap_err();
+        assert_eq!(refused("7"), Failure::not_found("Message not found"));
+        assert_eq!(refused("1"), Failure::not_found("Attachment not found"));
+        host.fail(Error::TooLarge("So large".into()));
+        let large = refused("1");
         assert_eq!((large.status, &*large.text), (413, "So large"));
     }
 }

@@ -10,8 +10,6 @@ mod message;
 mod messages;
 mod search;
 mod send;
-#[cfg(test)]
-mod testing;
 
 use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};

@@ -5,6 +5,7 @@ use crate::capability::{
     CreatedAppPassword, CreatedToken, Credential, CredentialKind, Credentials, Error, Revocation,
     Scope, Timestamp, Token, TokenReference,
 };
+use crate::scope;
 
 /// A day in milliseconds.
 const DAY: Timestamp = 24 * 60 * 60 * 1000;
@@ -34,7 +35,18 @@ fn named(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The secrets are placeholders and authenticate nothing. Web sessions are not listed.
+impl FakeHost {
+    /// Adds a credential of the signed-in account, for example its web session. Initially an account has none.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn put_credential(&self, credential: Credential) {
+        self.with_account(|account| account.credentials.app_passwords.push(credential));
+    }
+}
+
+/// The secrets are placeholders and authenticate nothing. Web sessions are only listed if [`FakeHost::put_credential`] added them.
 impl Credentials for FakeHost {
     fn create_token(
         &self,
@@ -59,9 +71,13 @@ impl Credentials for FakeHost {
                 ));
             }
             let id = held.id();
+            let canonical = scope::ALL.map(|(scope, _)| scope);
             let token = Token {
                 label: label.into(),
-                scopes: scopes.to_vec(),
+                scopes: canonical
+                    .into_iter()
+                    .filter(|one| scopes.contains(one))
+                    .collect(),
                 hint: "0000".into(),
                 created_at: now,
                 last_used_at: None,

@@ -54,6 +54,7 @@ mod letter;
 mod mailbox;
 mod manifest;
 mod outbox;
+mod request;
 mod route;
 mod service;
 mod store;
@@ -67,6 +68,7 @@ pub use host::FakeHost;
 pub use letter::Letter;
 pub use manifest::manifest_error;
 pub use outbox::{SentFile, SentMessage};
+pub use request::{json, request};
 pub use service::Service;
 
 /// The initial time of a [`FakeHost`]: 2026-11-20T08:00:00Z.
