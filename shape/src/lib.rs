@@ -1,7 +1,11 @@
-//! Parses JSON bodies. The error message for an invalid body names the field (specification, section 7). The host's own routes and the routes of modules use
-//! this crate, so clients get the same messages.
+//! What the host and the modules share without a host call: the parser of JSON bodies, and the table of invisible characters ([`invisible`]).
+//!
+//! [`read`] parses a body. The error message for an invalid body names the field (specification, section 7). The host's own routes and the routes of
+//! modules use it, so clients get the same messages.
 //!
 //! The messages of serde are not used, because they quote the value, which may be a secret, and mention Rust's types.
+
+mod characters;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,6 +15,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_path_to_error::Path;
+
+pub use characters::{Invisible, invisible};
 
 /// The reason why a body is invalid.
 #[derive(Debug)]

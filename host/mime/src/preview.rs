@@ -1,5 +1,6 @@
 //! Previews: the first words of a message, computed from its first bytes. A listing and the single message show the same preview.
 
+use latchmail_shape::invisible;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{Beginning, beginning, bounds, html_to_text};
@@ -58,7 +59,7 @@ fn folded(text: &str) -> (String, bool) {
     let mut length = 0;
     for word in text
         .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.chars().all(is_invisible))
+        .filter(|word| !word.chars().all(|c| invisible(c).is_some()))
     {
         if length > 0 {
             folded.push(' ');
@@ -101,11 +102,6 @@ fn clipped(text: &str) -> &str {
         .sum::<usize>();
     let end = if most - whole < fair { whole } else { most };
     text[..end].trim_end()
-}
-
-/// Returns `true` for invisible characters: joiners, direction marks, soft hyphens and byte order marks.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -260,8 +260,9 @@ pub(crate) fn may(client: &Client, grant: &'static str) -> Result<(), Refusal> {
 /// Returns `true` for control characters, characters without a width, and characters that change the direction of text.
 fn is_deceptive(c: char) -> bool {
     (c.is_control() && !c.is_whitespace())
-        || matches!(c, '\u{00AD}' | '\u{061C}' | '\u{115F}'..='\u{1160}' | '\u{180E}' | '\u{2800}' | '\u{3164}' | '\u{FFA0}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
-            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
+        || latchmail_shape::invisible(c).is_some()
+        // The blank Braille pattern, and characters that are reserved for future invisible ones.
+        || matches!(c, '\u{2800}' | '\u{e0080}'..='\u{e0fff}')
 }
 
 /// Reads and checks the redirect URIs of a client's metadata.
