@@ -45,7 +45,7 @@ impl Recipients {
         let mut all = Vec::new();
         for list in lists {
             all.extend(read(list).filter(|list| !list.is_empty()).ok_or_else(|| {
-                Failure::bad_request(format!("{field} must hold mail addresses alone"))
+                Failure::bad_request(format!("{field} must contain only mail addresses"))
             })?);
         }
         Ok(all)

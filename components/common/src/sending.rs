@@ -135,7 +135,7 @@ pub fn send(
         Error::TooLarge(_) => Failure::new(413, "Message exceeds the 25 MB limit"),
         Error::OutcomeUnknown => Failure::new(
             500,
-            "The message may have been sent or not; look into Sent before you send it again",
+            "The message may have been sent; check the Sent folder before you send it again",
         ),
         other => Failure::of(other, "Not found", host),
     })?;
@@ -209,8 +209,9 @@ fn sender(from: &str) -> Result<String, Failure> {
         .filter(|all| all.len() == 1)
         .and_then(|mut all| all.pop())
         .filter(|one| one.address == from);
-    bare.map(|one| one.address)
-        .ok_or(Failure::bad_request("from must be one bare mail address"))
+    bare.map(|one| one.address).ok_or(Failure::bad_request(
+        "from must be one mail address without a name",
+    ))
 }
 
 fn file(
@@ -225,7 +226,7 @@ fn file(
     if name.is_empty() || name.chars().count() > 255 || name.chars().any(char::is_control) {
         return Err(of(
             "filename",
-            "be 1 to 255 characters, none of them control characters",
+            "be 1 to 255 characters without control characters",
         ));
     }
     let content_type = match attachment.content_type.as_deref() {

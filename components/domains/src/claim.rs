@@ -5,7 +5,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::failure::{INVALID, TAKEN, told};
+use crate::failure::{INVALID, TAKEN, failure_of};
 use crate::model::ClaimedDomain;
 
 /// A domain to claim.
@@ -63,7 +63,7 @@ pub(crate) fn claim_domain(
         .map_err(|error| match error {
             Error::Conflict(_) => Failure::conflict(TAKEN),
             Error::TooLarge(_) => Failure::new(403, "Your plan's custom domains are all in use"),
-            error => told(error, host),
+            error => failure_of(error, host),
         })?;
     match claimed {
         Claimed::Created(domain) => Reply::with_status(201, &ClaimedDomain::from(domain)),

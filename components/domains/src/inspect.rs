@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::told;
+use crate::failure::failure_of;
 use crate::model::InspectedDomain;
 
 /// Read a domain
@@ -35,7 +35,7 @@ pub(crate) fn get_domain(
 ) -> Result<Reply, Failure> {
     let inspected = host
         .inspect_domain(request.path("domain"))
-        .map_err(|error| told(error, host))?;
+        .map_err(|error| failure_of(error, host))?;
     Reply::json(&InspectedDomain::from(inspected))
 }
 

@@ -5,7 +5,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::failure::told;
+use crate::failure::failure_of;
 use crate::model::Domain;
 
 /// The domains of an account.
@@ -39,7 +39,9 @@ pub(crate) struct DomainList {
     ))
 )]
 pub(crate) fn list_domains(host: &(impl Domains + Caller), _: &Request) -> Result<Reply, Failure> {
-    let held = host.list_domains().map_err(|error| told(error, host))?;
+    let held = host
+        .list_domains()
+        .map_err(|error| failure_of(error, host))?;
     Reply::json(&DomainList {
         used: held.domains.len(),
         domains: held.domains.iter().map(Domain::from).collect(),

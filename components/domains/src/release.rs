@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Domains, Error};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::told;
+use crate::failure::failure_of;
 
 /// Release a domain
 ///
@@ -27,7 +27,7 @@ pub(crate) fn release_domain(
     host.release_domain(request.path("domain"))
         .map_err(|error| match error {
             Error::Conflict(_) => Failure::conflict("Remove all aliases on this domain first"),
-            error => told(error, host).failing("Failed to delete domain"),
+            error => failure_of(error, host).failing("Failed to delete domain"),
         })?;
     Reply::success()
 }

@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Domains, Verification};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::{TAKEN, told};
+use crate::failure::{TAKEN, failure_of};
 use crate::model::InspectedDomain;
 
 const MISSING: &str = "Verification TXT not found yet — DNS can take a while to propagate";
@@ -40,7 +40,7 @@ pub(crate) fn verify_domain(
 ) -> Result<Reply, Failure> {
     let verification = host
         .verify_domain(request.path("domain"))
-        .map_err(|error| told(error, host))?;
+        .map_err(|error| failure_of(error, host))?;
     match verification {
         Verification::Active(inspected) => Reply::json(&InspectedDomain::from(inspected)),
         Verification::Missing => Err(Failure::bad_request(MISSING)),

@@ -31,7 +31,7 @@ fn is_escaped(c: char) -> bool {
 }
 
 /// The size of a character in a text result, in bytes.
-pub(crate) fn written(c: char) -> usize {
+pub(crate) fn escaped_size(c: char) -> usize {
     match c {
         _ if is_escaped(c) => 6 * c.len_utf16(),
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -48,13 +48,13 @@ fn is_row(before: char, c: char) -> bool {
 
 /// The kinds of invisible characters found so far in a message.
 #[derive(Debug, Default)]
-pub(crate) struct Oddities {
+pub(crate) struct InvisibleCharacters {
     found: [Vec<&'static str>; KINDS.len()],
 }
 
-impl Oddities {
+impl InvisibleCharacters {
     /// Scans a text of the message.
-    pub(crate) fn look(&mut self, part: &'static str, text: &str) {
+    pub(crate) fn scan(&mut self, part: &'static str, text: &str) {
         let mut has = [false; KINDS.len()];
         let mut mark = |found: Invisible| {
             for ((kind, _), has) in KINDS.iter().zip(&mut has) {
@@ -136,9 +136,9 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Vec<String> {
-        let mut oddities = Oddities::default();
-        oddities.look("subject", text);
-        oddities.warnings("It")
+        let mut invisible_characters = InvisibleCharacters::default();
+        invisible_characters.scan("subject", text);
+        invisible_characters.warnings("It")
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod bounds;
 mod create_alias;
 mod get_message;
+mod integer;
 mod list_aliases;
 mod list_folders;
 mod list_messages;
@@ -10,7 +11,6 @@ mod paging;
 mod search_messages;
 mod send_message;
 mod summaries;
-mod whole;
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Config, Scope};

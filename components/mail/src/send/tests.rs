@@ -109,10 +109,10 @@ fn what_will_not_do_is_named() {
     for (fields, text) in [
         (r#", "cc": 7"#, "cc must be a string or an array of strings"),
         (r#", "cc": [7]"#, "cc[0] must be a string"),
-        (r#", "cc": "nobody""#, "cc must hold mail addresses alone"),
+        (r#", "cc": "nobody""#, "cc must contain only mail addresses"),
         (
             r#", "bcc": ["a@b.example", "x\r\ny"]"#,
-            "bcc must hold mail addresses alone",
+            "bcc must contain only mail addresses",
         ),
         (r#", "text": 1"#, "text must be a string"),
         (
@@ -150,7 +150,7 @@ fn what_will_not_do_is_named() {
         ),
         (
             r#", "attachments": [{"filename": "a\nb", "content": 0}]"#,
-            "attachments[0].filename must be 1 to 255 characters, none of them control characters",
+            "attachments[0].filename must be 1 to 255 characters without control characters",
         ),
         (
             r#", "attachments": [{"filename": "a", "contentType": "text/plain; x=y", "content": 0}]"#,
@@ -178,7 +178,7 @@ fn what_will_not_do_is_named() {
     ] {
         assert_eq!(
             refused(&of(from, to, "s")),
-            "from must be one bare mail address"
+            "from must be one mail address without a name"
         );
     }
     for none in [r#""""#, "[]", "null"] {

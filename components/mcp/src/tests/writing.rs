@@ -95,7 +95,7 @@ fn a_message_is_sent_where_agents_may_send() {
         ),
         (
             json!({ "to": "nobody", "subject": "x" }),
-            "to must hold mail addresses alone",
+            "to must contain only mail addresses",
         ),
         (
             json!({ "to": "a@b.example", "subject": "a\nb" }),

@@ -8,8 +8,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::bounds::Bounds;
-use super::{Hints, Tool, arguments, summaries, whole};
-use crate::hidden::Oddities;
+use super::{Hints, Tool, arguments, integer, summaries};
+use crate::hidden::InvisibleCharacters;
 use crate::html::Readable;
 use crate::outcome::Outcome;
 use crate::{Capabilities, cut, html, parts, schema};
@@ -19,7 +19,7 @@ use crate::{Capabilities, cut, html, parts, schema};
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// The message's `uid`, as in lists.
-    #[serde(deserialize_with = "whole::uid")]
+    #[serde(deserialize_with = "integer::uid")]
     #[schema(minimum = 1)]
     uid: u64,
     /// Not needed: the `uid` identifies the message.
@@ -33,7 +33,7 @@ struct Arguments {
     #[schema(nullable = false)]
     format: Option<Format>,
     /// The offset of the piece of the body to return, in characters: the `nextOffset` of the piece before it.
-    #[serde(default, deserialize_with = "whole::offset")]
+    #[serde(default, deserialize_with = "integer::offset")]
     #[schema(nullable = false, minimum = 0, default = 0)]
     offset: Option<u32>,
 }
@@ -149,7 +149,7 @@ fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
     bounds.detail(&mut detail);
     warnings.extend(bounds.warning(&format!("Message {uid}")));
     let next_offset = cut(&mut detail, offset);
-    warnings.extend(oddities(&detail).warnings(&format!("Message {uid}")));
+    warnings.extend(invisible_characters(&detail).warnings(&format!("Message {uid}")));
     let message = Message {
         detail,
         next_offset,
@@ -188,9 +188,9 @@ fn cut(detail: &mut Detail, offset: u32) -> Option<usize> {
     piece.next
 }
 
-fn oddities(detail: &Detail) -> Oddities {
-    let mut oddities = Oddities::default();
-    oddities.look("subject", &detail.headline.subject);
+fn invisible_characters(detail: &Detail) -> InvisibleCharacters {
+    let mut invisible_characters = InvisibleCharacters::default();
+    invisible_characters.scan("subject", &detail.headline.subject);
     let people = [
         ("from", &detail.headline.from),
         ("to", &detail.headline.to),
@@ -198,24 +198,24 @@ fn oddities(detail: &Detail) -> Oddities {
         ("replyTo", &detail.reply_to),
     ];
     for (part, addresses) in people {
-        summaries::names(&mut oddities, part, addresses);
+        summaries::names(&mut invisible_characters, part, addresses);
     }
     for body in [&detail.text, &detail.html].into_iter().flatten() {
-        oddities.look("body", body);
+        invisible_characters.scan("body", body);
     }
-    oddities.look("messageId", &detail.message_id);
+    invisible_characters.scan("messageId", &detail.message_id);
     if let Some(id) = &detail.in_reply_to {
-        oddities.look("inReplyTo", id);
+        invisible_characters.scan("inReplyTo", id);
     }
     for id in &detail.references {
-        oddities.look("references", id);
+        invisible_characters.scan("references", id);
     }
     for flag in &detail.headline.flags {
-        oddities.look("flags", flag);
+        invisible_characters.scan("flags", flag);
     }
     for attachment in &detail.attachments {
-        oddities.look("file names", &attachment.filename);
-        oddities.look("contentType", &attachment.content_type);
+        invisible_characters.scan("file names", &attachment.filename);
+        invisible_characters.scan("contentType", &attachment.content_type);
     }
-    oddities
+    invisible_characters
 }

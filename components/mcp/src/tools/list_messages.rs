@@ -6,7 +6,7 @@ use latchmail_sdk::capability::Scope;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{Hints, Tool, arguments, folder, paging, summaries, whole};
+use super::{Hints, Tool, arguments, folder, integer, paging, summaries};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
@@ -18,11 +18,11 @@ struct Arguments {
     #[schema(nullable = false, default = "INBOX")]
     folder: Option<String>,
     /// The number of the page, from 1.
-    #[serde(default, deserialize_with = "whole::page")]
+    #[serde(default, deserialize_with = "integer::page")]
     #[schema(nullable = false, minimum = 1, default = 1)]
     page: Option<u32>,
     /// The number of messages per page.
-    #[serde(default, deserialize_with = "whole::limit")]
+    #[serde(default, deserialize_with = "integer::limit")]
     #[schema(nullable = false, minimum = 1, maximum = 100, default = 20)]
     limit: Option<u32>,
 }

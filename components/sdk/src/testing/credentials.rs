@@ -15,20 +15,20 @@ const MOST_APP_PASSWORDS: usize = 100;
 
 /// Credentials of an account, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct CredentialList {
     tokens: Vec<Token>,
     app_passwords: Vec<Credential>,
     last_id: u64,
 }
 
-impl Held {
+impl CredentialList {
     fn id(&mut self) -> String {
         self.last_id += 1;
         format!("credential-{}", self.last_id)
     }
 }
 
-fn named(label: &str) -> Result<(), Error> {
+fn check_label(label: &str) -> Result<(), Error> {
     if label.is_empty() || label.chars().count() > 64 {
         return Err(Error::Invalid("label must be 1 to 64 characters".into()));
     }
@@ -57,7 +57,7 @@ impl Credentials for FakeHost {
     ) -> Result<CreatedToken, Error> {
         let now = self.now();
         self.allow(Need::Session, |account| {
-            named(label)?;
+            check_label(label)?;
             if scopes.is_empty() {
                 return Err(Error::Invalid("scopes must not be empty".into()));
             }
@@ -110,7 +110,7 @@ impl Credentials for FakeHost {
     fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error> {
         let now = self.now();
         self.allow(Need::Session, |account| {
-            named(label)?;
+            check_label(label)?;
             let held = &mut account.credentials;
             if held.app_passwords.len() >= MOST_APP_PASSWORDS {
                 return Err(Error::Conflict(format!(

@@ -211,14 +211,14 @@ impl FakeHost {
             }
             Need::Caller | Need::Scope(_) | Need::Session => {}
         }
-        self.working()?;
+        self.check_fault()?;
         let mut accounts = self.accounts.borrow_mut();
         let account = accounts.get_mut(&caller.address).ok_or(Error::Internal)?;
         act(account)
     }
 
     /// Returns the error that a test set with [`FakeHost::fail`].
-    pub(super) fn working(&self) -> Result<(), Error> {
+    pub(super) fn check_fault(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }
 

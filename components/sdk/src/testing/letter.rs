@@ -133,7 +133,7 @@ impl Letter {
     }
 
     /// Returns the message as the host returns it, and its files.
-    pub(super) fn whole(self) -> (Detail, Vec<Vec<u8>>) {
+    pub(super) fn build(self) -> (Detail, Vec<Vec<u8>>) {
         let Self { mut detail, files } = self;
         let text = detail.text.as_deref().unwrap_or_default();
         let folded: Vec<&str> = text.split_whitespace().collect();

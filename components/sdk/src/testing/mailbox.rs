@@ -57,7 +57,7 @@ impl Messages {
 
     pub(super) fn put(&mut self, folder: &str, letter: Letter) -> u64 {
         self.last_uid += 1;
-        let (mut detail, files) = letter.whole();
+        let (mut detail, files) = letter.build();
         detail.summary.uid = self.last_uid;
         if detail.message_id.is_empty() {
             detail.message_id = format!("<{}@example.test>", self.last_uid);

@@ -48,7 +48,7 @@ pub struct SentFile {
 
 /// The messages that an account sent.
 #[derive(Debug, Default)]
-pub(super) struct Out {
+pub(super) struct SentMessages {
     sent: Vec<(SentMessage, Sent)>,
     fault: Option<Error>,
 }

@@ -161,7 +161,7 @@ fn team_error(error: teams::Error) -> Refused {
     Refused::Failed(match error {
         teams::Error::Refused(refusal) => return refused(refusal),
         teams::Error::Invalid(sentence) => Error::Invalid(sentence),
-        teams::Error::WrongPassword => Error::Denied("Your password is not right".into()),
+        teams::Error::WrongPassword => Error::Denied("Wrong password".into()),
         teams::Error::Mail(error) => mailbox_error(error),
         teams::Error::Failed(failure) => failed(failure),
     })
@@ -190,8 +190,8 @@ fn refused(refusal: Refusal) -> Refused {
             "A member may have {} grants; revoke one before making another",
             latchmail_directory::teams::MOST_GRANTS
         )),
-        Refusal::Member => conflict("They are a member already"),
-        Refusal::Full => conflict("The plan's guests are all in use"),
+        Refusal::Member => conflict("The account is already a member"),
+        Refusal::Full => conflict("The plan's limit of guests is reached"),
         // The teams service reports these errors in other ways.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
         Refusal::NotTaken(_) => invalid("rights must be those that apply to the resource".into()),
