@@ -6,7 +6,7 @@
 //! moved. If all messages with its identity are still at their locations, it is a copy and gets a new number. After all arrivals were processed, a message with
 //! copies that is at no location is removed permanently. Otherwise a copy that is moved later could get its number.
 //!
-//! docs/mail.md has a table of the cases.
+//! docs/http-api.md has a table of the cases.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
