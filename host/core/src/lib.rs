@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod caller;
+pub mod changes;
 pub mod clock;
 pub mod config;
 pub mod cpu;

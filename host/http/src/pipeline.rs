@@ -404,7 +404,7 @@ async fn run<S: State>(
             answer::log(&failure);
         }
     };
-    http.tasks.spawn(task.in_current_span());
+    http.changes.run(task);
     match timeout(deadline, answered).await {
         Ok(Ok(answer)) => answer,
         Err(_) | Ok(Err(_)) => Err(module::unknown()),

@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use latchmail_core::caller::MailCredential;
+use latchmail_core::changes::Changes;
 use latchmail_core::config;
 use latchmail_core::permissions::{self, Right};
 use latchmail_core::turns::Turns;
@@ -42,7 +43,6 @@ pub use latchmail_imap::list::Role;
 use latchmail_imap::{Connector, Fetched, INBOX};
 use latchmail_mime::{self as mime, Section};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::task::TaskTracker;
 
 pub use authentication::addresses;
 pub use authentication::{Authentication, Verdict};
@@ -127,8 +127,7 @@ pub struct Mail {
     /// Serialize the changes of each account, and the reconciliations of each account.
     changing: Turns,
     seeking: Turns,
-    /// The tasks of changes in progress.
-    tasks: TaskTracker,
+    changes: Changes,
     /// Callbacks that close connections of revoked credentials elsewhere.
     others: Mutex<Vec<Closer>>,
     /// Ends open sessions at the mail server, if configured.
@@ -188,7 +187,7 @@ impl Mail {
             downloading: Turns::new(bounds::DOWNLOADS),
             changing: Turns::new(1),
             seeking: Turns::new(1),
-            tasks: TaskTracker::new(),
+            changes: Changes::default(),
             others: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
             patience: config.timeout,
@@ -513,10 +512,9 @@ impl Mail {
         }
     }
 
-    /// Waits until all changes in progress are complete.
-    pub async fn settled(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
+    /// Waits until no change is in progress.
+    pub async fn finished(&self) {
+        self.changes.finished().await;
     }
 
     /// Waits for a permit for `mib` MiB of memory for larger messages.

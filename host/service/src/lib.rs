@@ -254,8 +254,9 @@ impl Running {
         self.sweeping.abort();
         self.writing.abort();
         self.ending.abort();
-        self.app.outbox.settled().await;
-        self.app.mail.settled().await;
+        self.app.auth.finished().await;
+        self.app.outbox.finished().await;
+        self.app.mail.finished().await;
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }

@@ -22,7 +22,7 @@ use subtle::ConstantTimeEq as _;
 use super::sessions::CODE_REQUIRED;
 use super::two_factor::Checked;
 use super::uses::to_the_minute;
-use super::{Auth, detached, passwords, person};
+use super::{Auth, passwords, person};
 
 /// Factor by which the limit of wrong passwords of one session is multiplied for all sessions of an account together.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
@@ -148,7 +148,7 @@ impl Auth {
         let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        detached(async move {
+        self.run_change(async move {
             let revoked = directory
                 .revoke_app_password(&account, &id, now, &origin)
                 .await?;
@@ -306,7 +306,7 @@ impl Auth {
         let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
         let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
         let (account, sid) = (account.to_owned(), sid.to_owned());
-        detached(async move {
+        self.run_change(async move {
             let change = Change {
                 account_id: &account,
                 checked: &checked,

@@ -17,9 +17,9 @@ use latchmail_directory::tokens::{NewToken, Revocation, Token};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
+use super::Auth;
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
-use super::{Auth, detached};
 
 /// Number of characters after the prefix that the token is looked up by. With the hint at the end, 29 characters stay secret, which is 172
 /// bits.
@@ -230,7 +230,7 @@ impl Auth {
         let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        detached(async move {
+        self.run_change(async move {
             let revoked = directory.revoke_token(&account, &id, now, &origin).await?;
             match revoked {
                 Revocation::Revoked { app_password_id } => {

@@ -45,6 +45,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use latchmail_core::caller::{Caller, Credential};
+use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, Kind, StartError};
@@ -54,7 +55,6 @@ use latchmail_directory::Directory;
 use latchmail_mailbox::Mail;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
-use tracing::Instrument as _;
 
 use self::access_token::{AccessTokens, Claims};
 use self::api_tokens::ApiToken;
@@ -137,6 +137,7 @@ pub struct Auth {
     audiences: Audiences,
     /// Whether agents may send mail.
     agents_send: bool,
+    changes: Changes,
 }
 
 impl Auth {
@@ -169,7 +170,21 @@ impl Auth {
             known_grants: Cache::new(REMEMBERED),
             audiences: Audiences::new(&config.base_url()),
             agents_send: config.mcp.send_tool,
+            changes: Changes::default(),
         })
+    }
+
+    /// Runs a change to completion, even if the client disconnects. For example, the connections of a revoked credential must still be closed.
+    pub(crate) async fn run_change<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.changes.run(change).await.map_err(Failure::internal)?
+    }
+
+    /// Waits until no change is in progress.
+    pub async fn finished(&self) {
+        self.changes.finished().await;
     }
 
     /// Adds the external authorization server of the configuration, if there is one. Sends no request to it.
@@ -298,16 +313,6 @@ impl Recognised {
             Self::Session(_) | Self::ApiToken { .. } => None,
         }
     }
-}
-
-/// Runs a change on a separate task, so that it completes even if the client disconnects. For example, connections of a revoked credential
-/// must still be closed.
-pub(crate) async fn detached<T: Send + 'static>(
-    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::spawn(change.in_current_span())
-        .await
-        .map_err(Failure::internal)?
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
 
 use super::two_factor::Checked;
-use super::{Auth, detached, user_agent};
+use super::{Auth, user_agent};
 
 /// Lifetime of a session after its last refresh.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
@@ -279,7 +279,7 @@ impl Auth {
         let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
         let (account, hash) = (account.to_owned(), sha256_hex(presented.expose_secret()));
         let now = self.clock.now();
-        detached(async move {
+        self.run_change(async move {
             let revoked = directory
                 .end_sessions(&account, &hash, now, &origin)
                 .await?

@@ -21,8 +21,8 @@ use latchmail_directory::sessions::Asking;
 use latchmail_directory::teams::{Changing, Grant, Refusal};
 use latchmail_mailbox::{Access, Mail};
 
+use crate::auth::Auth;
 use crate::auth::account::{Session, session_over};
-use crate::auth::{Auth, detached};
 use crate::plans::Plans;
 pub use invitation::Invited;
 pub use judging::Wanted;
@@ -164,7 +164,7 @@ impl Teams {
         let (account, sid) = (session.account.to_owned(), session.sid.to_owned());
         let (mailbox, member) = (mailbox.to_owned(), member.to_owned());
         let at = self.clock.now();
-        let removed = detached(async move {
+        let removed = self.auth.run_change(async move {
             let changing = Changing {
                 asking: Asking {
                     account_id: &account,
