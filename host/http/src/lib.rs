@@ -66,7 +66,7 @@ pub use app::{App, parts};
 use body_memory::BodyMemory;
 use client::Proxies;
 use cors::Cors;
-pub use message::{Reply, Request};
+pub use message::{Request, Response};
 pub use openapi::About;
 pub use router::{Handler, HostRoute, Part, Table};
 pub use server::{Running, serve};

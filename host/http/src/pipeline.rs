@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::body::{Intake, Taken};
-use super::message::{Reply, Request};
+use super::message::{Request, Response};
 use super::outgoing::Outgoing;
 use super::router::{Entry, Lookup, Target};
 use super::{State, access, answer, body, client, framing, module, query};
@@ -152,7 +152,7 @@ async fn serve<S, B>(
     parts: &Parts,
     body: &mut Intake<B>,
     seen: &mut Seen,
-) -> Result<Reply, Rejection>
+) -> Result<Response, Rejection>
 where
     S: State,
     B: Body<Data = Bytes> + Send + Unpin,
@@ -220,7 +220,7 @@ where
         query,
         headers: parts.headers.clone(),
         body: taken.bytes,
-        fields: taken.fields,
+        blobs: taken.fields,
         client,
         caller,
     };
@@ -355,11 +355,11 @@ fn wrong_method<S: State>(
     state: &S,
     parts: &Parts,
     allow: &HeaderValue,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     if parts.method == Method::OPTIONS
         && let Some(headers) = state.http().cors.preflight(&parts.headers, allow)
     {
-        return Ok(Reply {
+        return Ok(Response {
             status: StatusCode::NO_CONTENT,
             headers: headers.into_iter().collect(),
             body: latchmail_runtime::modules::Content::Bytes(Bytes::new()),
@@ -377,7 +377,7 @@ async fn run<S: State>(
     state: &Arc<S>,
     entry: Arc<Entry<S>>,
     request: Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let http = state.http();
     let reads = module::reads(&entry.route.method);
     let deadline = match entry.target {
@@ -415,14 +415,13 @@ async fn call<S: State>(
     state: Arc<S>,
     entry: Arc<Entry<S>>,
     request: Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let route = &entry.route;
     match &entry.target {
         Target::Host(handler) => handler(&state, &request).await,
         Target::Module(module) => module
-            .handle(route, module::request(route, request))
+            .handle(route, request)
             .await
-            .map(module::reply)
             .map_err(|error| module::failure(&route.method, error)),
     }
 }

@@ -15,16 +15,16 @@ use latchmail_core::limits::Area;
 use latchmail_runtime::modules::{Module, Route};
 use serde_json::Value;
 
-use super::message::{Reply, Request};
+use super::message::{Request, Response};
 use super::openapi::{self, About};
 use crate::rejection::Rejection;
 
 /// The future of a handler's response.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, Rejection>> + Send + 'a>>;
 
 /// A handler of the host.
 ///
-/// An `async fn action(&S, &Request) -> Result<Reply, Rejection>` becomes a handler as
+/// An `async fn action(&S, &Request) -> Result<Response, Rejection>` becomes a handler as
 /// `|state, request| Box::pin(action(state, request))`.
 pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> Answering<'a>;
 

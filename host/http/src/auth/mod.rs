@@ -1,7 +1,7 @@
 //! The operations under `/api/v1/auth` (specification, section 4.2). Each file contains one operation: its route, request, response, description and handler.
 //! The rules of sign-in and registration are in [`latchmail_accounts::auth`].
 //!
-//! A handler is an `async fn(&App, &Request) -> Result<Reply, Rejection>`, and its file also contains `fn route() -> Route`. [`AuthDescription`] combines the
+//! A handler is an `async fn(&App, &Request) -> Result<Response, Rejection>`, and its file also contains `fn route() -> Route`. [`AuthDescription`] combines the
 //! descriptions. The API description adds what follows from the routes: security, the schema `Error`, the errors before a handler (401, 413, 429), and the
 //! errors of the host (500).
 

@@ -19,7 +19,7 @@ use super::form::Browser;
 use crate::App;
 use crate::rate_limit;
 use crate::rejection::Rejection;
-use crate::{Reply, Request, answer};
+use crate::{Request, Response, answer};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -43,7 +43,7 @@ pub(super) struct Page<'a> {
 
 impl Page<'_> {
     /// Renders the page to a response.
-    pub(super) fn reply(self, app: &App) -> Result<Reply, Rejection> {
+    pub(super) fn reply(self, app: &App) -> Result<Response, Rejection> {
         let service = &app.config.service_name;
         let document = html! {
             (DOCTYPE)
@@ -88,7 +88,7 @@ impl Page<'_> {
         if let Some(browser) = self.browser {
             headers.insert(header::SET_COOKIE, browser.cookie(app)?);
         }
-        Ok(Reply {
+        Ok(Response {
             status: self.status,
             headers,
             body: Content::Bytes(Bytes::from(document.into_string())),
@@ -122,7 +122,7 @@ pub(super) fn alert(sentence: Option<&str>) -> Markup {
 }
 
 /// Renders a failure as a page.
-fn failed(app: &App, failure: &Rejection) -> Result<Reply, Rejection> {
+fn failed(app: &App, failure: &Rejection) -> Result<Response, Rejection> {
     let page = Page {
         status: failure.status,
         title: "Something went wrong",
@@ -141,8 +141,8 @@ pub(super) async fn within(
     app: &App,
     request: &Request,
     area: Area,
-    page: impl Future<Output = Result<Reply, Rejection>>,
-) -> Result<Reply, Rejection> {
+    page: impl Future<Output = Result<Response, Rejection>>,
+) -> Result<Response, Rejection> {
     let key = Key::client(request.client);
     let verdict = match app.http.limits.check(area, &key).admit() {
         Ok(verdict) => verdict,

@@ -20,7 +20,7 @@ use super::page::{Page, agreement, alert, credentials, described, named, within}
 use crate::App;
 use crate::auth::login::attempt;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/login";
 
@@ -60,7 +60,7 @@ pub(super) struct Filled {
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
     )
 )]
-pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let parameters = Parameters::new(request.query.clone());
         match app.oauth.authorization(&parameters).await {
@@ -109,7 +109,7 @@ struct SignInForm {
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
-pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let Some((browser, wish, fields)) = opened::<Authorization>(app, PATH, request) else {
             return stale(app);
@@ -161,8 +161,8 @@ pub(super) async fn checked<'a>(
 pub(super) fn once_more(
     failure: Rejection,
     filled: Option<&Filled>,
-    page: impl FnOnce(&str, &Rejection) -> Result<Reply, Rejection>,
-) -> Result<Reply, Rejection> {
+    page: impl FnOnce(&str, &Rejection) -> Result<Response, Rejection>,
+) -> Result<Response, Rejection> {
     if failure.status.is_server_error() {
         return Err(failure);
     }
@@ -205,7 +205,7 @@ fn asked(
     wish: &Authorization,
     address: &str,
     failure: Option<&Rejection>,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let client = named(&wish.client_name);
     let leads = redirect::shown(&wish.redirect_uri);
     let sealed = browser.seal(app, PATH, wish)?;
@@ -267,7 +267,7 @@ pub(super) fn told(failure: Option<&Rejection>) -> (StatusCode, Option<String>) 
 }
 
 /// Renders the response to a form that has expired or belongs to another browser.
-pub(super) fn stale(app: &App) -> Result<Reply, Rejection> {
+pub(super) fn stale(app: &App) -> Result<Response, Rejection> {
     let page = Page {
         status: StatusCode::FORBIDDEN,
         title: "This page has expired",
@@ -281,7 +281,7 @@ pub(super) fn stale(app: &App) -> Result<Reply, Rejection> {
 }
 
 /// Renders the error page for an invalid authorization request.
-fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Rejection> {
+fn unfit_page(app: &App, unfit: Unfit) -> Result<Response, Rejection> {
     let (why, back) = match unfit {
         Unfit::Failed(failure) => return Err(failure.into()),
         Unfit::Stranded(why) => (why, None),
@@ -312,8 +312,8 @@ fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Rejection> {
 }
 
 /// Redirects to the client.
-fn sent_back(address: &str) -> Result<Reply, Rejection> {
-    let mut reply = Reply {
+fn sent_back(address: &str) -> Result<Response, Rejection> {
+    let mut reply = Response {
         status: StatusCode::SEE_OTHER,
         headers: http::HeaderMap::new(),
         body: Content::Bytes(bytes::Bytes::new()),

@@ -18,7 +18,7 @@ use super::{answer, form, refused};
 use crate::App;
 use crate::rate_limit;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/auth/token";
 
@@ -75,7 +75,7 @@ struct TokenForm {
         (status = 429, description = "Too many failed exchanges, or too many exchanges of one grant, code or device", body = ref("#/components/schemas/Error")),
     )
 )]
-pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Response, Rejection> {
     let basic = basic(&request.headers);
     let limits = &app.http.limits;
     let counted = OnceLock::new();

@@ -162,7 +162,8 @@ impl Module {
         };
         let mut request = request;
         let id = request.id.clone();
-        let call = self.call(request.caller.take(), std::mem::take(&mut request.origin));
+        let origin = request.origin();
+        let call = self.call(request.caller.take(), origin);
         let mut cpu = CpuTime::new(self.budget.cpu);
         let mut instance = match kept {
             Some(kept) => kept.again(call, self.budget),
@@ -178,7 +179,7 @@ impl Module {
                 })?,
         };
         let store = &mut instance.store;
-        let request = convert::request(request, &mut store.data_mut().call.table)
+        let request = convert::request(request, route.body, &mut store.data_mut().call.table)
             .map_err(|e| trapped(format!("{e:#}")))?;
         let module = instance.guest.latchmail_host_module();
         let called = cpu
